@@ -46,11 +46,11 @@ def _speaks_as_nexus(ledger: Ledger, options: Options) -> bool:
 
 
 def _may_have_servers(ledger: Ledger, options: Options) -> bool:
-    """True if a file around the working folder may name MCP servers. Parses none, because most have none."""
+    """True if a plugin or a file around the working folder may name MCP servers. Parses none: most have none."""
     own, folder, files = places().config, str(options.cwd), [f"{options.cwd}{name}" for name in PROJECT_FILES]
     while folder := folder.rpartition("/")[0]:
         files += [folder + name for name in PROJECT_FILES]
-    if any(map(isfile, [f"{own}/mcp.json", *files])):
+    if any(map(isfile, [f"{own}/mcp.json", f"{places().data}/plugins.json", *files])):
         return True
     try:
         with open(f"{own}/config.toml", "rb") as file:

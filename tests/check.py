@@ -1,7 +1,8 @@
 """The check of a checkout: ruff, mypy --strict, then the suite. With `quick`, only the tests of what changed.
 
 Owns the order and the exit status: every step runs, and any step that fails fails the whole. pytest comes last. Up to
-five tests that failed run once more alone, and are named as unsteady if they pass then. Leaves installing to the README's Test line. `tests/README.md` says what to run when.
+five tests that failed run once more alone, and are named as unsteady if they pass then. Leaves installing to the
+README's Test line. `tests/README.md` says what to run when.
 """
 
 from __future__ import annotations

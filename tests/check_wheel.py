@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 OF_EXTRAS = {"psycopg": "ledger/postgres"} | dict.fromkeys(("mcp", "mcp_types", "anyio", "httpx2", "pydantic"), "mcp/")
-OF_EXTRAS |= {"acp": "acp/"}
-"""By module that only an extra brings: the beginning of the names of the files that may import it."""
+OF_EXTRAS |= {"acp": "acp/", "harbor": "adapters/"}
+"""By module that only an extra (or, for Harbor, the program that imports us) brings: which files may import it."""
 
 
 def distribution(text: str) -> str:

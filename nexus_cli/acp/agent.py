@@ -29,6 +29,7 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import (
     AgentEvent,
@@ -59,6 +60,8 @@ WIDTH = 100
 """Columns of a report in an editor."""
 MOST_LISTED = 200
 """Most sessions of one answer."""
+NO_SESSION = "(empty)"
+"""In place of an empty session id, which would begin a new session."""
 LEVEL, MODEL, EFFORT = "level", "model", "effort"
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 _LEVELS: Mapping[str, str] = {
@@ -181,7 +184,7 @@ class EditorAgent:
         **kwargs: Any,
     ) -> schema.LoadSessionResponse:
         """Open a session of the ledger, and send its conversation as it was shown."""
-        one = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
+        one = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
         stream = UpdateStream(one.session.state.dispatcher.registry, one.session.folder, replays=True)
         for turn in reversed(list(newest_turns(one.session))):
             for past in turn:
@@ -197,7 +200,7 @@ class EditorAgent:
         **kwargs: Any,
     ) -> schema.ResumeSessionResponse:
         """Open a session of the ledger; its conversation is not sent again."""
-        one = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
+        one = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
         return schema.ResumeSessionResponse(config_options=self._config(one))
 
     async def list_sessions(
@@ -233,15 +236,13 @@ class EditorAgent:
         if resume in self._open:
             await self.close_session(resume)
         with _as_request_error():
-            one = self._make_session(Path(os.path.realpath(cwd)), added or (), resume)
+            one = self._make_session(_find_folder(cwd), added or (), resume)
         self._open[one.session.id] = one
         one.session.listen(partial(self._tell_beside, one))
         asyncio.get_running_loop().call_soon(self._spawn, self._greet(one, bool(servers)))
         return one
 
     def _make_session(self, folder: Path, added: Sequence[str], resume: str) -> EditorSession:
-        if not folder.is_dir():
-            raise NexusError("usage", f"folder {folder}", "there is no such folder", "Name one that exists")
         project = project_root(folder)
         settings = load_settings_in(project, places(), defaults_dir(), os.environ).settings
         model = resolve_alias(self._options.model, settings) if self._options.model else ""
@@ -316,7 +317,7 @@ class EditorAgent:
                     if isinstance(event, TurnEnd):
                         outcome = event.outcome
                     elif not (isinstance(event, Notice) and not event.text):
-                        await self._send(one, _without_echo(stream, event))
+                        await self._send(one, _drop_echo(stream, event))
             except NexusError as error:
                 raise _request_error(error) from error
             except Exception as error:  # a bug must be told to the editor, which shows nothing of stderr
@@ -401,6 +402,8 @@ class EditorAgent:
                 assert options is not None, "sessions of this room have options"
                 model = resolve_alias(word, one.settings) if config_id == MODEL else one.session.model
                 effort = word if config_id == EFFORT else options.effort
+                if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
+                    raise NexusError("usage", f"effort {effort!r}", "there is none of this name", ", ".join(EFFORTS))
                 same = replace(options, resume=one.session.id, newest=False)
                 self._reopen(one, replace(same, model=model, effort="" if effort == DEFAULT_EFFORT else effort))
             else:
@@ -464,7 +467,17 @@ class EditorAgent:
         return one
 
 
-def _without_echo(stream: UpdateStream, event: Event) -> Iterable[Any]:
+def _find_folder(cwd: str) -> Path:
+    """Return the real path of a folder that is named absolutely; raise `NexusError("usage", ...)` for any other."""
+    with suppress(OSError, ValueError):  # a path that is too long, or has NUL
+        folder = Path(os.path.realpath(cwd))
+        if os.path.isabs(cwd) and folder.is_dir():
+            return folder
+    hint = "Name the absolute path of one that exists"
+    raise NexusError("usage", f"folder {one_line(cwd)[:200]}", "there is no such folder", hint)
+
+
+def _drop_echo(stream: UpdateStream, event: Event) -> Iterable[Any]:
     """Return the updates of a running turn: the editor shows the person's own message itself."""
     return () if event.kind == "turn.start" else stream.translate(event)
 

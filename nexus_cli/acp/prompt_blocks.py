@@ -41,7 +41,7 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
                 quoted.append(f'<file path="{safe}">\n{text.removesuffix(chr(10))}\n</file>')
                 files.append(AttachedFile(path, TEXT, len(text.encode(errors="replace")), 1, text.count("\n") + 1))
             case schema.ImageContentBlock(data=data, uri=uri):
-                part = _read_image(data, Path(urlsplit(uri or "").path).name)
+                part = _read_image(data, Path(path_of(uri or "", folder)).name)
                 parts.append(part)
                 files.append(AttachedFile(part.name or "image", part.media_type, len(part.data)))
             case _:
@@ -55,7 +55,10 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
 
 def path_of(uri: str, folder: Path) -> str:
     """Return the path of a `file:` address, relative to `folder` if inside it; "" for any other address."""
-    parsed = urlsplit(uri)
+    try:
+        parsed = urlsplit(uri)
+    except ValueError:  # `http://[`
+        return ""
     if parsed.scheme != "file":
         return ""
     path = Path(unquote(parsed.path))

@@ -8,7 +8,7 @@ from typing import Literal
 from acp import Client, schema
 from acp.exceptions import RequestError
 
-from nexus_cli.acp.updates import UpdateStream, fenced, kind_of, text_block, title_of
+from nexus_cli.acp.updates import UpdateStream, fence_text, kind_of, text_block, title_of
 from nexus_cli.core.approval import Allow, Answer, Deny, PersonQuestion, Question
 from nexus_cli.core.tool import Tool
 from nexus_cli.tools.registry import ToolRegistry
@@ -57,7 +57,7 @@ class EditorApprover:
         diffs = self.stream.diffs(question.call) if self.stream is not None else []
         reasons = [question.why, *question.doubts, question.rule]
         said = "\n".join(reason for reason in dict.fromkeys(reasons) if reason)
-        detail = [fenced(question.detail)] if question.detail and not diffs else []
+        detail = [fence_text(question.detail)] if question.detail and not diffs else []
         why = [schema.ContentToolCallContent(type="content", content=text_block(said))] if said else []
         return schema.ToolCallUpdate(
             tool_call_id=question.call.id,

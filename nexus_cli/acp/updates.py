@@ -67,7 +67,7 @@ class UpdateStream:
                 yield self.start_call(call, subject)
             case event.ToolOutput(call_id, text):
                 shown = self._output[call_id] = (self._output.get(call_id, "") + text)[-LONGEST:]
-                yield _progress(call_id, content=[fenced(shown)])
+                yield _progress(call_id, content=[fence_text(shown)])
             case event.ToolResultEvent(call, result):
                 self._output.pop(call.id, None)
                 yield self.end_call(call, result)
@@ -109,7 +109,7 @@ class UpdateStream:
         tool = self._registry.get(call.name)
         failed = bool(result.error) or (result.status or 0) != 0
         text = result.error or result.output
-        content: list[Content] | None = [fenced(text)] if text else None
+        content: list[Content] | None = [fence_text(text)] if text else None
         if tool is not None and tool.effect is Effect.EDIT and not result.error:
             content = None
         return _progress(
@@ -222,7 +222,7 @@ def image_block(media_type: str, data: bytes) -> schema.ImageContentBlock:
     return schema.ImageContentBlock(type="image", mime_type=media_type, data=base64.b64encode(data).decode())
 
 
-def fenced(text: str) -> schema.ContentToolCallContent:
+def fence_text(text: str) -> schema.ContentToolCallContent:
     """Return output as a block that Markdown does not change, without control sequences."""
     plain = sanitize(text[-LONGEST:])
     fence = "`" * max(3, _longest_run(plain) + 1)

@@ -12,9 +12,11 @@ import typer
 
 from nexus_cli.cli.command_options import Allow, Effort, Model, SharedOptions
 from nexus_cli.cli.process import block_imports_from
+from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import parse_level
 from nexus_cli.lane.options import Options
+from nexus_cli.ui.print.stream import write_stderr_line
 
 LONGEST_LINE = 64 * 1024 * 1024
 """Most bytes of one message of the editor: a prompt with images."""
@@ -32,6 +34,8 @@ def acp(model: Model = "", effort: Effort = "", allow: Allow = "") -> int:
         raise NexusError("usage", "nexus acp", "the package for it is missing", "pip install 'nexus-cli[acp]'")
     block_imports_from(os.getcwd())
     options = Options(Path.cwd(), model, effort=effort, allow=parse_level(allow) if allow else None)
+    for line in load_plugins():
+        write_stderr_line(f"nexus: {line}")
     return asyncio.run(_serve(options))
 
 

@@ -30,6 +30,7 @@ from nexus_cli.cli.command_options import (
     Directory,
     Effort,
     Model,
+    NoPlugins,
     NoSave,
     NoTools,
     Quiet,
@@ -59,6 +60,8 @@ GROUPS = {
         "diff": "Show what a turn changed in files.",
         "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
         "doctor": "Check what works here, what does not, and how to fix it.",
+        "import": "Take over settings, rules, servers and sessions of another coding agent.",
+        "export": "Write a whole session as Markdown, as JSON Lines, or in Claude Code's form.",
         "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
         "docs": "Print a page of the documentation: settings, commands, json, exit-status, ...",
     },
@@ -77,6 +80,7 @@ GROUPS = {
         "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
         "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
         "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
+        "plugin": "Skills, commands, hooks and servers that others made: add, list, remove, update.",
         "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
         "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
         "acp": "The agent for editors: Agent Client Protocol on stdin and stdout.",
@@ -87,9 +91,11 @@ GROUPS = {
 """Every command and its help line, in the order of the help. `nexus_cli.cli.NAME` holds the command's `app`, unless it
 is the twin of a slash command."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+MODULES = {"import": "move_in"}
+"""Modules of commands whose name is no name in Python."""
 FORMER = {"plan": "schedule"}
 """Former names of commands: still accepted, not listed."""
-MORE = {"recipe", "no_tools", "no_save", "verbose", "quiet", "connect", "token_file"}
+MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
@@ -103,7 +109,7 @@ _SHORTEST_KEY = 6
 @cache
 def load_command(name: str) -> Any:
     """Return the click command of this name, from its module in this package or from the twins of a slash command."""
-    module = f"nexus_cli.cli.{name}"
+    module = f"nexus_cli.cli.{MODULES.get(name, name)}"
     if find_spec(module):
         app = import_module(module).app
     else:
@@ -162,6 +168,7 @@ def root(
     worktree: WorktreeName = "",
     add_dir: AddDir = None,
     no_save: NoSave = False,
+    no_plugins: NoPlugins = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
     connect: Annotated[

@@ -22,6 +22,7 @@ from nexus_cli.cli.command_options import (
     Effort,
     Json,
     Model,
+    NoPlugins,
     NoSave,
     NoTools,
     PreparedTurn,
@@ -75,6 +76,7 @@ def ask(
     worktree: WorktreeName = "",
     add_dir: AddDir = None,
     no_save: NoSave = False,
+    no_plugins: NoPlugins = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -150,10 +152,16 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
     chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
     trigger, notices = prompt.read()
     if trigger.expands and trigger.text.startswith("/"):
-        from nexus_cli.cli.called_guide import check_call  # noqa: PLC0415  (few prompts call a guide)
+        from nexus_cli.cli.called_guide import check_call, choose_guide_model  # noqa: PLC0415  (few call a guide)
 
         trigger, told = check_call(trigger, work.path)
         notices += told
+        if chosen.model and not (shared.model or shared.resume or shared.newest):
+            asked = choose_guide_model(trigger, work.path, chosen.model, settings)
+            if asked is not None:
+                notices.append(f"{asked}, as {trigger.text.split()[0]} asks")
+                chosen = replace(chosen, model=asked.model or chosen.model, announce="")
+                options = replace(options, shared=replace(shared, effort=shared.effort or asked.effort))
     if not shared.quiet:
         root = project_root(work.path)
         if not shared.no_save and any(os.path.exists(root / name) for name in OTHERS):

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.commands import discover
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.session.guide_model import GuideModel, read_guide_model
 from nexus_cli.session.skill_guides import CALL, find_callable
+
+
+def choose_guide_model(trigger: Trigger, cwd: Path, model: str, settings: Settings) -> GuideModel | None:
+    """Return model and effort that the called guide asks for, None if they are those of a session with `model`."""
+    found = CALL.fullmatch(split_attachments(trigger.text)[0])
+    guide = find_callable(cwd).get(found[1]) if found and trigger.expands else None
+    if guide is None or not {"model", "effort"} & set(guide.fields):
+        return None
+    asked = read_guide_model(guide, model, settings, os.environ)
+    return asked if asked.differs_from(model, settings.effort) else None
 
 
 def check_call(trigger: Trigger, cwd: Path) -> tuple[Trigger, list[str]]:

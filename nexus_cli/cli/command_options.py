@@ -12,6 +12,7 @@ import typer
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_NAMES, MAX_INT, Limits, require_level
+from nexus_cli.plugins.installed_plugins import switched_off
 
 if TYPE_CHECKING:
     from nexus_cli.cli.work_folder import WorkFolder
@@ -51,6 +52,13 @@ def _read_level(context: typer.Context, option: typer.CallbackParam, value: str)
     """Parse a permission level. Raises `NexusError("usage", ...)` if it is empty or unknown. A typer callback."""
     given = refuse_empty(context, option, value)
     return require_level(given, option.opts[0]) if given else ""
+
+
+def _switch_plugins(value: bool) -> bool:
+    """Switch plugins off for this process. A typer callback."""
+    if value:
+        switched_off.append(True)
+    return value
 
 
 def level_option(help: str) -> Any:
@@ -105,6 +113,9 @@ AddDir = Annotated[
     typer.Option("--add-dir", metavar="DIR", help="Work in DIR too, like in the project. Repeatable."),
 ]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Do not save the session.")]
+NoPlugins = Annotated[
+    bool, typer.Option("--no-plugins", help="Without plugins.", callback=_switch_plugins, expose_value=False)
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

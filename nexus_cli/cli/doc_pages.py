@@ -15,6 +15,7 @@ from nexus_cli.config.paths import PACKAGE, defaults_dir
 
 TOPICS: Mapping[str, str] = {
     "settings": "every setting, its default and what it does",
+    "subscriptions": "GitHub Copilot and ChatGPT instead of keys",
     "commands": "commands, options, slash commands and keys",
     "json": "the objects of --json, --stream-json and the server",
     "events": "the events of an agent, and programs that use them",
@@ -28,9 +29,12 @@ TOPICS: Mapping[str, str] = {
     "hooks": "commands at the events of a session, your own and those of a project",
     "mcp": "servers of the Model Context Protocol: add them, what they cost, who may call them",
     "checks": "checks of what was edited, and work until a command passes",
+    "moving": "from other coding agents, and back: settings, rules, servers, sessions",
     "plugins": "what can be added without changing nexus",
+    "python-plugins": "packages that add tools, commands, sections, checks",
     "runs": "scheduled and waiting work, spaces, the server",
     "services": "webhooks that start work, and what a run may wait for",
+    "ci": "reviews of pull requests on GitHub, and benchmarks",
     "team": "a ledger that a team shares, and its projects",
     "glossary": "the words of nexus, each in a line or two",
 }

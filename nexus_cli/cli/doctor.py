@@ -34,12 +34,14 @@ from nexus_cli.config.paths import Places, defaults_dir, exists, places, project
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
-from nexus_cli.config.unsupported import describe_unsupported, find_unsupported
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.lane.available_models import keys_present
+from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.doctor import doctor_text
+from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.warm import warm_line
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
 from nexus_cli.sandbox.inspect_sandbox import inspect_sandbox
@@ -226,7 +228,8 @@ def _keys(look: CheckInput) -> Check:
     names = ", ".join(look.settings.default_models)
     if not names:
         return Check("keys", "note", "not looked for", "The names of their variables are in the settings")
-    return Check("keys", "note", "none", f"`nexus login PROVIDER` stores one; or set one of these variables: {names}")
+    hint = f"`nexus login PROVIDER` stores one ({', '.join(LOGIN_NAMES)}); or set one of these variables: {names}"
+    return Check("keys", "note", "none", hint)
 
 
 def _model(look: CheckInput) -> Check:
@@ -365,8 +368,9 @@ def doctor(json: Json = False) -> int:
         if check is not _config or not any(done.name == "settings" for done in checks):
             checks.append(check(look))
     folder = working_folder()
-    if line := describe_unsupported(find_unsupported(project_root(folder))):
-        checks.append(Check("project", "note", line, "NEXUS.md, CLAUDE.md and AGENTS.md are read"))
+    checks += [Check("project", "note", line) for line in list_gaps(project_root(folder))]
+    if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
+        checks.append(Check("hooks", "note", "; ".join(off), "`nexus trust` shows what changed, `/hooks` lists all"))
     if named := [f"`{one.name}`" for one in list_checks(project_root(folder), settings.check, runs_project=False)]:
         checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
     walls = inspect_sandbox(settings.sandbox, found, project_root(folder), folder)

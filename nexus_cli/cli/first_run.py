@@ -145,6 +145,7 @@ class FirstRun:
     def _ways(self) -> None:
         names = list(self._settings.default_models) or ["OPENAI_API_KEY"]
         ways = [
+            "a subscription to GitHub Copilot or ChatGPT: nexus login github-copilot, nexus login chatgpt",
             "start a local server, such as Ollama, with a model",
             f"keys in the environment are found too: export {names[0]}=...",
             "nexus --model PROVIDER/NAME for any other model that litellm knows",

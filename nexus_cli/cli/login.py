@@ -1,4 +1,4 @@
-"""`nexus login PROVIDER`: store the provider's key, typed at a hidden prompt or piped in.
+"""`nexus login PROVIDER`: store the provider's key, typed at a hidden prompt or piped in, or sign in to a subscription.
 
 A key is never an argument: the shell's history and the process list would show it. `config.stored_keys` stores it; a
 key in the environment takes precedence.
@@ -24,8 +24,15 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.lane.available_models import keys_to_choose_from, unnamed_model
 from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, read_env_key, resolve_endpoint, stored_name
-from nexus_cli.provider.key_shapes import SHAPES, check_key_name, clean_key, find_provider
-from nexus_cli.provider.model_names import split_key_name
+from nexus_cli.provider.key_shapes import (
+    LOGIN_NAMES,
+    SHAPES,
+    check_key_name,
+    clean_key,
+    find_provider,
+    find_subscription,
+)
+from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_key_name
 from nexus_cli.provider.model_table import provider_of
 from nexus_cli.reports.text.lines import filled
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -45,7 +52,7 @@ ReadKey = Callable[[str], str]
 def login(
     context: typer.Context,
     provider: Annotated[
-        str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(SHAPES)}.", show_default=False)
+        str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(LOGIN_NAMES)}.", show_default=False)
     ] = "",
     key_name: Annotated[
         str, typer.Option("--as", metavar="NAME", help="Name of one of several keys, as in -m NAME:PROVIDER/MODEL.")
@@ -55,15 +62,18 @@ def login(
 
     It goes into the system's keyring where there is one, else into a file that only you can read. A key in the
     environment wins over it. PROVIDER may be a name such as HOOK_SECRET that settings of services and hosts use.
+    For a subscription (github-copilot, chatgpt) you sign in on a web page, with a code that is shown here.
     """
     if context.args or looks_like_key(provider):
         why = "a key must not be an argument: it would stay in the shell's history and show in the process list"
         hint = "Run `nexus login PROVIDER` and paste it, or pipe it in. Make a new key if others use this machine"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
-        hint = f"nexus login PROVIDER, one of {', '.join(SHAPES)}"
+        hint = f"nexus login PROVIDER, one of {', '.join(LOGIN_NAMES)}"
         raise NexusError("usage", "wrong usage", "no provider is named", hint)
     check_key_name(key_name)
+    if subscription := find_subscription(provider):
+        return _sign_in(subscription, key_name)
     if is_key_name(provider) and not is_provider_key(provider) and not key_name:
         return _store_named(provider)
     name = find_provider(provider)
@@ -78,6 +88,26 @@ def login(
         print_text(f"The {SHAPES[name].title} key {key_name} is stored in {place}.\nUse it: {key_name}:{name}/MODEL.")
         return 0
     print_text(f"The {SHAPES[name].title} key is stored in {place}.{_what_next(name)}")
+    return 0
+
+
+def _sign_in(provider: str, key_name: str) -> int:
+    """Sign in to a subscription and store its login."""
+    from nexus_cli.provider.litellm_backend import authenticator  # noqa: PLC0415  (slow, and few have a subscription)
+    from nexus_cli.provider.subscription import log_in  # noqa: PLC0415
+
+    title, stream = SUBSCRIPTIONS[provider], QuietStream(Stream(2))
+
+    def show(address: str, code: str) -> None:
+        _say(stream, f"Open {address} and enter the code {code} to sign in to {title}. Share the code with nobody.")
+        _say(stream, "Waiting for you to do so (Ctrl+C to cancel).")
+
+    place = store_key(stored_name(provider, key_name), log_in(provider, authenticator(provider), show))
+    model = f"{key_name}:{provider}/" if key_name else f"{provider}/"
+    print_text(
+        f"Signed in to {title}; the login is stored in {place}.\n"
+        f"`nexus model list` shows its models; use one: -m {model}MODEL."
+    )
     return 0
 
 

@@ -12,40 +12,42 @@ from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import remove_key, stored_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, key_variable, stored_name
-from nexus_cli.provider.key_shapes import SHAPES, check_key_name, find_provider
+from nexus_cli.provider.key_shapes import LOGIN_NAMES, SHAPES, check_key_name, find_provider, find_subscription
+from nexus_cli.provider.model_names import SUBSCRIPTIONS
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command("logout")
 def logout(
-    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(SHAPES)}.")],
+    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(LOGIN_NAMES)}.")],
     key_name: Annotated[str, typer.Option("--as", metavar="NAME", help="Name of one of several keys.")] = "",
 ) -> int:
     """Remove the stored key of PROVIDER. One in the environment is not touched."""
     check_key_name(key_name)
-    if is_key_name(provider) and not is_provider_key(provider) and not key_name:
+    subscription = find_subscription(provider)
+    if not subscription and is_key_name(provider) and not is_provider_key(provider) and not key_name:
         if not (place := remove_key(provider)):
             raise NexusError("usage", f"no key {provider} is stored", "there is nothing to remove")
         print_text(f"{provider} was removed from {place}.")
         return 0
-    name = find_provider(provider)
-    title = SHAPES[name].title
+    name = subscription or find_provider(provider)
+    title, kind = (SUBSCRIPTIONS[name], "login") if subscription else (SHAPES[name].title, "key")
     named = f" {key_name}" if key_name else ""
     place = remove_key(stored_name(name, key_name))
     if not place:
         kept = sorted(one.partition("@") for one in stored_names())
         stored = [
             f"{one}{at and ' --as '}{of}"
-            for one in SHAPES
+            for one in LOGIN_NAMES
             for variable, at, of in kept
-            if variable == key_variable(one)
+            if variable == key_variable(one.replace("-", "_"))
         ]
-        hint = f"Stored keys: {', '.join(stored)}" if stored else "No key is stored"
-        raise NexusError("usage", f"no {title} key{named} is stored", "there is nothing to remove", hint)
-    variable = "" if key_name else next((one for one in KEY_VARIABLES[name] if os.environ.get(one)), "")
+        hint = f"Stored: {', '.join(stored)}" if stored else "No key is stored"
+        raise NexusError("usage", f"no {title} {kind}{named} is stored", "there is nothing to remove", hint)
+    variable = "" if key_name else next((one for one in KEY_VARIABLES.get(name, ()) if os.environ.get(one)), "")
     print_text(
-        f"The {title} key{named} was removed from {place}."
+        f"The {title} {kind}{named} was removed from {place}."
         + (f"\n{variable} is still set in the environment." if variable else "")
     )
     return 0

@@ -83,7 +83,7 @@ def test_command(
     ] = "",
     json: Json = False,
 ) -> int:
-    """Say what would be decided on COMMAND, and why; it is not run. Exit status: 0 allow, 1 ask, 3 deny."""
+    """Show the decision on COMMAND and its reason, without running it. Exit status: 0 allow, 1 ask, 3 deny."""
     folder = working_folder()
     project = project_root(folder)
     settings = settings_in(project)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.serve_once import make_runner, run_line
+from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
@@ -70,6 +71,8 @@ def run_server(
     note = _note if verbose or Stream(2).terminal else _note_nothing
     run = _Run(pool, provider, folder, settings, listening, host, leave, note)
     _raise_file_limit()
+    for line in load_plugins():
+        write_stderr_line(f"nexus: {line}")
     try:
         return run_in_loop(run.serve(json, until_eof))
     finally:

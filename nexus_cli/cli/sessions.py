@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nexus_cli.cli.command_options import Json, refuse_empty, whole_number, working_folder
+from nexus_cli.cli.export import Format, Output, write_export
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import places
@@ -18,10 +18,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports import sessions as reports
-from nexus_cli.reports.export import FORMATS, save_export, session_pieces
 from nexus_cli.reports.sessions import describe_more_sessions, search_text, session_text, sessions_text
 from nexus_cli.session.undo_files import fork_session
-from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.undo.retention import forget_session
 
@@ -80,28 +78,9 @@ def search(
 
 
 @app.command("export")
-def export(
-    key: Key,
-    form: Annotated[str, typer.Option("--format", metavar="md|jsonl", help="Markdown, or JSON Lines.")] = "",
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Write to a new file instead of stdout.")
-    ] = "",
-) -> int:
-    """Write a whole session as Markdown or as JSON Lines. Without --format the ending of FILE decides."""
-    form = form or ("jsonl" if output.casefold().endswith(".jsonl") else "md")
-    if form not in FORMATS:
-        raise NexusError("usage", f"wrong value for --format: '{form}'", "it is md or jsonl", "Give one of them")
-    ledger = open_ledger()
-    found = ledger.find_session(key)
-    stream, to_file = Stream(1), bool(output) and output != "-"
-    escaped = stream.terminal and not to_file
-    pieces = session_pieces(ledger.log(found.id), found, form, escaped=escaped)
-    if to_file:
-        write_stderr_line(f"nexus: written to {save_export(pieces, Path(output).absolute(), beside=False)}.")
-        return 0
-    for piece in pieces:
-        stream.write(sanitize(piece) if stream.terminal else piece)
-    return 0
+def export(key: Key, form: Format = "", output: Output = "") -> int:
+    """Write a whole session as Markdown, as JSON Lines, or as Claude Code keeps it. See nexus export."""
+    return write_export(key, form, output)
 
 
 @app.command("fork")

@@ -13,6 +13,7 @@ import typer
 from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
 from nexus_cli.config import trust as record
+from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.settings import load_settings
@@ -43,26 +44,30 @@ def trust(
         return _revoke(folder, below, json)
     _trust_folder(folder, json)
     for inner in project_folders(below)[1:]:  # of a large repository: what is there for agents counts only below it
-        if not json and record.read_configuration(inner, beside=True).files:
+        if not json and record.read_configuration(inner, KINDS).files:
             _trust_folder(inner, json)
     return 0
 
 
 def _trust_folder(folder: Path, json: bool) -> None:
-    found = record.read_configuration(folder, beside=True)
+    found = record.read_configuration(folder, KINDS)
     value = trust_report(folder, found, load_settings(places(), defaults_dir(), os.environ))
-    if value["state"] == "nothing" or found.problem:
+    is_removed = any(one["state"] == "removed" for one in value["items"])
+    if (value["state"] == "nothing" and not is_removed) or found.problem:
         _show(value, json)
         if found.problem:
             raise NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
         return
-    if value["state"] != "trusted" and _confirm(value, json):
+    is_other = value["state"] != "trusted" or is_removed
+    if is_other and not found.files:
+        record.revoke_trust(folder)  # of what was trusted nothing is left
+    elif is_other and _confirm(value, json):
         record.trust(folder, found)
         value["state"] = "trusted"
         if not json and _terminal():
             write_stderr_line(f"nexus: {folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.")
             return
-    elif value["state"] != "trusted":
+    elif is_other:
         write_stderr_line("nexus: nothing was changed.")
         if not json:
             return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree
+from nexus_cli.plugins.python_plugins import describe_problems, python_plugins
 from nexus_cli.ui.print.stream import write_stderr_line
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class WorkFolder:
 
     @property
     def notices(self) -> list[str]:
-        """Notices for the person about the worktree."""
-        return self.stay.notices if self.stay else []
+        """Notices for the person about the worktree, and about plugins that were changed."""
+        return [*(self.stay.notices if self.stay else ()), *load_plugins()]
 
     def leave(self) -> None:
         """End the stay in a worktree, and print its content in a line on stderr. May be called more than once."""
@@ -59,11 +60,23 @@ class WorkFolder:
         return f"worktree {self.worktree} of {place}"
 
 
+def load_plugins() -> list[str]:
+    """Load the plugins, which may take seconds and should not happen in a loop; return a line for each thing of them
+    that is left out."""
+    if python_plugins():
+        from nexus_cli.commands.own_guides import admit_plugins  # noqa: PLC0415  (few people have plugins)
+
+        admit_plugins()
+    return describe_problems()
+
+
 def open_work_folder(folder: Path, worktree: str, *, quiet: bool = False) -> WorkFolder:
     """Return `folder`, or the same path in the worktree of this name, which is created if it does not exist.
 
-    With "", a folder in a worktree stays in that one. Raises `NexusError` if the worktree cannot be created.
+    With "", a folder in a worktree stays in that one. Raises `NexusError` if the worktree cannot be created. Loads the
+    plugins.
     """
+    python_plugins()
     here = find_worktree(folder)
     if not worktree and here is None:
         return WorkFolder(folder)

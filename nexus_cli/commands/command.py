@@ -94,8 +94,9 @@ class CommandContext(Protocol):
         Raises `NexusError` if that is impossible; the current session then stays open.
         """
 
-    def start(self, text: str = "", *, typed: bool = False) -> None:
-        """Start a turn with `text` after the command; without text resume the open turn.
+    def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Start a turn with `text` after the command, and await `after` when it has ended; without text resume the
+        open turn.
 
         The text is ours, or the person has `typed` it in the command; it is not shown again.
         """
@@ -230,7 +231,7 @@ class Twin:
     verb: str = ""
     """The name of a subcommand; "" for the command itself."""
     opens: Literal["read", "write", "create"] = "read"
-    """How the shell opens the ledger."""
+    """The mode in which the shell command opens the ledger."""
     of_session: bool = False
     """True if it has `--session`."""
 

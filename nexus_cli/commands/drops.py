@@ -52,7 +52,7 @@ async def recall(context: CommandContext, rest: str) -> None:
     block = f'<recalled id="{drop_id}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
     tokens = session.context.counter.count(block)
     require_record(context).count_recall(drop_id)
-    session.note_recall(block, drop_id)
+    session.attached_texts.note_recall(block, drop_id)
     context.attach(block, f"{drop_id}, {tokens:,} tokens")
     context.feed(ContextRecall(drop_id, tokens))
 

@@ -27,9 +27,10 @@ async def show_transcript(context: CommandContext, rest: str) -> None:
 async def export_session(context: CommandContext, rest: str) -> None:
     """Write the whole session to a file.
 
-    md is Markdown for reading, jsonl is JSON Lines for programs. FILE is relative to the working folder; without it, or
-    if it is a folder, a name is chosen. Existing files are never overwritten: the new one gets a number. Without a
-    format the suffix of FILE decides; a single word without a suffix is taken for a format.
+    md is Markdown for reading, jsonl is JSON Lines for programs, claude is what Claude Code can resume. FILE is
+    relative to the working folder; without it, or if it is a folder, a name is chosen. Existing files are never
+    overwritten: the new one gets a number. Without a format the suffix of FILE decides; a single word without a suffix
+    is taken for a format.
     """
     first, _, more = rest.partition(" ")
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", rest)
@@ -94,7 +95,7 @@ async def show_diff(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("transcript", "session", show_transcript, served=always),
-    Command("export", "session", export_session, "[md|jsonl] [FILE]", complete=lambda context: FORMATS),
+    Command("export", "session", export_session, "[md|jsonl|claude] [FILE]", complete=lambda context: FORMATS),
     Command("copy", "work", copy_answer, "[N]", at_terminal=True),
     Command("diff", "work", show_diff, "[N] [PATH]", is_first=True),
 )

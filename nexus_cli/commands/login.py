@@ -10,8 +10,8 @@ from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import protect_secret
-from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable
-from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
+from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, login_command
+from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider, find_subscription
 from nexus_cli.provider.model_table import provider_of
 
 LONGEST_NAME = 24
@@ -44,6 +44,9 @@ async def log_in(context: CommandContext, rest: str) -> None:
 
 def _named_provider(words: str) -> str:
     """Return the provider that `words` name. The `NexusError("usage", ...)` quotes nothing that may be a key."""
+    if subscription := find_subscription(words):
+        hint = f"Run `{login_command(subscription)}` in another terminal; this session then uses it"
+        raise NexusError("usage", "/login", "a subscription is signed in to outside of a session", hint)
     try:
         return find_provider(words)
     except NexusError:

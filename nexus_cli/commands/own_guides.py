@@ -2,34 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+import inspect
+import os
+import re
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from nexus_cli.commands import discover as list_commands
+from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import OWN, Command, CommandContext
+from nexus_cli.commands.model import describe_cache_miss
+from nexus_cli.context.sections.contributor import discover as list_contributors
 from nexus_cli.context.sections.skills import COMMAND, SKILL, Skill, find_guides
+from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.plugins.python_plugins import admit_objects, describe_error
+from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.skill_guides import find_callable
+from nexus_cli.tools.registry import plugin_tools
+from nexus_cli.turn.edit_checks import plugin_checks
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 
 def own_commands(cwd: Path, built_in: Collection[str]) -> dict[str, Command]:
-    """Return a command for each guide that the person may call in `cwd` and whose name is not built in; it
-    may be an alias. Blocks."""
-    return {name: _make_command(guide) for name, guide in find_callable(cwd).items() if name not in built_in}
+    """Return a command for each guide that the person may call in `cwd` and whose name is not built in; that of a
+    plugin is `PLUGIN:NAME` then. Blocks."""
+    own = plugin_commands(built_in)
+    built_in = {*built_in, *own}
+    found = find_callable(cwd)
+    second = {one.whole_name for one in found.values() if one.whole_name != one.name and one.name not in built_in}
+    return own | {
+        name: _make_command(guide, name)
+        for name, guide in found.items()
+        if name not in built_in and not (name in second and name != guide.name)
+    }
+
+
+def plugin_commands(built_in: Collection[str]) -> dict[str, Command]:
+    """Return the commands of Python plugins; none has a name or alias that is `built_in`."""
+    found = admit_objects("commands", _is_valid, lambda one: (one.name, *one.aliases), built_in)
+    return {name: _guard_command(command, plugin.entry.name) for name, (command, plugin) in found.items()}
+
+
+def admit_plugins() -> None:
+    """Compare the names of all objects of Python plugins with ours, so that it is known what is left out."""
+    list_contributors()
+    plugin_tools()
+    plugin_checks()
+    plugin_commands({name for one in list_commands().values() for name in (one.name, *one.aliases)})
+
+
+def _is_valid(one: Any) -> bool:
+    if not isinstance(one, Command) or not inspect.iscoroutinefunction(one.run):
+        return False
+    return bool(one.summary) and all(_NAME.fullmatch(name) for name in (one.name, *one.aliases))
+
+
+def _guard_command(command: Command, plugin: str) -> Command:
+    """Return a command of a plugin that names it in its help, and in the error if it fails."""
+
+    async def call(context: CommandContext, rest: str) -> None:
+        try:
+            await command.run(context, rest)
+        except NexusError:
+            raise
+        except Exception as error:  # foreign code may raise anything
+            why = f"plugin {plugin} {describe_error(error)}"
+            raise NexusError("internal", f"/{command.name}", why, "nexus --no-plugins starts without it") from error
+
+    text, _, more = command.help.partition("\n")
+    call.__doc__ = f"{text.removesuffix('.')} (plugin {plugin}).\n{more}"
+    return replace(command, run=call, group=OWN, complete=None, served=None, is_former=False)
 
 
 def describe_taken(cwd: Path, built_in: Collection[str]) -> list[str]:
     """Return a line for each guide whose name a built-in command has. Blocks."""
     found = [one for kind in (SKILL, COMMAND) for one in find_guides(cwd, kind)[0] if one.name in built_in]
-    return [f"/{one.name} is built in; ${one.name} in a message calls {one.path}" for one in found if one.is_callable]
+    calls = {id(one): f"/{one.whole_name}" if one.plugin else f"${one.name} in a message" for one in found}
+    return [f"/{one.name} is built in; {calls[id(one)]} calls {one.path}" for one in found if one.is_callable]
 
 
-def _make_command(guide: Skill) -> Command:
+def _make_command(guide: Skill, name: str) -> Command:
     async def call(context: CommandContext, rest: str) -> None:
-        context.start(f"/{guide.name} {rest}".rstrip(), typed=True)
+        after = await _use_model(context, guide) if {"model", "effort"} & set(guide.fields) else None
+        context.start(f"/{name} {rest}".rstrip(), typed=True, after=after)
 
-    call.__doc__ = f"{guide.description or guide.kind} ({guide.origin})\n\nRead from {guide.path}."
+    call.__doc__ = f"{guide.description or guide.kind} ({guide.shown_origin})\n\nRead from {guide.path}."
     hint = one_line(guide.fields.get("argument-hint", ""))[:60] or "[ARGUMENTS]"
-    return Command(guide.name, OWN, call, hint, idle=True, is_first=guide.kind == COMMAND)
+    return Command(name, OWN, call, hint, idle=True, is_first=guide.kind == COMMAND)
+
+
+async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awaitable[None]] | None:
+    """Switch to the model and effort that a guide asks for, and say what that costs; return how to switch back, None if
+    nothing was switched. What cannot be applied is named with the turn."""
+    model, effort = context.session.model, context.session.status().effort or ""
+    asked = await asyncio.to_thread(read_guide_model, guide, model, context.settings, os.environ)
+    if not asked.differs_from(model, effort):
+        return None
+    before = {"model": model, "effort": effort or DEFAULT_EFFORT}
+    await context.reopen(resume_options(context, model=asked.model or model, effort=asked.effort or before["effort"]))
+    info = context.session.state.lane_state.model.info
+    price = "" if info.input_price is None else f" Price: ${info.input_price:g} / ${info.output_price:g} per million."
+    missed = await describe_cache_miss(context)
+    context.say(f"{asked} for /{guide.name}, then {model} again.{price} {missed}".rstrip())
+
+    async def switch_back() -> None:
+        if (context.session.model, context.session.status().effort or "") != (model, effort):
+            await context.reopen(resume_options(context, **before))
+            context.say(f"model {model} again. {await describe_cache_miss(context)}".rstrip())
+
+    return switch_back
 
 
 COMMANDS: tuple[Command, ...] = ()

@@ -40,7 +40,7 @@ class _Turn:
     text: str
     age: str
     count: TurnCount | None
-    """What it changed; None if it changed no file and nexus was not killed in it."""
+    """Its changes; None if it changed no file and nexus was not killed in it."""
 
     @property
     def has_files(self) -> bool:

@@ -94,14 +94,21 @@ def parse_check(value: object) -> EditCheck | None:
     return EditCheck(glob, command, float(seconds))
 
 
-def list_checks(project: Path, configured: Sequence[EditCheck] | None, *, runs_project: bool) -> tuple[EditCheck, ...]:
-    """Return the configured checks, and those found for other programs; `configured` () means none at all.
+def list_checks(
+    project: Path,
+    configured: Sequence[EditCheck] | None,
+    *,
+    runs_project: bool,
+    added: Sequence[EditCheck] = (),
+) -> tuple[EditCheck, ...]:
+    """Return the configured checks, those `added` by plugins, and those found for other programs; `configured` () means
+    none at all.
 
     `runs_project` includes programs in the project's own environments, and checks that run its code.
     """
     if configured is not None and not configured:
         return ()
-    mine = tuple(configured or ())
+    mine = (*(configured or ()), *added)
     named = {check.program for check in mine}
     programs: list[Path] | None = None
     found = []

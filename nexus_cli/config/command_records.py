@@ -51,7 +51,7 @@ def find_records(folder: Path, roots: Collection[str]) -> Iterator[tuple[Path, b
             continue
         with suppress(FileNotFoundError), open(folder / name, "rb") as file:
             compared = _read_roots(name, file.readline())
-            if any(_overlap(one, other) for one in compared for other in roots):
+            if any(_overlaps(one, other) for one in compared for other in roots):
                 yield folder / name, _is_locked(file.fileno())
 
 
@@ -93,5 +93,5 @@ def _is_locked(handle: int) -> bool:
     return False
 
 
-def _overlap(one: str, other: str) -> bool:
+def _overlaps(one: str, other: str) -> bool:
     return one == other or one.startswith(other.rstrip("/") + "/") or other.startswith(one.rstrip("/") + "/")

@@ -22,7 +22,7 @@ _NAMED = {
     "service": "PGSERVICE",
     "options": "PGOPTIONS",
 }
-"""What tells databases and roles apart: option of a URL to the variable that libpq reads if it is missing."""
+"""The options that tell databases and roles apart, each with the variable that libpq reads if it is missing."""
 
 
 def hash_address(url: str) -> str:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from nexus_cli.core.elide import one_line
+
+PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
+"""The variable with a plugin's folder, in its hooks, servers and guides."""
 ABOVE = "../"
 """Before the path of a file beside `.nexus`."""
 SKILLS = (".agents/skills", ".claude/skills")
@@ -15,6 +19,14 @@ COMMANDS = (".claude/commands",)
 HOOKS = (".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json")
 SERVERS: Mapping[str, str] = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """Files with MCP servers, and the key that they are below."""
+PATHS: Mapping[str, tuple[str, ...]] = {
+    "hook": HOOKS,
+    "server": tuple(SERVERS),
+    "skill": SKILLS,
+    "command": COMMANDS,
+}
+"""Files and folders of each kind of item, in the order in which they are read."""
+KINDS = frozenset(PATHS)
 MOST_HOOKS = 200
 """Most hooks of one file."""
 MOST_WORDS = 40
@@ -25,20 +37,46 @@ _PROJECT = re.compile(rf"[\"']?\$(?:\{{{_FOLDERS}[^}}]*\}}|{_FOLDERS}\b)[\"']?/?
 _WORD = re.compile(r"[\w@%+=:,.~/-]+")
 
 
-def read_hooks(data: bytes) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return event, matcher and definition of every hook of a file in the form that Claude and codex share. An invalid
-    file has none."""
+def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list[str]]:
+    """Read a file with hooks in the form that Claude and codex share.
+
+    Returns event, matcher and definition of every hook, and a reason for each part that is left out.
+    """
+    left_out: list[str] = []
     try:
-        table = json.loads(data.decode("utf-8-sig")).get("hooks")
-        return [
-            (str(event), str(group.get("matcher") or ""), hook)
-            for event, groups in table.items()
-            for group in groups
-            for hook in group.get("hooks", ())
-            if isinstance(hook, dict)
-        ][:MOST_HOOKS]
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return []
+        value = json.loads(data.decode("utf-8-sig"))
+        json.dumps(value)  # raises RecursionError if it is nested too deeply
+    except (ValueError, RecursionError):
+        return [], ["is no valid JSON: none of its hooks counts"]
+    table = value.get("hooks") if isinstance(value, dict) else value
+    hooks = [*_find_hooks(table, left_out)] if table is not None else []
+    if len(hooks) > MOST_HOOKS:
+        left_out.append(f"has more than {MOST_HOOKS} hooks: the others do not count")
+    return hooks[:MOST_HOOKS], left_out
+
+
+def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the valid hooks of the value of `hooks`; add a reason to `left_out` for each invalid part."""
+    if not isinstance(table, dict):
+        left_out.append("has `hooks` that is no object: none of them counts")
+        return
+    for event, groups in table.items():
+        if not isinstance(groups, list):
+            left_out.append(f"has hooks.{one_line(event)}, which is no list")
+            continue
+        for number, group in enumerate(groups):
+            where = f"hooks.{one_line(event)}[{number}]"
+            matcher = (group.get("matcher") or "") if isinstance(group, dict) else None
+            hooks = group.get("hooks") if isinstance(group, dict) else None
+            if not isinstance(matcher, str) or not isinstance(hooks, list):
+                left_out.append(f"has {where}, which is no object with a text `matcher` and a list `hooks`")
+                continue
+            yield from ((event, matcher, hook) for hook in hooks if isinstance(hook, dict))
+            left_out += [
+                f"has {where}.hooks[{place}], which is no object"
+                for place, hook in enumerate(hooks)
+                if not isinstance(hook, dict)
+            ]
 
 
 def write_hooks(kept: Iterable[tuple[str, str, dict[str, Any]]]) -> bytes:
@@ -57,7 +95,7 @@ def command_line(hook: Mapping[str, Any]) -> str:
 
 
 def find_scripts(command: str) -> list[str]:
-    """Return what may be a path in the project in a line of the shell, relative to it, whatever quotes and signs are
+    """Return possible paths in the project in a line of the shell, relative to it, whatever quotes and signs are
     around it. A name in a folder that the line names (`cd .claude && sh ./check.sh`) is there too."""
     plain = _PROJECT.sub("./", command)
     words = list(dict.fromkeys(_WORD.findall(plain)))[:MOST_WORDS]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE
+from nexus_cli.config.foreign_items import ABOVE, KINDS
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_keys
 
@@ -21,11 +21,11 @@ def project_folders(cwd: Path) -> tuple[Path, ...]:
     return (root, *reversed(below))
 
 
-def trusted_folders(cwd: Path) -> Iterator[tuple[Path, Configuration]]:
-    """Yield each of `project_folders` that has trusted items, with these: of skills, commands, hooks and servers, in
-    `.nexus` and beside it."""
+def trusted_folders(cwd: Path, beside: Collection[str]) -> Iterator[tuple[Path, Configuration]]:
+    """Yield each of `project_folders` that has trusted items, with these: all in `.nexus`, and those of the kinds
+    `beside` next to it."""
     for folder in project_folders(cwd):
-        found = read_configuration(folder, beside=True)
+        found = read_configuration(folder, beside)
         in_force = trusted_configuration(folder, found) if found.files else found
         if in_force.files:
             yield folder, in_force
@@ -34,7 +34,7 @@ def trusted_folders(cwd: Path) -> Iterator[tuple[Path, Configuration]]:
 def describe_waiting(project: Path) -> str:
     """Return a line such as `This project has 3 skills and 1 hook for agents that are not in effect: ...`, "" if it has
     none beside `.nexus` that waits for trust."""
-    found = read_configuration(project, beside=True)
+    found = read_configuration(project, KINDS)
     in_force = trusted_keys(project, found)
     waiting = Counter(
         item.kind

@@ -85,7 +85,7 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
     waiting = [item for key, item in found.items.items() if key not in in_force]
     pending = [name for item in waiting for name in item.parts]
     why = found.problem or ("it has changed since you trusted it" if state == "changed" else "")
-    return _with_notice(loaded, _not_in_effect(pending or found.files, why))
+    return _add_notice(loaded, _not_in_effect(pending or found.files, why))
 
 
 def _key_name(project: Path, settings: Settings) -> str:
@@ -154,7 +154,7 @@ def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) ->
     """Return `loaded` tightened by a project's settings; values that would widen or contradict it are ignored."""
     said, values, origins = drop_conflicts(loaded, said), dict(loaded.values), dict(loaded.origins)
     for key, value in said.values.items():
-        met = _meet(key, values.get(key), value)
+        met = _combine_values(key, values.get(key), value)
         if met != values.get(key):
             values[key], origins[key] = met, origin
     names = {key.partition(".")[2]: value for key, value in said.values.items() if key.startswith("limits.")}
@@ -175,20 +175,20 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
         said = drop_conflicts(loaded, said)
         made = apply_project(loaded, said, str(path))
     except NexusError as error:
-        return _with_notice(loaded, f"{error.message}; nothing of this file is in effect")
+        return _add_notice(loaded, f"{error.message}; nothing of this file is in effect")
     if not said.refused and not said.problems:
         return made
     names = ", ".join(map(_printable_key, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
     notices = [f"{path} cannot set {names}: a project can only tighten"] if names else [f"{path} is not all in effect"]
     rest = "the rest is in effect" if said.values else "nothing of this file is in effect"
-    return _with_notice(made, "; ".join((*notices, *said.problems, rest)))
+    return _add_notice(made, "; ".join((*notices, *said.problems, rest)))
 
 
-def _with_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
+def _add_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
     return replace(loaded, settings=replace(loaded.settings, notices=(*loaded.settings.notices, notice)))
 
 
-def _meet(key: str, mine: SettingValue | None, theirs: SettingValue) -> SettingValue:
+def _combine_values(key: str, mine: SettingValue | None, theirs: SettingValue) -> SettingValue:
     """Combine the person's value `mine` with the project's."""
     if key == "compact.extract":
         return bool(mine) and bool(theirs)

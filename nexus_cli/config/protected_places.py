@@ -349,11 +349,11 @@ def own_paths(own: Places) -> tuple[Path, ...]:
 
 
 def shown_paths(own: Places) -> tuple[Path, ...]:
-    """Return the parts of nexus's own folders that commands may read: `nexus skill use` needs them.
+    """Return the parts of nexus's own folders that commands may read: `nexus skill use` and plugins need them.
 
-    These are the skills and the record of trust (paths of projects and hashes), which contain no secret.
+    These are skills, installed plugins and the records of trust (paths and hashes), which contain no secret.
     """
-    return (own.config / "skills", own.data / "trust.json")
+    return (own.config / "skills", own.data / "trust.json", own.data / "plugins", own.data / "plugins.json")
 
 
 _PROCESSES = (Path("/proc/self"), Path("/proc/thread-self"))
@@ -382,6 +382,7 @@ class SecretPlaces:
                 self._places[_fold_path(Path(os.path.realpath(path)))] = path
         config = Path(os.path.realpath(own.config))
         self._open = [_fold_path(config / name) for name in ("skills", *INSTRUCTION_FILES)]
+        self._open.append(_fold_path(Path(os.path.realpath(own.data)) / "plugins"))
 
     def find(self, target: Path, inside: Path | None = None) -> Path | None:
         """Return the secret place that contains the real path `target`, or None; with `inside` only places in it."""

@@ -18,10 +18,10 @@ _SECONDS = 20.0
 _DIGITS = 12
 """Hexadecimal digits of the first commit that are kept."""
 _HEADS = ("refs/remotes/origin/HEAD", "HEAD")
-"""Where the first commit is looked for: the default branch, since another one may begin elsewhere."""
+"""Refs in which the first commit is looked for: the default branch, since another one may begin elsewhere."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/@]*@)?(?P<host>[^/:]*)(?::\d+)?/(?P<path>.*)", re.IGNORECASE | re.DOTALL)
 _UNFIT = re.compile(r"[@?]|://|(?<!^file):/")
-"""What stands in a name that still has a user, a password or a token of its URL."""
+"""Signs of a name that still has a user, a password or a token of its URL."""
 _SCP = re.compile(r"(?:[^/@]*@)?(?P<host>[^/:]+):(?!//)(?P<path>.*)", re.DOTALL)
 
 

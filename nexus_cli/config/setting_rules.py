@@ -78,7 +78,7 @@ class HooksRule(Rule):
         return None if None in hooks else tuple(encode_hook(one) for one in hooks if one)
 
 
-def _share(least: float, most: float) -> Rule:
+def _limit_number(least: float, most: float) -> Rule:
     return Rule(float, f"a number from {least:g} to {most:g}", lambda value: least <= value <= most)
 
 
@@ -148,15 +148,15 @@ RULES: Mapping[str, Rule] = {
     "limits.multi_tool": YES_OR_NO,
     "limits.sub_agents": YES_OR_NO,
     "limits.sub_agent_budget": Rule(int, "a whole number from 1 to 8", lambda value: 1 <= value <= 8),
-    "compact.at": _share(0.3, 0.95),
-    "compact.to": _share(0.1, 0.6),
-    "compact.overflow_to": _share(0.1, 0.4),
+    "compact.at": _limit_number(0.3, 0.95),
+    "compact.to": _limit_number(0.1, 0.6),
+    "compact.overflow_to": _limit_number(0.1, 0.4),
     "compact.model": TEXT,
     "compact.extract": YES_OR_NO,
     "compact.seconds": SECONDS,
     "compact.prune": Rule(bool, "true or false"),
     "truncation.strategy": _one_of(("oldest_first", "middle_out")),
-    "truncation.low_water": _share(0.1, 1.0),
+    "truncation.low_water": _limit_number(0.1, 1.0),
     "provider.stall_seconds": SECONDS,
     "provider.retries": Rule(int, "a whole number from 0 to 100", lambda value: 0 <= value <= 100),
     "provider.retry_seconds": SECONDS,

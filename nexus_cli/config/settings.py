@@ -236,10 +236,10 @@ def split_key(key: str) -> list[str]:
         parts = [table, name, last] if dot else [table, rest]
     else:
         parts = [table, rest]
-    return [_bare(part) for part in parts]
+    return [_unquote_part(part) for part in parts]
 
 
-def _bare(part: str) -> str:
+def _unquote_part(part: str) -> str:
     if len(part) < 2 or not part[0] == part[-1] == '"':
         return part
     return part[1:-1].replace('\\"', '"').replace("\\\\", "\\")
@@ -293,6 +293,9 @@ def check_value(key: str, value: Any, where: str = "") -> SettingValue:
     rule = rule_for(split_key(key))
     if rule is None and key not in TABLES:
         raise unknown_key_error(key, where)
+    folder = split_key(key)[-1] if key.startswith("folder_keys.") else "/"
+    if not folder.startswith(("/", "~/")):  # it would name another one in each folder that nexus is started in
+        raise NexusError("config", where or "the settings", f"{hide_keys_in(key)} names no absolute path", "Correct it")
     fit = rule.read(value) if rule else None
     if fit is None:
         shown = f'"{hide_keys_in(value)}"' if isinstance(value, str) else hide_keys_in(str(value))

@@ -83,7 +83,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
         raise unknown_key_error(key)
     if text is not None and any(map(looks_like_key, split_key(key))):
         raise misplaced_key_error(hide_keys_in(key))
-    _change_settings(path, defaults_dir, lambda document: _edit(document, split_key(key), value))
+    _change_settings(path, defaults_dir, lambda document: set_value(document, split_key(key), value))
 
 
 def write_server(places: Places, defaults_dir: Path, name: str, entry: Mapping[str, Any] | None) -> bool:
@@ -94,48 +94,55 @@ def write_server(places: Places, defaults_dir: Path, name: str, entry: Mapping[s
     found = []
 
     def edit(document: Any) -> None:
-        import tomlkit  # noqa: PLC0415
-
-        servers = document.get("mcp", {})
-        found.append(name in servers)
-        if entry is None:
-            servers.pop(name, None)
-            return
-        table = tomlkit.table()
-        table.update({key: list(one) if isinstance(one, tuple) else one for key, one in entry.items()})
-        if "mcp" not in document:
-            document["mcp"] = tomlkit.table(is_super_table=True)
-        document["mcp"][name] = table
+        found.append(name in document.get("mcp", {}))
+        set_server(document, name, entry)
 
     _change_settings(Path(os.path.realpath(places.settings)), defaults_dir, edit)
     return found[-1] or entry is not None
 
 
+def set_server(document: Any, name: str, entry: Mapping[str, Any] | None) -> None:
+    """Set the table `[mcp.NAME]` of a parsed file, or remove it if `entry` is None."""
+    import tomlkit  # noqa: PLC0415
+
+    if entry is None:
+        document.get("mcp", {}).pop(name, None)
+        return
+    table = tomlkit.table()
+    table.update({key: list(one) if isinstance(one, tuple) else one for key, one in entry.items()})
+    if "mcp" not in document:
+        document["mcp"] = tomlkit.table(is_super_table=True)
+    document["mcp"][name] = table
+
+
 def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add: bool) -> bool:
     """Add `text` to the list `key`, or remove it; return False if nothing changed. Raises as `write_setting`."""
-    parts = split_key(key)
     changed = []
 
     def edit(document: Any) -> None:
-        table = document
-        for name in parts[:-1]:
-            table = table.get(name, {})
-        listed = table.get(parts[-1])
-        has = listed is not None and text in listed
-        if has == add:
-            return
-        changed.append(text)
-        if not add:
-            listed.remove(text)
-        elif listed is None:
-            _edit(document, parts, (text,))
-        elif "\n" in listed.as_string():
-            listed.add_line(text)
-        else:
-            listed.append(text)
+        changed.append(set_listed(document, split_key(key), text, add=add))
 
     _change_settings(Path(os.path.realpath(places.settings)), defaults_dir, edit)
-    return bool(changed)
+    return changed[-1]
+
+
+def set_listed(document: Any, parts: list[str], text: str, *, add: bool) -> bool:
+    """Add `text` to the list `parts` of a parsed file, or remove it; return False if nothing changed."""
+    table = document
+    for name in parts[:-1]:
+        table = table.get(name, {})
+    listed = table.get(parts[-1])
+    if (listed is not None and text in listed) == add:
+        return False
+    if not add:
+        listed.remove(text)
+    elif listed is None:
+        set_value(document, parts, (text,))
+    elif "\n" in listed.as_string():
+        listed.add_line(text)
+    else:
+        listed.append(text)
+    return True
 
 
 def _change_settings(path: Path, defaults_dir: Path, edit: Callable[[Any], None]) -> None:
@@ -191,7 +198,8 @@ def replace_settings(path: Path, text: str, before: str, defaults_dir: Path) -> 
         raise write_error(path, error) from error
 
 
-def _edit(document: Any, parts: list[str], value: SettingValue | None) -> None:
+def set_value(document: Any, parts: list[str], value: SettingValue | None) -> None:
+    """Set a value of a parsed file, or remove it if it is None."""
     import tomlkit  # noqa: PLC0415
 
     table = document

@@ -28,15 +28,18 @@ def stored_names() -> frozenset[str]:
         names = frozenset(os.listdir(places().keys))
     except OSError:
         return frozenset()
-    return frozenset(name for name in names if not name.startswith(".") and _in_file(name) is not None)
+    return frozenset(name for name in names if not name.startswith(".") and _read_key_file(name) is not None)
 
 
-def stored_key(variable: str) -> str:
+def stored_key(variable: str, *, anew: bool = False) -> str:
     """Return the stored key of `variable`, "" if there is none. Blocks while the keyring waits to be unlocked.
 
-    Raises `ProviderError("auth", ...)` if the keyring fails.
+    With `anew`, the keyring is asked again: another process may have changed the key. Raises
+    `ProviderError("auth", ...)` if the keyring fails.
     """
-    text = _in_file(variable)
+    if anew:
+        _from_keyring.cache_clear()
+    text = _read_key_file(variable)
     if text != "":
         return text or ""
     return _protect(_from_keyring(variable))
@@ -51,7 +54,7 @@ def read_secret(name: str) -> str:
 
 def key_place(variable: str) -> str:
     """Return the place of the stored key for a message, "" if none is stored."""
-    text = _in_file(variable)
+    text = _read_key_file(variable)
     if text is None:
         return ""
     return str(places().keys / variable) if text else "the keyring"
@@ -85,7 +88,7 @@ def remove_key(variable: str) -> str:
     place = key_place(variable)
     if not place:
         return ""
-    in_keyring = _in_file(variable) == ""
+    in_keyring = _read_key_file(variable) == ""
     try:
         (places().keys / variable).unlink(missing_ok=True)
     except OSError as error:
@@ -108,7 +111,7 @@ def _remove_from_keyring(variable: str) -> None:
         raise NexusError("internal", variable, why, hint) from error
 
 
-def _in_file(variable: str) -> str | None:
+def _read_key_file(variable: str) -> str | None:
     """Return the key in the file of `variable`, "" if it is in the keyring, None if none is stored."""
     try:
         text = (places().keys / variable).read_text(encoding="utf-8", errors="replace").strip()

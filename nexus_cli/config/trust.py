@@ -9,16 +9,27 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file, write_error
-from nexus_cli.config.trust_files import FOLDER, MOST_FILES, MOST_IN_ALL, SINGLE, UnfitError, find_files, read_part
+from nexus_cli.config.trust_files import (
+    FOLDER,
+    MOST_FILES,
+    MOST_IN_ALL,
+    SINGLE,
+    LeftOut,
+    UnfitError,
+    find_files,
+    read_part,
+)
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
@@ -36,7 +47,7 @@ State = Literal["trusted", "changed", "untrusted", "nothing"]
 `nothing`: the project has no configuration."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Configuration:
     """The content of a project's `.nexus`, read once, so that the checked bytes are those that take effect; on request
     also what the project has beside it for agents (`trust_beside`)."""
@@ -45,8 +56,8 @@ class Configuration:
     """Content by path relative to `.nexus`, sorted; paths of files beside it begin with `../`."""
     problem: str = ""
     """Why nothing of it can take effect, in one line with the file's name; "" if it can."""
-    left_out: tuple[str, ...] = ()
-    """Files beside `.nexus` that cannot take effect, each with the reason."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Files beside `.nexus`, and hooks in any file, that cannot take effect."""
 
     @property
     def sha256(self) -> str:
@@ -57,7 +68,7 @@ class Configuration:
             digest.update(b"%d:%d:" % (len(raw), len(data)) + raw + data)
         return digest.hexdigest()
 
-    @property
+    @cached_property
     def items(self) -> dict[str, TrustItem]:
         """Return the items in the files, by key."""
         from nexus_cli.config.trust_items import split_items  # noqa: PLC0415  (few projects have such files)
@@ -65,18 +76,20 @@ class Configuration:
         return split_items(self.files)
 
 
-def read_configuration(project: Path, *, beside: bool = False) -> Configuration:
-    """Read the files of `project` that can take effect; with `beside` also those that `trust_beside` names.
+def read_configuration(project: Path, beside: Collection[str] = ()) -> Configuration:
+    """Read the files of `project` that can take effect; of those beside `.nexus` the ones of the kinds `beside`, out of
+    `foreign_items.KINDS`.
 
-    Never raises; a project without them costs one lstat, with `beside` one for each path in its table.
+    Never raises; a project without them costs one lstat, and one for each path of these kinds.
     """
     found = _read_own(project)
     if not beside:
         return found
     from nexus_cli.config.trust_beside import read_beside  # noqa: PLC0415  (only skills, commands, hooks and servers)
 
-    more, left_out = read_beside(project)
-    return Configuration(dict(sorted({**found.files, **more}.items())), found.problem, tuple(left_out))
+    more, left_out = read_beside(project, beside)
+    files = dict(sorted({**found.files, **more}.items()))
+    return Configuration(files, found.problem, (*found.left_out, *left_out))
 
 
 def _read_own(project: Path) -> Configuration:
@@ -88,7 +101,7 @@ def _read_own(project: Path) -> Configuration:
         for name, path in find_files(folder, root):
             if len(files) >= MOST_FILES:
                 raise UnfitError(name, f"is one of more than {MOST_FILES} files")
-            files[name] = read_part(name, path, root)
+            files[name] = read_part(name, path)
             size += len(files[name])
             if size > MOST_IN_ALL:
                 raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
@@ -96,11 +109,13 @@ def _read_own(project: Path) -> Configuration:
         return Configuration(files, str(unfit))
     except OSError as error:
         return Configuration(files, f"{FOLDER} cannot be read ({error.strerror})")
+    left_out: list[str] = []
     if b"hook" in files.get(SINGLE[0], b""):
         from nexus_cli.config import trust_beside, trust_items  # noqa: PLC0415  (as above)
 
-        files = {**trust_beside.read_scripts(trust_items.own_hooks(files[SINGLE[0]]), project), **files}
-    return Configuration(dict(sorted(files.items())))
+        hooks, left_out = trust_items.own_hooks(files[SINGLE[0]])
+        files = {**trust_beside.read_scripts(hooks, project), **files}
+    return Configuration(dict(sorted(files.items())), left_out=tuple(LeftOut(SINGLE[0], why) for why in left_out))
 
 
 def trust_state(project: Path, found: Configuration | None = None) -> State:
@@ -121,7 +136,7 @@ def trusted_configuration(project: Path, found: Configuration | None = None) -> 
         return Configuration({})
     from nexus_cli.config.trust_items import keep_items  # noqa: PLC0415  (as above)
 
-    return Configuration(keep_items(found.files, trusted_keys(project, found)))
+    return Configuration(keep_items(found.files, found.items, trusted_keys(project, found)))
 
 
 def trusted_keys(project: Path, found: Configuration) -> frozenset[str]:
@@ -143,7 +158,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     Raises `NexusError("config", ...)` if there is none or it cannot take effect, kind `internal` if the record cannot
     be written.
     """
-    found = found or read_configuration(project, beside=True)
+    found = found or read_configuration(project, KINDS)
     _refuse_worktree(project)
     if found.problem:
         raise NexusError("config", f"{project} is not trusted", found.problem, "Fix or remove the file")
@@ -215,6 +230,11 @@ def _refuse_worktree(project: Path) -> None:
         raise NexusError("config", f"{project} has no trust of its own", why, f"nexus trust {source}")
 
 
+def record_path() -> Path:
+    """Return the file with the hashes of what is trusted."""
+    return places().data / "trust.json"
+
+
 def _texts_path(project: Path) -> Path:
     name = hashlib.sha256(os.fsencode(_key(project))).hexdigest()[:32]
     return places().data / "trusted" / f"{name}.json"
@@ -223,7 +243,7 @@ def _texts_path(project: Path) -> Path:
 def _read_record() -> dict[str, Any]:
     """Return the projects on record by real path; {} (nothing is trusted) if the record is missing or invalid."""
     try:
-        value = json.loads((places().data / "trust.json").read_bytes())
+        value = json.loads(record_path().read_bytes())
         projects = value["projects"]
         return {str(key): dict(entry) for key, entry in projects.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -233,7 +253,7 @@ def _read_record() -> dict[str, Any]:
 @contextmanager
 def _change_record(wait: float) -> Iterator[dict[str, Any]]:
     """Lock the record, yield it for changes, and replace it atomically."""
-    path = places().data / "trust.json"
+    path = record_path()
     try:
         with FileLock.wait_for(path.with_name("trust.lock"), wait):
             projects = _read_record()

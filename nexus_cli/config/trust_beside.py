@@ -7,7 +7,7 @@ out by itself, because such folders are not ours: it makes nothing else invalid.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,72 +15,93 @@ from nexus_cli.config.foreign_items import (
     ABOVE,
     COMMANDS,
     HOOKS,
-    SERVERS,
+    PATHS,
     SKILLS,
     command_line,
     find_scripts,
     read_hooks,
 )
-from nexus_cli.config.trust_files import MOST_IN_ALL, UnfitError, find_below, read_part, shown_path
-from nexus_cli.core.elide import one_line
+from nexus_cli.config.trust_files import (
+    MOST_IN_ALL,
+    LeftOut,
+    UnfitError,
+    find_below,
+    find_below_entry,
+    read_part,
+    resolve_inside,
+)
 
 MOST_ENTRIES = 2500
 """Most skills and commands of one folder."""
 MOST_FILES_OF_ONE = 300
 """Most files of one skill."""
+UNREAD = b"not read: "
+"""How the content of a script begins that cannot be read, whose hook does not run."""
 
 
-def read_beside(project: Path) -> tuple[dict[str, bytes], list[str]]:
-    """Read the files beside `.nexus`; return their content by path, each with `ABOVE` before it, and a line for each
-    item that is left out. Never raises."""
-    root, files, left_out = os.path.realpath(project), dict[str, bytes](), list[str]()
+def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes], list[LeftOut]]:
+    """Read the files of the kinds `kinds` beside `.nexus`.
+
+    Returns their content by path, each with `ABOVE` before it, and each item that is left out. Never raises.
+    """
+    root, files, left_out = os.path.realpath(project), dict[str, bytes](), list[LeftOut]()
     left = MOST_IN_ALL
-    for name, path in _find_items(project, left_out):
+    for name, parts in _find_items(project, root, kinds, left_out):
         try:
-            item = _read_item(name, path, root)
+            item = _read_item(name, parts)
             left -= sum(map(len, item.values()))
             if left < 0:
                 raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
         except UnfitError as unfit:
-            left_out.append(one_line(str(unfit)))
+            left_out.append(unfit.left_out)
         except OSError as error:
-            left_out.append(one_line(f"{shown_path(name)} cannot be read ({error.strerror})"))
+            left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
         else:
             files |= item
-    hooks = [hook for name in HOOKS for _, _, hook in read_hooks(files.get(ABOVE + name, b""))]
+    hooks: list[Mapping[str, Any]] = []
+    for name in [ABOVE + path for path in HOOKS if ABOVE + path in files]:
+        listed, problems = read_hooks(files[name])
+        hooks += [hook for _, _, hook in listed]
+        left_out += [LeftOut(name, why) for why in problems]
     return {**read_scripts(hooks, project), **files}, left_out
 
 
-def _find_items(project: Path, left_out: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield name and path of every file, and of every skill's folder, that may be an item."""
-    for name in (*HOOKS, *SERVERS):
-        if os.path.lexists(project / name):
-            yield ABOVE + name, str(project / name)
-    for folder in (*SKILLS, *COMMANDS):
+def _find_items(
+    project: Path, root: str, kinds: Collection[str], left_out: list[LeftOut]
+) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
+    """Yield the name of every file, and of every entry of a folder, that may be an item of these kinds; with each the
+    names and real paths of its files."""
+    paths = [path for kind in PATHS if kind in kinds for path in PATHS[kind] if os.path.lexists(project / path)]
+    for path in paths:
+        name = ABOVE + path
+        if path not in (*SKILLS, *COMMANDS):
+            yield name, find_below(name, str(project / path), root)
+            continue
         try:
-            entries = sorted(os.listdir(project / folder))
-        except FileNotFoundError:
-            continue
+            with os.scandir(resolve_inside(name, str(project / path), root)) as listed:
+                entries = sorted((one for one in listed if not one.name.startswith(".")), key=lambda one: one.name)
         except OSError as error:
-            left_out.append(f"{folder} cannot be read ({error.strerror})")
+            left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
             continue
-        shown = [entry for entry in entries if not entry.startswith(".")]
-        for entry in shown[:MOST_ENTRIES]:
-            yield f"{ABOVE}{folder}/{entry}", str(project / folder / entry)
-        if len(shown) > MOST_ENTRIES:
-            left_out.append(f"{folder} has more than {MOST_ENTRIES} entries; the others")
+        except UnfitError as unfit:
+            left_out.append(unfit.left_out)
+            continue
+        for entry in entries[:MOST_ENTRIES]:
+            yield f"{name}/{entry.name}", find_below_entry(f"{name}/{entry.name}", entry, root)
+        if len(entries) > MOST_ENTRIES:
+            left_out.append(LeftOut(name, f"has more than {MOST_ENTRIES} entries; the others"))
 
 
-def _read_item(name: str, path: str, root: str) -> dict[str, bytes]:
+def _read_item(name: str, parts: Iterable[tuple[str, str]]) -> dict[str, bytes]:
     """Return the files of one item; of commands, only the Markdown. Raises `UnfitError` and `OSError`."""
     is_command = any(name.startswith(f"{ABOVE}{folder}/") for folder in COMMANDS)
     item: dict[str, bytes] = {}
-    for part, place in find_below(name, path, root, frozenset()):
+    for part, real in parts:
         if is_command and not part.endswith(".md"):
             continue
         if len(item) >= (MOST_ENTRIES if is_command else MOST_FILES_OF_ONE):
             raise UnfitError(name, f"has more than {len(item)} files")
-        item[part] = read_part(part, place, root)
+        item[part] = read_part(part, real)
     return item
 
 
@@ -91,9 +112,11 @@ def read_scripts(hooks: Iterable[Mapping[str, Any]], project: Path) -> dict[str,
         for path in find_scripts(command_line(hook)):
             try:
                 if os.path.isfile(project / path):
-                    found[ABOVE + path] = read_part(ABOVE + path, str(project / path), root)
+                    found[ABOVE + path] = read_part(
+                        ABOVE + path, resolve_inside(ABOVE + path, str(project / path), root)
+                    )
             except (UnfitError, OSError) as error:
-                found[ABOVE + path] = f"not read: {error}".encode(errors="replace")  # so it counts as changed
+                found[ABOVE + path] = UNREAD + str(error).encode(errors="replace")  # so it counts as changed
             except ValueError:
                 continue
     return found

@@ -6,8 +6,10 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 
 FOLDER = ".nexus"
 SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
@@ -21,11 +23,23 @@ DEEPEST = 16
 """Most nested folders."""
 
 
+class LeftOut(NamedTuple):
+    """A file, or a part of it, that cannot take effect."""
+
+    name: str
+    """Path of the file relative to `.nexus`."""
+    why: str
+
+    def __str__(self) -> str:
+        return f"{shown_path(self.name)} {self.why}"
+
+
 class UnfitError(Exception):
     """A file cannot take effect; in `.nexus` it makes the whole configuration invalid."""
 
     def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"{shown_path(name)} {why}")
+        self.left_out = LeftOut(name, why)
+        super().__init__(str(self.left_out))
 
 
 def shown_path(name: str) -> str:
@@ -41,25 +55,45 @@ def find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:
         raise UnfitError("", "is not a folder")
     for name in SINGLE:
         if os.path.lexists(folder / name):
-            yield name, str(folder / name)
+            yield name, resolve_inside(name, str(folder / name), root)
     for name in FOLDERS:
         if os.path.lexists(folder / name):
-            yield from find_below(name, str(folder / name), root, frozenset())
+            yield from find_below(name, str(folder / name), root)
 
 
-def find_below(name: str, path: str, root: str, above: frozenset[str]) -> Iterator[tuple[str, str]]:
+def find_below(name: str, path: str, root: str) -> Iterator[tuple[str, str]]:
+    """Yield name and real path of the file at `path`, or of every file in this folder. Raises `UnfitError`."""
     real = resolve_inside(name, path, root)
-    if not os.path.isdir(real):
-        yield name, path
-        return
+    if os.path.isdir(real):
+        yield from _find_in_folder(name, real, root, frozenset())
+    else:
+        yield name, real
+
+
+def find_below_entry(
+    name: str, entry: os.DirEntry[str], root: str, above: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, str]]:
+    """Yield as `find_below`, for an entry of a folder with a real path: only a link has to be resolved."""
+    real, is_folder = entry.path, entry.is_dir(follow_symlinks=False)
+    if entry.is_symlink():
+        real = resolve_inside(name, entry.path, root)
+        is_folder = os.path.isdir(real)
+    if is_folder:
+        yield from _find_in_folder(name, real, root, above)
+    else:
+        yield name, real
+
+
+def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> Iterator[tuple[str, str]]:
     if real in above or len(above) > DEEPEST:
         raise UnfitError(name, "has too many folders above it, or is a circular link")
     try:
-        entries = sorted(os.listdir(real))
+        with os.scandir(real) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
     except OSError as error:
         raise UnfitError(name, f"cannot be read ({error.strerror})") from error
     for entry in entries:
-        yield from find_below(f"{name}/{entry}", os.path.join(path, entry), root, above | {real})
+        yield from find_below_entry(f"{name}/{entry.name}", entry, root, above | {real})
 
 
 def resolve_inside(name: str, path: str, root: str) -> str:
@@ -69,12 +103,21 @@ def resolve_inside(name: str, path: str, root: str) -> str:
     return real
 
 
-def read_part(name: str, path: str, root: str) -> bytes:
-    """Return the content of the file `path` below `root`; never block on a pipe or device. Raise `UnfitError`."""
-    real = Path(resolve_inside(name, path, root))
+_unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
+
+
+def read_part(name: str, real: str) -> bytes:
+    """Return the content of the file at the real path `real`; never block on a pipe or device. Raise `UnfitError`.
+
+    A file that has not changed since is read once per process.
+    """
     try:
-        with open_folder(real.parent) as folder:
-            descriptor = open_at(folder, real.name)
+        known = _unchanged.find(real, file_version(os.lstat(real)))
+        if known is not None:
+            return known
+        parent, _, file_name = real.rpartition(os.sep)
+        with open_folder(parent) as folder:
+            descriptor = open_at(folder, file_name)
     except OSError as error:
         raise UnfitError(name, f"cannot be read ({error.strerror})") from error
     with open(descriptor, "rb") as file:
@@ -84,4 +127,6 @@ def read_part(name: str, path: str, root: str) -> bytes:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise UnfitError(name, f"is larger than {MOST_BYTES // 2**20} MiB")
+    if is_settled(status):
+        _unchanged.keep(real, file_version(status), data, len(data))
     return data

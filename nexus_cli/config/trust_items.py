@@ -64,9 +64,8 @@ def split_items(files: Mapping[str, bytes]) -> dict[str, TrustItem]:
     return items
 
 
-def keep_items(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
-    """Return `files` reduced to the items with these keys."""
-    items = split_items(files)
+def keep_items(files: Mapping[str, bytes], items: Mapping[str, TrustItem], keys: frozenset[str]) -> dict[str, bytes]:
+    """Return `files`, which are split into `items`, reduced to those with these keys."""
     if keys.issuperset(items):
         return dict(files)
     kept = {name: data for key, item in items.items() if key in keys for name, data in item.parts.items()}
@@ -97,7 +96,7 @@ def _split_beside(
         if path.startswith(f"{folder}/"):
             yield from _add_part("command", path.removesuffix(".md"), name, data, items)
     if path in foreign_items.HOOKS:
-        for event, matcher, hook in foreign_items.read_hooks(data):
+        for event, matcher, hook in foreign_items.read_hooks(data)[0]:
             yield _hook_item(f"{path}: {_name_hook(event, matcher, hook)}", name, (event, matcher, hook), files)
     if path in foreign_items.SERVERS:
         for server, entry in (_read_servers(data, foreign_items.SERVERS[path]) or {}).items():
@@ -109,7 +108,7 @@ def _keep_beside(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, 
     reduced: dict[str, bytes] = {}
     for path in foreign_items.HOOKS:
         name = foreign_items.ABOVE + path
-        hooks = foreign_items.read_hooks(files.get(name, b""))
+        hooks = foreign_items.read_hooks(files[name])[0] if name in files else []
         kept = [one for one in hooks if f"hook {path}: {_name_hook(*one)}" in keys]
         if kept:
             reduced[name] = foreign_items.write_hooks(kept)
@@ -207,10 +206,14 @@ def _split_servers(data: bytes) -> Iterator[TrustItem]:
         yield _server_item(name, SERVERS, server)
 
 
-def own_hooks(data: bytes) -> list[dict[str, Any]]:
-    """Return the tables `[[hook]]` of a project's settings; none if the file is invalid."""
+def own_hooks(data: bytes) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the tables `[[hook]]` of a project's settings, and a reason for what of them is left out."""
     table = _read_toml(data)
-    return _take_items(table)[2] if table is not None else []
+    if table is None:
+        return [], ["is no valid TOML: none of its hooks counts"]
+    hooks, listed = _take_items(table)[2], table.get("hook", [])
+    is_whole = isinstance(listed, list) and len(hooks) == len(listed)
+    return hooks, [] if is_whole else ["has a `hook` that is no table [[hook]]"]
 
 
 def _take_items(

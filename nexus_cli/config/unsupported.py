@@ -20,13 +20,14 @@ from nexus_cli.config.project_items import describe_waiting
 
 PLACES: Mapping[str, str] = {
     ".claude/agents": "agents",
+    ".claude/output-styles": "output styles",
     ".cursor/mcp.json": "MCP servers",
     ".cursor/commands": "commands",
     ".opencode/command": "commands",
 }
 """Paths in a project, and their contents."""
 SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
-SETTINGS_KEYS = ("permissions",)
+SETTINGS_KEYS = ("permissions", "statusLine", "outputStyle", "env")
 """Keys of these files worth reporting; files without them are ignored."""
 MOST_BYTES = 1 << 20
 """Most bytes read of a settings file."""
@@ -48,9 +49,12 @@ def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
 
 
 def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
-    """Return a line such as `Found .claude/commands, .mcp.json (MCP servers): not supported yet`, "" for none."""
-    named = [one.path if one.path.endswith(one.what) else f"{one.path} ({one.what})" for one in found]
-    return f"Found {', '.join(named)}: not supported yet" if named else ""
+    """Return a line such as `Found .claude/commands, .mcp.json (MCP servers): not supported`, "" for none."""
+    whats: dict[str, list[str]] = {}
+    for one in found:
+        whats.setdefault(one.path, []).append(one.what)
+    named = [path if path.endswith(what[0]) else f"{path} ({', '.join(what)})" for path, what in whats.items()]
+    return f"Found {', '.join(named)}: not supported, `nexus doctor` says line by line what" if named else ""
 
 
 def new_unsupported_line(project: Path, front: str = "") -> str:

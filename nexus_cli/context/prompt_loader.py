@@ -21,7 +21,7 @@ __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "
 
 INSTRUCTION_FILES = ("NEXUS.md", "AGENTS.md")
 """Names in a project's folder; the first that exists and is not blank counts."""
-FOREIGN_FILES = ("CLAUDE.md", ".cursorrules", ".github/copilot-instructions.md")
+FOREIGN_FILES = ("CLAUDE.md", ".claude/CLAUDE.md", ".cursorrules", ".github/copilot-instructions.md")
 """Instructions for other agents: in a folder without the files above, a session reads the first one that is not blank.
 """
 

@@ -160,7 +160,7 @@ class ToolResult:
     job: str = ""
     """Id of the background job as which its command runs on, else ""."""
     warning: str = ""
-    """What it left undone, in a few words for the person; "" if it did all that was asked."""
+    """The part left undone, in a few words for the person; "" if it did all that was asked."""
     waits: Mapping[str, Any] | None = None
     """Set if the run begins to wait: the turn ends when every call of the step has its result. `wait` is the `to_json`
     of a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""

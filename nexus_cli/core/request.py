@@ -140,6 +140,8 @@ class ModelInfo:
     """The tiktoken encoding that counts best for it."""
     tiers: tuple[PriceTier, ...] = ()
     """Other prices for long inputs, sorted by `min_input`."""
+    covered: bool = False
+    """True if a subscription pays for the requests: there are no prices."""
     address: str = ""
     """Host and port set in the environment; "" for the provider's own."""
     window_refused: bool = False

@@ -227,7 +227,7 @@ class Run:
     trigger: Mapping[str, Any]
     """Fields of seed C's TRIGGER block."""
     options: Mapping[str, Any]
-    """How its session is opened: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`; for a plan or service
+    """Options of its session: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`; for a plan or service
     the name of its `agent`; and `paused`."""
     session: str = ""
     """Id of its session; "" before it has one."""
@@ -298,7 +298,7 @@ class Plan:
     zone: str = ""
     """IANA name of the time zone of `cron`."""
     missed: str = "once"
-    """How to treat missed times: `once` for one run for all of them, `skip` for none."""
+    """Treatment of missed times: `once` for one run for all of them, `skip` for none."""
     next_at: float | None = None
     """Seconds since the epoch; None for never."""
     last_at: float | None = None

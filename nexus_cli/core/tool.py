@@ -7,7 +7,7 @@ Dispatch validates the arguments first, so that `run` may rely on the schema.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -245,3 +245,8 @@ def describe_subject(tool: Tool | None, call: ToolCall) -> str:
     if tool and tool.works_later(call.arguments):  # the shortest first: time, then task
         value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
     return " ".join(str(value).split())[:200]
+
+
+def find_governing(tools: Iterable[Tool], effect: Effect) -> Tool | None:
+    """Return the first tool that governs those of `effect`: the one that reads a file, edits one, or runs a command."""
+    return next((tool for tool in tools if tool.governs and tool.effect is effect), None)

@@ -15,7 +15,7 @@ SPEAKS = ("SessionStart", "UserPromptSubmit")
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """What one run of a hook decides and adds."""
+    """The decision of one run of a hook, and the text that it adds."""
 
     decision: str = ""
     """`deny`, `ask`, `allow` or ""; `deny` also stands for a block."""
@@ -29,10 +29,10 @@ class HookAnswer:
     stops: bool = False
     """True if the turn ends; `reason` is for the person then."""
     refused: str = ""
-    """What a project's hook asked for and may not, in a few words."""
+    """The request that a project's hook may not make, in a few words."""
 
-    def tightened(self) -> HookAnswer:
-        """Return what counts of it if a project's hook answered: nothing that allows or changes input."""
+    def tighten(self) -> HookAnswer:
+        """Return the part that counts if a project's hook answered: nothing that allows or changes input."""
         wanted = [
             *(["allow a call"] if self.decision == "allow" else []),
             *(["change its input"] if self.updated is not None else []),

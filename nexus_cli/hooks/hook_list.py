@@ -1,4 +1,4 @@
-"""List the hooks of a folder: the person's own, and those of its project with their state of trust."""
+"""List the hooks of a folder: the person's own, those of plugins, and those of its project with their state."""
 
 from __future__ import annotations
 
@@ -7,17 +7,27 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import ABOVE, HOOKS
+from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
-from nexus_cli.config.trust import Configuration, read_configuration, trusted_keys, trusted_texts
+from nexus_cli.config.trust import (
+    Configuration,
+    read_configuration,
+    record_path,
+    trust_state,
+    trusted_keys,
+    trusted_texts,
+)
+from nexus_cli.config.trust_beside import UNREAD, read_scripts
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins, plugin_record_path
 
 PERSONAL = "config.toml"
 """Source of the person's own hooks."""
@@ -37,14 +47,18 @@ class Hook:
 
     table: HookTable
     source: str
-    """The file that names it, relative to the project; `PERSONAL` for the person's own."""
+    """The file that names it, relative to the project; `PERSONAL` for the person's own, `plugin NAME` of a plugin."""
     folder: Path | None = None
-    """Real path of the project's folder; None for the person's own."""
+    """Real path of the project's folder, or of the plugin's; None for the person's own."""
     state: str = ACTIVE
     why: str = ""
     """Why it does not run; "" for an active one."""
     scripts: Mapping[str, bytes] = field(default_factory=dict)
-    """The trusted content of the files that its command names, by path in `folder`."""
+    """The trusted content of the files that its command names, by path in `folder`; for a plugin all of its files."""
+    unknown_event: str = ""
+    """The event of another program that it belongs to, if nexus has none of this name."""
+    is_plugin: bool = False
+    """True for a hook of a plugin. It runs in the project."""
 
     @property
     def is_personal(self) -> bool:
@@ -54,13 +68,24 @@ class Hook:
     @property
     def is_foreign(self) -> bool:
         """True if it was written for another program, whose names of tools and arguments it knows."""
-        return self.source in HOOKS
+        return self.is_plugin or self.source in HOOKS
 
     @property
     def name(self) -> str:
         """Its command on one line, shortened; a path in the project loses what is before the name of the file."""
         words = one_line(self.table.command).replace("$CLAUDE_PROJECT_DIR/", "").replace("${CLAUDE_PROJECT_DIR}/", "")
+        words = words.replace(f"${{{PLUGIN_ROOT}}}/", "").replace(f"${PLUGIN_ROOT}/", "")
         return cut_at_word(words.replace('"', ""), LONGEST)
+
+    @property
+    def is_broken(self) -> bool:
+        """True if it, or the file of hooks that it stands for, was trusted and cannot run."""
+        return self.state in (CHANGED, UNSUPPORTED)
+
+    def describe_broken(self) -> str:
+        """Return a line with the reason that it does not run."""
+        name, source = self.name, self.source
+        return f"hook {name} ({source}) is off: {self.why}" if name else f"hooks of {source}: {self.why}"
 
     def matches(self, names: Iterable[str]) -> bool:
         """Return True if one of `names` is named by the matcher."""
@@ -72,14 +97,28 @@ class Hook:
         return any(re.search(matcher, name) for name in names)
 
     def find_change(self) -> str:
-        """Return why it may not run any more, because a file that its command names has changed; "" if none has."""
-        for path, trusted in self.scripts.items():
-            try:
-                if (Path(self.folder or ".") / path).read_bytes() != trusted:
-                    return f"{path} has changed since you trusted it: nexus trust"
-            except OSError:
+        """Return the reason that it may not run any more: a file that its command names has changed; "" if none has."""
+        if self.folder is None:
+            return ""
+        how = "nexus plugin update" if self.is_plugin else "nexus trust"
+        now = self._read_files(self.folder)
+        for path in sorted({*self.scripts, *now}):
+            if (data := now.get(path)) is None:
                 return f"{path} is gone"
+            if data != self.scripts.get(path) or data.startswith(UNREAD):
+                return f"{path} has changed since you trusted it: {how}"
         return ""
+
+    def _read_files(self, folder: Path) -> dict[str, bytes]:
+        """Return the content of the files that its trust depends on, by path in `folder`."""
+        if not self.is_plugin:
+            named = read_scripts([{"command": self.table.command}], folder)
+            return {name.removeprefix(ABOVE): data for name, data in named.items()}
+        found: dict[str, bytes] = {}
+        for path in self.scripts:
+            with suppress(OSError):
+                found[path] = (folder / path).read_bytes()
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of `/hooks` and `nexus status --json`."""
@@ -96,47 +135,102 @@ class Hook:
         }
 
 
+def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
+    """Return the state of the files that decide which hooks count in `cwd`, to notice a change: the records of
+    trust and of plugins, and the files that may name hooks."""
+    names = (f"{FOLDER}/{SETTINGS}", *HOOKS)
+    found: list[tuple[int, ...]] = []
+    for path in (
+        record_path(),
+        plugin_record_path(),
+        *(folder / name for folder in project_folders(cwd) for name in names),
+    ):
+        try:
+            about = os.stat(path)
+            found.append((about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
+        except OSError:
+            found.append(())
+    return found
+
+
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
-    """Return all hooks that count in `cwd`: the `personal` ones, then those of the project from its root down, each in
-    the order of its file. Blocks; never raises."""
-    hooks = [_checked(Hook(table, PERSONAL)) for table in personal]
+    """Return all hooks that count in `cwd`: the `personal` ones, those of plugins, then those of the project from its
+    root down, each in the order of its file. Blocks; never raises."""
+    hooks = [_check_matcher(Hook(table, PERSONAL)) for table in personal]
+    for plugin in installed_plugins():
+        hooks += _plugin_hooks(plugin)
     for folder in project_folders(cwd):
-        found = read_configuration(folder, beside=True)
-        if found.files:
-            hooks += _project_hooks(folder, found)
+        hooks += _project_hooks(folder, read_configuration(folder, ("hook",)))
     return hooks
 
 
-def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
-    in_force = trusted_keys(folder, found)
-    before = trusted_texts(folder)
-    for key, item in found.items.items():
-        if item.kind != "hook":
+def _plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
+    """Yield the accepted hooks of a plugin, and those that were and have changed."""
+    source, files = f"plugin {plugin.name}", plugin.folder.files if plugin.folder else {}
+    for item, state in plugin.items("hook"):
+        if state not in (ACTIVE, CHANGED):
             continue
-        source = f"{FOLDER}/{SETTINGS}" if item.file == SETTINGS else item.file.removeprefix(ABOVE)
+        why = "" if state == ACTIVE else f"it has changed since you accepted it: nexus plugin update {plugin.name}"
+        text = item.parts[item.file].decode("utf-8", "replace")
+        hook = _read_hook(text, plugin.root, state, why, item, source)
+        yield replace(hook, scripts=files, is_plugin=True)
+
+
+def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
+    """Yield the hooks of a folder, those that were trusted and are in no file any more, and a row for what is left
+    out, which in a project that was never trusted only waits for trust."""
+    in_force, before = trusted_keys(folder, found), trusted_texts(folder)
+    hooks = {key: item for key, item in found.items.items() if item.kind == "hook"}
+    readable = {item.file for item in hooks.values()}
+    left_out = {name: one_line(why) for name, why in found.left_out}
+    removed = {key: _removed_item(key, parts) for key, parts in before.items() if key not in found.items}
+    removed = {key: item for key, item in removed.items() if item.parts}
+    for key, item in (hooks | removed).items():
         text, state, why = item.parts[item.file].decode("utf-8", "replace"), ACTIVE, ""
         if key not in in_force:
             state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "nexus trust")
+            if item.file in left_out and item.file not in readable:
+                why = f"{_source(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text
-        try:
-            yield _read_hook(text, source, Path(os.path.realpath(folder)), state, why, item)
-        except (ValueError, TypeError, RecursionError, OverflowError) as error:
-            unread = HookTable("", one_line(item.name))
-            yield Hook(unread, source, Path(os.path.realpath(folder)), UNSUPPORTED, one_line(str(error))[:200])
+        yield _read_hook(text, folder, state, why, item)
+    unread = [name for name in left_out if name in readable or name not in {item.file for item in removed.values()}]
+    is_known = bool(unread) and (bool(before) or trust_state(folder, found) in ("trusted", "changed"))
+    for name in unread:
+        state = UNSUPPORTED if is_known else UNTRUSTED
+        yield Hook(HookTable("", ""), _source(name), Path(os.path.realpath(folder)), state, f"it {left_out[name]}")
 
 
-def _read_hook(text: str, source: str, folder: Path, state: str, why: str, item: TrustItem) -> Hook:
+def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
+    """Return a trusted item that is in no file any more; one that is no hook has no definition."""
+    file = next((ABOVE + path for path in HOOKS if key.startswith(f"hook {path}: ")), SETTINGS)
+    text = parts.get(file) if key.startswith("hook ") else None
+    return TrustItem("hook", key.removeprefix("hook "), {} if text is None else {file: text.encode()}, file)
+
+
+def _source(name: str) -> str:
+    """Return the path in the project of a part of its configuration."""
+    return name.removeprefix(ABOVE) if name.startswith(ABOVE) else f"{FOLDER}/{name}"
+
+
+def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
-    value = json.loads(text)
-    problem, table = "", parse_hook(value) if isinstance(value, dict) else None
-    if isinstance(value, list):
-        table, problem = _read_foreign(*value)
+    source, place = source or _source(item.file), Path(os.path.realpath(folder))
+    table, problem = None, "it is no valid [[hook]]"
+    try:
+        value = json.loads(text)
+        if isinstance(value, list):
+            table, problem = _read_foreign(*value)
+        elif isinstance(value, dict):
+            table = parse_hook(value)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        problem = one_line(str(error))[:200]
     if table is None:
-        shown = one_line(item.name)
+        shown = one_line(item.name).removeprefix(f"{source}: ")
         unread = HookTable("", shown)
-        return Hook(unread, source, folder, UNSUPPORTED, problem or "it is no valid [[hook]]")
+        event = one_line(str(value[0])) if isinstance(value, list) and value and value[0] not in EVENTS else ""
+        return Hook(unread, source, place, UNSUPPORTED, problem, unknown_event=event)
     scripts = {part.removeprefix(ABOVE): data for part, data in item.parts.items() if part != item.file}
-    return _checked(Hook(table, source, folder, state, why, scripts))
+    return _check_matcher(Hook(table, source, place, state, why, scripts))
 
 
 def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[HookTable | None, str]:
@@ -156,7 +250,7 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
     return table, "" if table else "its command, `timeout` or `on_timeout` is invalid"
 
 
-def _checked(hook: Hook) -> Hook:
+def _check_matcher(hook: Hook) -> Hook:
     """Return the hook, as not supported if its matcher is no regular expression, or one that could take for ever."""
     matcher = "" if hook.table.matcher == "*" else hook.table.matcher
     why = ""
@@ -169,4 +263,4 @@ def _checked(hook: Hook) -> Hook:
             re.compile(matcher)
         except (re.error, RecursionError, OverflowError):
             why = f"its matcher {one_line(matcher)} is no regular expression"
-    return Hook(hook.table, hook.source, hook.folder, UNSUPPORTED, why) if why else hook
+    return replace(hook, state=UNSUPPORTED, why=why) if why else hook

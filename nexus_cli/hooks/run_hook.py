@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.config.foreign_items import PLUGIN_ROOT
+from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.hooks.hook_answer import BLOCKS, HookAnswer, read_answer
 from nexus_cli.hooks.hook_list import CHANGED, Hook
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.sandbox.denial import NETWORK_ERRORS
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import decode_output
 from nexus_cli.tools.process import BoundedOutput, ProcessResult, find_shell, run_process
@@ -23,6 +27,9 @@ LENGTH = 200
 """Most characters of a hook's own words about its failure."""
 NO_PROGRAM = (126, 127)
 """Exit statuses of a shell that could not start a program."""
+NOT_FOUND = re.compile(r"(?:^|: )([\w.+/-]+): (?:command )?not found\s*$", re.MULTILINE)
+"""What a shell says of a program that is not there."""
+NO_NETWORK = re.compile(rf"{NETWORK_ERRORS}|not found in the cache", re.IGNORECASE)
 OK, BLOCKED, FAILED, LATE, NOT_RUN = "ok", "blocked", "failed", "timed out", "not run"
 
 
@@ -38,6 +45,9 @@ class HookRun:
     """Why it failed or did not run."""
     seconds: float = 0.0
 
+    common_problem: str = ""
+    """A line for the person about the cause, if other hooks of the file will have it too; else ""."""
+
     @property
     def is_missing(self) -> bool:
         """True if the hook did not say anything: it took too long or could not run."""
@@ -47,7 +57,8 @@ class HookRun:
 def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag) -> HookRun:
     """Run `hook` with `given` on stdin. Blocks; never raises, except `ThreadStopped`.
 
-    A project's hook runs in its folder, in the sandbox profile `write`; if its files have changed it does not run.
+    A project's hook runs in its folder, a plugin's in the project, both in the sandbox profile `write`; if its
+    files have changed it does not run.
     """
     changed = hook.why if hook.state == CHANGED else hook.find_change()
     if changed:
@@ -63,11 +74,20 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     stdout = _decode(done.output)
     words = cut_at_word(one_line(stderr or stdout), LENGTH)
     if done.status in NO_PROGRAM:
+        if missing := NOT_FOUND.search(stderr):
+            why = f"{missing[1]}: command not found"
+            said = f"hooks of {hook.source} do not run: {why}. Install it, or see /hooks"
+            return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, said)
         return HookRun(hook, HookAnswer(), NOT_RUN, f"it cannot be started: {words}", seconds)
     answer = read_answer(hook.table.event, done.status, stdout, stderr)
     if done.status not in (0, BLOCKS):
-        return HookRun(hook, answer, FAILED, f"exit {done.status}{': ' if words else ''}{words}", seconds)
-    answer = answer if hook.is_personal else answer.tightened()
+        why = f"exit {done.status}{': ' if words else ''}{words}"
+        said = ""
+        if not hook.is_personal and NO_NETWORK.search(stderr):
+            said = f"hooks of {hook.source} fail: a project's hooks have no network, hooks of your own config.toml "
+            said += "do. /timeline shows the errors"
+        return HookRun(hook, answer, FAILED, why, seconds, said)
+    answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds)
 
 
@@ -75,7 +95,7 @@ def _start(
     hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag
 ) -> tuple[ProcessResult, str]:
     """Run the command; return its result with stdout, and its stderr."""
-    folder, confinement = hook.folder or cwd, None
+    folder, confinement = project_root(cwd) if hook.is_plugin else hook.folder or cwd, None
     env: Mapping[str, str] = os.environ
     if not hook.is_personal:
         probe = permission.load("read")
@@ -84,6 +104,8 @@ def _start(
         sandbox = permission.make_sandbox("write", asks=False)
         env, confinement = sandbox.env, sandbox.confinement
     env = {**env, "CLAUDE_PROJECT_DIR": str(folder), "NEXUS_PROJECT_DIR": str(folder)}
+    if hook.is_plugin:  # a compiled file in its folder would be a change of the plugin
+        env |= {PLUGIN_ROOT: str(hook.folder), "PYTHONDONTWRITEBYTECODE": "1"}
     read_end, write_end = os.pipe()
     stderr = BoundedOutput(MOST_BYTES)
     drain = threading.Thread(target=_drain, args=(read_end, stderr), daemon=True)

@@ -67,11 +67,11 @@ def _with_key_name(model: str, key_name: str) -> str:
     """Return `model` with the key of the project's folder, unless it names a key or its provider needs none. A key
     that is not stored is an error of the request: another one must not pay."""
     from nexus_cli.provider.endpoint import KEY_VARIABLES  # noqa: PLC0415  (few settings have keys by folder)
-    from nexus_cli.provider.model_names import LOCAL, split_key_name, split_model_name  # noqa: PLC0415
+    from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name, split_model_name  # noqa: PLC0415
     from nexus_cli.provider.model_table import provider_of  # noqa: PLC0415
 
     provider = provider_of(model)
-    if split_key_name(model)[0] or provider in LOCAL or provider not in KEY_VARIABLES:
+    if split_key_name(model)[0] or provider in LOCAL or provider not in {*KEY_VARIABLES, *SUBSCRIPTIONS}:
         return model
     return f"{key_name}:{model if split_model_name(model)[0] else f'{provider}/{model}'}"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
@@ -126,7 +127,7 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
         "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
         "project": {
             "folder": str(root),
-            "trust": trust_state(root, read_configuration(root, beside=True)),
+            "trust": trust_state(root, read_configuration(root, KINDS)),
             "skills_not_trusted": count_untrusted(cwd),
             "unsupported": [{"path": one.path, "what": one.what} for one in find_unsupported(root)],
         },

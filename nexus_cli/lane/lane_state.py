@@ -71,7 +71,7 @@ class LaneState:
     prompt: PromptAssembler
     limits: LimitsSource | None = None
     """None: the limits of `spending`."""
-    before_summary: Callable[[LaneState], Awaitable[None]] | None = None
+    before_summary: Callable[[LaneState, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
     upcoming: Upcoming = field(default_factory=Upcoming)
     cache: CacheHistory = field(default_factory=CacheHistory)

@@ -199,6 +199,8 @@ class Spending:
 
     def _affordable(self, model: ModelInfo, limit: float, expected: int) -> int:
         prices = model.with_tier_prices(expected)
+        if model.covered:
+            return MOST_OUTPUT
         if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
             raise unknown_price(prices.name)
         left = limit - self.usage.cost_usd - self._held("max_cost") - expected * _input_price(prices) / 1e6

@@ -40,7 +40,7 @@ class Upcoming:
     hooks: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The `text` that hooks of an event added last, and its `source`, by event."""
     away: list[Mapping[str, str]] = field(default_factory=list)
-    """What the person was shown about unattended runs, see `Sources.away`."""
+    """Reports on unattended runs that the person was shown, see `Sources.away`."""
     event: Sequence[Mapping[str, Any]] = ()
     """Event sections of the next request, until it is sent (`sections` in `nexus docs json`)."""
     facts: Sequence[Mapping[str, Any]] = ()

@@ -355,3 +355,10 @@ class LaneLog:
         if self._counts is not None:
             self._counts[encoding, digest[: token_stats.DIGEST]] = tokens
         self._query(lambda db: token_stats.store_count(db, self._session_key(db), encoding, digest, tokens), None)
+
+
+class TransactionLog(LaneLog):
+    """A log inside a transaction of its caller."""
+
+    def _commit(self, write: Callable[[Database], T]) -> T:
+        return write(self.db)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,7 @@ from nexus_cli.core.memory import Episode
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.usage import Usage, round_dollars
-from nexus_cli.ledger import lanes
+from nexus_cli.ledger import blobs, lanes
 from nexus_cli.ledger.database import Database
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -39,6 +39,9 @@ WAIT = "wait"
 a run `type`, `title`, `trigger`, `options`, `entity` (if any) of its new run."""
 TAKEN = "run"
 """Memo of the first entry after a claim: `run`, and `signals`, the keys of the signals that this entry shows."""
+IMPORTED = "imported"
+"""Memo of a session that another program made: `from`, `id`, `file`, `stamp`, `entries`, `digest`, `usage` by model,
+`left_out`."""
 _ID_LENGTH = 26
 SHOWN_ID = 6
 """Characters at the end of an id that people are shown: its beginning is the time, the same for a quarter of an hour.
@@ -397,6 +400,19 @@ def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
 def set_first_text(db: Database, lane: int, text: str) -> None:
     """Replace the first message in listings by `text` if it is the newest one; inside a transaction."""
     db.run("UPDATE sessions SET first_text = ? WHERE main = ? AND turns = 1", text[:FIRST_TEXT], lane)
+
+
+def list_memos(db: Database, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return session and value of every memo of a kind in main lanes, oldest first."""
+    rows = db.all(
+        "SELECT s.id, m.blob FROM sessions s JOIN memos m ON m.lane = s.main AND m.kind = ? ORDER BY m.key", kind
+    )
+    return [(str(session), dict(blobs.get_json(db, blob))) for session, blob in rows]
+
+
+def put_behind_used(db: Database, session: str) -> None:
+    """List a session behind those that were used here, by its time; inside a transaction."""
+    db.run("UPDATE sessions SET used = 0 WHERE id = ?", session)
 
 
 def makers_of(db: Database, wanted: Sequence[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import datetime
@@ -30,7 +30,7 @@ from nexus_cli.core.services import Calibration, FixedValues
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.lane_log import LaneLog, TransactionLog
 from nexus_cli.ledger.sessions import SessionInfo
 
 T = TypeVar("T")
@@ -160,11 +160,8 @@ def _unpack(value: Any) -> Any:
     return _TYPES[kind](**{name: _unpack(one) for name, one in data.items() if name in known})
 
 
-class _Replay(LaneLog):
+class _Replay(TransactionLog):
     """A log inside the transaction that writes a journal back."""
-
-    def _commit(self, write: Callable[[Database], T]) -> T:
-        return write(self.db)
 
     def has(self, name: str, values: list[Any], result: Any) -> bool:
         """True if the outcome of this call, the first of a journal, was recorded: its commit was interrupted."""

@@ -34,6 +34,8 @@ Ask = Callable[[Json], Awaitable[Json | None]]
 
 PROGRESS_FACTOR = 30
 """Progress extends a call to at most this many times its time limit."""
+MOST_QUESTIONS = 20
+"""Most questions of one call that reach the person; none does after one that was declined."""
 MOST_NOTIFICATIONS = 20_000
 """Most notifications between two calls' answers."""
 _ERROR_SHOWN = 600
@@ -52,6 +54,8 @@ class Call:
     seconds: float
     limit: asyncio.Timeout | None = None
     begun: float = 0.0
+    questions: int = 0
+    """How many it put to the person; `MOST_QUESTIONS` once one was declined."""
     may_have_arrived: bool = False
     """The server may have seen the call that failed."""
 
@@ -72,7 +76,7 @@ _current: ContextVar[Call | None] = ContextVar("current_call", default=None)
 
 @dataclass
 class Target:
-    """What is connected to, as our side sent it."""
+    """The other side of a connection, as our side sent it."""
 
     name: str
     command: list[str]
@@ -85,7 +89,7 @@ class Target:
     tokens: str
     """Folder of the tokens of logins."""
     key: str
-    """What tells one entry from another."""
+    """The key that tells one entry from another."""
 
 
 @dataclass(eq=False)
@@ -116,7 +120,7 @@ class ServerConnection:
 
     async def open(self, seconds: float) -> None:
         """Connect; raise `ServerError` if that takes longer than `seconds` or fails."""
-        self._task = asyncio.create_task(self._live())
+        self._task = asyncio.create_task(self._hold_open())
         ready = asyncio.create_task(self._ready.wait())
         try:
             await asyncio.wait({self._task, ready}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -150,7 +154,7 @@ class ServerConnection:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
 
-    async def _live(self) -> None:
+    async def _hold_open(self) -> None:
         """Hold the connection open until it is closed: the SDK wants its beginning and its end in one task."""
         try:
             async with self._transport() as transport:
@@ -176,9 +180,9 @@ class ServerConnection:
             if self._server.fault is not None:
                 self.failure = ServerError(self._server.fault[0], f"{self.target.name}: {self._server.fault[1]}")
             elif self.failure is None or (self.failure.fault == "died" and self.target.command):
-                self.failure = self._error("died", self._ended())
+                self.failure = self._error("died", self._explain_end())
 
-    def _ended(self) -> str:
+    def _explain_end(self) -> str:
         return self._server.explain_end() if self.target.command else "the connection ended"
 
     @contextlib.asynccontextmanager
@@ -239,8 +243,9 @@ class ServerConnection:
     async def _elicit(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Put a server's question to the person of the call that it belongs to."""
         call = _current.get() or (self.calls[-1] if self.calls else None)
-        if call is None or call.ask is None:
+        if call is None or call.ask is None or call.questions >= MOST_QUESTIONS:
             return types.ElicitResult(action="cancel")
+        call.questions += 1
         is_form = isinstance(params, types.ElicitRequestFormParams)
         schema = params.requested_schema if isinstance(params, types.ElicitRequestFormParams) else {}
         url = params.url if isinstance(params, types.ElicitRequestURLParams) else ""
@@ -250,6 +255,7 @@ class ServerConnection:
         finally:
             call.extend()
         if content is None:
+            call.questions = MOST_QUESTIONS
             return types.ElicitResult(action="decline")
         return types.ElicitResult(action="accept", content=_with_defaults(schema, content) if is_form else None)
 
@@ -266,7 +272,7 @@ class ServerConnection:
 
     def _explain(self, error: BaseException) -> ServerError:
         """Return the error of a server for what the SDK raised."""
-        causes = list(_leaves(error))
+        causes = list(_find_leaves(error))
         one = next((cause for cause in causes if isinstance(cause, ServerError | LoginNeeded)), causes[0])
         if isinstance(one, ServerError):
             return one
@@ -280,7 +286,7 @@ class ServerConnection:
             if self._status >= 400 and one.code == types.INTERNAL_ERROR:
                 return self._error("refused", f"answered with HTTP status {self._status}")
             if _is_drop(one):
-                return self._error("died", self._ended() if self.target.command else one.message)
+                return self._error("died", self._explain_end() if self.target.command else one.message)
             return self._error("refused", one.message or f"error {one.code}")
         if isinstance(one, FileNotFoundError) and self.target.command:
             return self._error("start", f"there is no program {self.target.command[0]}")
@@ -298,9 +304,9 @@ class ServerConnection:
         return self._error("protocol", f"broke the protocol: {one or type(one).__name__}")
 
 
-def _leaves(error: BaseException) -> list[BaseException]:
+def _find_leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+        return [leaf for one in error.exceptions for leaf in _find_leaves(one)]
     return [error]
 
 

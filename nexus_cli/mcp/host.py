@@ -29,7 +29,7 @@ from nexus_cli.mcp.stdio_server import end_group
 Json = dict[str, Any]
 
 RESTARTS = 3
-"""How often a server that failed is started again."""
+"""Most restarts of a server that failed."""
 BACKOFF_SECONDS = 0.5
 """Wait before the second attempt, doubled for each further one."""
 REST_SECONDS = 60.0
@@ -38,14 +38,16 @@ PROGRESS_SECONDS = 0.1
 """Progress is passed on at most this often."""
 _MOST_PAGES = 100
 _MOST_ENTRIES = 5_000
+_LARGEST_LIST = 10_000_000
+"""Most bytes of all pages of a list."""
 _LINE = 64_000_000
 _SESSION_GONE = "Session terminated"
-"""What the SDK makes of HTTP status 404 within a session: the server has not looked at the request."""
+"""The SDK's text for HTTP status 404 within a session: the server has not looked at the request."""
 
 
 @dataclass
 class ServerMemory:
-    """What the host remembers of a server between its connections."""
+    """The state of a server that the host keeps between its connections."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     connection: ServerConnection | None = None
@@ -135,7 +137,7 @@ class ServerHost:
                 await self._settle(target, connection, error)
                 if attempt == 2 or not _may_repeat(do, call, error):
                     unsure = do == "call" and error.fault == "died" and call.may_have_arrived
-                    raise _unsure(error) if unsure else error from None
+                    raise _mark_unsure(error) if unsure else error from None
             else:
                 self._state(target).failures = 0
                 return result
@@ -260,7 +262,7 @@ def _is_session_gone(error: ServerError) -> bool:
     return error.fault == "refused" and str(error).endswith(_SESSION_GONE)
 
 
-def _unsure(error: ServerError) -> ServerError:
+def _mark_unsure(error: ServerError) -> ServerError:
     return ServerError("died", f"{error}; whether the call took effect is not known")
 
 
@@ -309,12 +311,16 @@ _REQUESTS: dict[str, Callable[[Client, Json, Call], Awaitable[Any]]] = {
 
 
 async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
-    """Return all pages of a list; a list without an end is cut."""
+    """Return all pages of a list; a list without an end is cut. Raise `ValueError` for one that is too large to pass on
+    as one line, because a line that is too long would end this process."""
     found: list[Any] = []
-    cursor: str | None = None
+    size, cursor = 0, None
     for _ in range(_MOST_PAGES):
         page = await listing(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-        found += [entry(one) for one in getattr(page, kind)]
+        entries = [entry(one) for one in getattr(page, kind)]
+        if (size := size + len(json.dumps(entries))) > _LARGEST_LIST:
+            raise ValueError(f"its list of {kind} has more than {_LARGEST_LIST // 1_000_000} MB")
+        found += entries
         cursor = page.next_cursor
         if not cursor or len(found) >= _MOST_ENTRIES:
             break

@@ -38,7 +38,7 @@ HARMLESS = (
 ).split()
 """Variables of our environment that every server gets, and those that begin with LC_."""
 SLACK_SECONDS = 20.0
-"""How much longer than its limits a request may take until the process itself counts as hung."""
+"""Seconds that a request may exceed its limits until the process itself counts as hung."""
 _LOGIN_SECONDS = 330.0
 _LINE = 64_000_000
 _END_SECONDS = 8.0
@@ -209,7 +209,7 @@ class McpHost:
             if find_spec("mcp") is None:
                 raise ServerError("start", _MISSING)
             own = ("PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "LD_LIBRARY_PATH")
-            env = _harmless(os.environ) | {name: os.environ[name] for name in own if name in os.environ}
+            env = _drop_passwords(os.environ) | {name: os.environ[name] for name in own if name in os.environ}
             try:
                 process = await start_program_async(
                     # Without the working folder on its path: a project may have a module of the same name.
@@ -295,7 +295,7 @@ def _answer(result: Json) -> ServerAnswer:
     return ServerAnswer(result["text"], result.get("is_error", False), tuple(images))
 
 
-def _harmless(environ: Mapping[str, str]) -> dict[str, str]:
+def _drop_passwords(environ: Mapping[str, str]) -> dict[str, str]:
     # A proxy with a password in its address is left out.
     return {
         name: value
@@ -306,7 +306,7 @@ def _harmless(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _server_environment(server: ServerEntry, folder: Path) -> dict[str, str]:
     """Return the harmless variables, those that the entry names (also keys stored by `nexus login`), and its values."""
-    env = _harmless(host_environment(os.environ, folder))
+    env = _drop_passwords(host_environment(os.environ, folder))
     named = {name: value for name in server.env if (value := _read_variable(server, name))}
     return {**env, **named, **server.values}
 

@@ -27,7 +27,7 @@ from pydantic import AnyUrl, ValidationError
 from nexus_cli.config.private_file import replace_private_file
 
 LOGIN_SECONDS = 300.0
-"""How long a person has for a login in the browser."""
+"""Seconds that a person has for a login in the browser."""
 _PAGE = b"<!doctype html><title>nexus</title><p>nexus has the answer. You can close this page."
 
 
@@ -81,7 +81,7 @@ class TokenFile(TokenStorage):
         self._write()
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return how the server knows us."""
+        """Return our registration with the server."""
         client = self.stored.get("client")
         return OAuthClientInformationFull.model_validate(client) if client else None
 

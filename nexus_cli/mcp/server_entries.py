@@ -1,8 +1,8 @@
 """Read the MCP servers of a person and of a trusted project from their files. Starts nothing.
 
-Personal: the tables `[mcp.NAME]` of config.toml, and `mcp.json` beside it. Of a project, once each is trusted: the same
-two in `.nexus`, `.mcp.json`, and `.vscode/mcp.json`. A project's server never takes the name of a personal one, and
-gets no key of a provider.
+Personal: the tables `[mcp.NAME]` of config.toml, and `mcp.json` beside it. Of plugins: those that were accepted. Of a
+project, once each is trusted: the same two in `.nexus`, `.mcp.json`, and `.vscode/mcp.json`. A plugin's or project's
+server never takes the name of one before it, and gets no key of a provider.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.foreign_items import ABOVE, SERVERS
+from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, SERVERS
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_items import trusted_folders
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.mcp.server_values import ServerEntry
+from nexus_cli.plugins.installed_plugins import installed_plugins
 from nexus_cli.provider.endpoint import is_provider_key
 
+ServerSource = Literal["personal", "plugin", "project"]
 SETTINGS, FILE = "config.toml", "mcp.json"
 MOST_SERVERS = 200
 """Most servers of one file."""
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,49}", re.ASCII)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
-"""What no name of a tool may have."""
+"""Characters that no name of a tool may have."""
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -51,16 +53,16 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ) -> ServerFi
     problems: list[str] = []
     taken: dict[str, str] = {}
     """Source of each name as rules have it; one that is switched off or invalid is taken too."""
-    for file, table, folder in _find_tables(cwd, problems):
-        source: Literal["personal", "project"] = "project" if folder else "personal"
+    for source, file, table, folder in _find_tables(cwd, problems):
         if table is None:
             if source == "personal":  # it may name any of a project's
                 break
             continue
         for name, value in list(table.items())[:MOST_SERVERS]:
             where = f"MCP server {one_line(str(name))[:64]} ({file})"
-            if (known := taken.setdefault(name_server(str(name)), source)) != source or str(name) in entries:
-                if known != source:
+            owner = file if source == "plugin" else source
+            if (known := taken.setdefault(name_server(str(name)), owner)) != owner or str(name) in entries:
+                if known != owner:
                     problems.append(f"{where} is left out: you have a server of this name")
                 continue
             try:
@@ -82,25 +84,29 @@ def parse_entry(
     name: str,
     value: Any,
     environ: Mapping[str, str],
-    source: Literal["personal", "project"] = "personal",
+    source: ServerSource = "personal",
     file: str = "",
     folder: Path | None = None,
 ) -> ServerEntry | None:
     """Return the server that an entry describes, None if it is switched off; raise `ValueError` with the reason if it
-    is invalid. `folder` is the one of a project's file."""
+    is invalid. `folder` is the one of a project's file, or of a plugin."""
+    plugin: dict[str, str] = {}
+    if source == "plugin":  # a compiled file in its folder would be a change of the plugin
+        plugin, folder = {PLUGIN_ROOT: str(folder), "PYTHONDONTWRITEBYTECODE": "1"}, None
+        environ = {**environ, **plugin}
     if not isinstance(value, Mapping):
         raise ValueError("it is no table")
     if value.get("disabled") is True or value.get("enabled") is False:
         return None
     if not _NAME.fullmatch(name):
-        raise ValueError("a name has letters, digits, `-`, `_` and `.` only, at most 64")
+        raise ValueError("a name has letters, digits, `-`, `_` and `.` only, at most 50")
     if "__" in name_server(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
         raise ValueError("a name has no two of `_` and `.` side by side, and none at its end")
 
     def expand(text: object, what: str) -> str:
         if not isinstance(text, str):
             raise ValueError(f"{what} has to be a text")
-        if source == "project":
+        if source != "personal":
             _refuse_keys(_VARIABLE.findall(text), what)
         if _HIDDEN.search(expanded := _VARIABLE.sub(lambda found: _find_value(found[1], environ, folder), text)):
             raise ValueError(f"{what} has control characters")
@@ -116,10 +122,10 @@ def parse_entry(
         raise ValueError("the transport sse is out of use: take the server's HTTP address, with type http")
     names, values = _read_environment(value.get("env"), expand)
     headers = _read_headers(value.get("headers"), environ)
-    if source == "project":
+    if source != "personal":
         _refuse_keys(names, "env")
         _refuse_keys([name for text in headers.values() for name in _VARIABLE.findall(text)], "headers")
-    words = [*_listed(value.get("command")), *_listed(value.get("args"))]
+    words = [*_make_list(value.get("command")), *_make_list(value.get("args"))]
     shown = value.get("url") or value.get("serverUrl") or " ".join(map(str, words))
     cwd = expand(value["cwd"], "cwd") if value.get("cwd") else str(folder or "")
     return ServerEntry(
@@ -127,7 +133,7 @@ def parse_entry(
         command,
         url,
         names,
-        values,
+        {**plugin, **values},
         headers,
         os.path.join(folder or "", os.path.expanduser(cwd)),
         _read_seconds(value, "start_seconds", 10.0),
@@ -138,7 +144,7 @@ def parse_entry(
     )
 
 
-def _listed(value: Any) -> list[Any]:
+def _make_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value] if value else []
 
 
@@ -231,9 +237,11 @@ def _read_seconds(value: Mapping[str, Any], key: str, default: float) -> float:
     return float(seconds)
 
 
-def _find_tables(cwd: Path, problems: list[str]) -> Iterator[tuple[str, Mapping[str, Any] | None, Path | None]]:
-    """Yield each file with servers, as it is shown, its servers (None if it cannot be read), and the folder if it is a
-    project's."""
+def _find_tables(
+    cwd: Path, problems: list[str]
+) -> Iterator[tuple[ServerSource, str, Mapping[str, Any] | None, Path | None]]:
+    """Yield source and name of each file with servers, its servers (None if it cannot be read), and the folder if it is
+    a plugin's or project's."""
     own = places().config
     for name in (SETTINGS, FILE):
         try:
@@ -242,17 +250,21 @@ def _find_tables(cwd: Path, problems: list[str]) -> Iterator[tuple[str, Mapping[
             continue
         except OSError as error:
             problems.append(f"{with_tilde(str(own / name))} cannot be read: {error.strerror}")
-            yield name, None, None
+            yield "personal", name, None, None
             continue
         shown = with_tilde(str(own / name))
-        yield shown, _parse_table(name, data, shown, problems), None
+        yield "personal", shown, _parse_table(name, data, shown, problems), None
+    for plugin in installed_plugins():
+        accepted = [item for item, state in plugin.items("server") if state == "active"]
+        table = {item.name: json.loads(item.parts[item.file]) for item in accepted}
+        yield "plugin", f"plugin {plugin.name}", table, plugin.root
     root = project_root(cwd)
-    for folder, trusted in trusted_folders(cwd):
+    for folder, trusted in trusted_folders(cwd, ("server",)):
         for name in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):
             if (theirs := trusted.files.get(name)) is not None:
                 path = folder / name.removeprefix(ABOVE) if name.startswith(ABOVE) else folder / FOLDER / name
                 shown = os.path.relpath(path, root)
-                yield shown, _parse_table(name, theirs, shown, problems), folder
+                yield "project", shown, _parse_table(name, theirs, shown, problems), folder
 
 
 def _parse_table(name: str, data: bytes, shown: str, problems: list[str]) -> Mapping[str, Any] | None:

@@ -19,6 +19,7 @@ from nexus_cli.context.untrusted_text import CONTROLS
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
+from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerTool
 from nexus_cli.mcp.tool_cache import ToolList, read_list
@@ -27,13 +28,17 @@ MOST_TOKENS = 2000
 """Tokens of all schemas up to which each tool is sent by itself."""
 PREFIX, ONE = "mcp__", "mcp"
 LONGEST_NAME = 64
-"""Most characters of a tool's name that every provider takes."""
+"""Most characters of a tool's name that every provider takes; that of its server is never cut."""
 MOST_DESCRIPTION = 2000
 """Most characters of a description."""
 MOST_DEEP = 40
 """Most levels of a schema."""
 MOST_FOUND, MOST_NAMED = 30, 20
 """Most tools of a search, and servers in the description of `mcp`."""
+_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""A name of an argument that every provider takes."""
+_REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
+"""Keys that providers refuse at the top of a schema."""
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 _WORD = re.compile(r"[a-z0-9]+")
 
@@ -184,10 +189,25 @@ def object_schema(parameters: Any) -> dict[str, Any]:
     if not is_object or _is_deep(parameters, MOST_DEEP):
         return {"type": "object", "properties": {}}
     properties, required = parameters.get("properties"), parameters.get("required")
-    kept = {key: value for key, value in parameters.items() if key not in ("$schema", "required")}
-    named = isinstance(required, list) and all(isinstance(one, str) for one in required)
-    properties = dict(properties) if isinstance(properties, Mapping) else {}
-    return {**kept, "type": "object", "properties": properties, **({"required": required} if named else {})}
+    kept = {key: value for key, value in parameters.items() if key not in ("$schema", "required", *_REFUSED_KEYS)}
+    named = properties if isinstance(properties, Mapping) else {}
+    properties = {key: value for key, value in named.items() if _ARGUMENT.fullmatch(key)}
+    if isinstance(required, list) and all(isinstance(one, str) for one in required):
+        kept["required"] = [one for one in required if one in properties or one not in named]
+    return {**kept, "type": "object", "properties": properties}
+
+
+def _describe_rest(parameters: Any) -> str:
+    """Return what `object_schema` leaves out of a schema because providers refuse every request with it, as a line of
+    the description; "" if nothing."""
+    if not isinstance(parameters, Mapping) or _is_deep(parameters, MOST_DEEP):
+        return ""
+    properties = parameters.get("properties")
+    rest = {key: parameters[key] for key in _REFUSED_KEYS if key in parameters}
+    named = properties.items() if isinstance(properties, Mapping) else ()
+    if unfit := {key: value for key, value in named if not _ARGUMENT.fullmatch(key)}:
+        rest |= {"properties": unfit, "required": parameters.get("required", [])}
+    return f"\nIts arguments also have: {canonical(rest).decode()}" if rest else ""
 
 
 def _is_deep(value: Any, most: int) -> bool:
@@ -212,7 +232,7 @@ def _make_tool(name: str, server: str, tool: ServerTool, offered: str) -> Tool:
         needs=(ServerTools,),
         server=server,
         offered=offered,
-        description=_clean(tool.description),
+        description=_clean(tool.description + _describe_rest(tool.parameters)),
     )
 
 

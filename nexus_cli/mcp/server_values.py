@@ -32,7 +32,7 @@ class ServerEntry:
     start_seconds: float = 10.0
     call_seconds: float = 60.0
     """Time limit of a call; progress extends it."""
-    source: Literal["personal", "project"] = "personal"
+    source: Literal["personal", "plugin", "project"] = "personal"
     file: str = ""
     """The file that names it, in a form that can be shown."""
     shown: str = ""
@@ -70,7 +70,7 @@ class ServerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ServerQuestion:
-    """What a server asks the person in the middle of a call (elicitation)."""
+    """A server's question to the person in the middle of a call (elicitation)."""
 
     text: str
     parameters: Mapping[str, Any]

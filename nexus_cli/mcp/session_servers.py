@@ -107,7 +107,7 @@ class SessionServers(ServerTools):
         try:
             host = open_host(self)
             answer: ServerAnswer = await host.call(
-                self._placed(entry), tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
+                self._set_folder(entry), tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
             )
         except ServerError as error:
             return ToolResult(error=describe_error(server, error))
@@ -145,13 +145,13 @@ class SessionServers(ServerTools):
         with suppress(ServerError):
             await close_host(self)
 
-    def _placed(self, entry: ServerEntry) -> ServerEntry:
+    def _set_folder(self, entry: ServerEntry) -> ServerEntry:
         return entry if entry.cwd or entry.url else replace(entry, cwd=self._project)
 
     async def _list(self, entry: ServerEntry) -> None:
         """Ask a server for its tools; offer them, with a notice to the model if a request was sent without them."""
         try:
-            tools = await open_host(self).list_tools(self._placed(entry))
+            tools = await open_host(self).list_tools(self._set_folder(entry))
             found = await asyncio.to_thread(make_list, tools)
             is_new = await asyncio.to_thread(store_list, entry, found)
         except ServerError as error:

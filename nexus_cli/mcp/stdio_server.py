@@ -26,14 +26,14 @@ MAX_MESSAGE = 10_000_000
 _KEPT_LINES = 20
 _LINE_SHOWN = 300
 _GRACE_SECONDS = 1.0
-"""How long a server has to end after its stdin was closed, and again after SIGTERM."""
+"""Seconds that a server has to end after its stdin was closed, and again after SIGTERM."""
 
 Streams = tuple[Any, Any]
 
 
 @dataclass
 class ServerProcess:
-    """What is known of the process of a server while it runs and after it ended."""
+    """The process of a server while it runs and after it ended."""
 
     on_group: Callable[[int, bool], None]
     """Called with the process group when it begins and when it was ended."""
@@ -45,12 +45,12 @@ class ServerProcess:
     """Last line on stdout that is no message."""
     fault: tuple[Fault, str] | None = None
     calls_written: int = 0
-    """How many calls the server may have seen."""
+    """Number of calls that the server may have seen."""
     open: bool = False
     status: int | None = None
 
     def explain_end(self) -> str:
-        """Return why the server ended and what it said last, in one line."""
+        """Return the reason that the server ended and its last output, in one line."""
         status = self.status
         how = "it ended"
         if status is not None:
@@ -107,7 +107,7 @@ async def _read_messages(process: asyncio.subprocess.Process, to_session: Any, s
                 try:
                     message = jsonrpc_message_adapter.validate_json(text, by_name=False)
                 except ValueError:
-                    server.stray = _shown(text)
+                    server.stray = _shorten_line(text)
                     continue
                 await to_session.send(SessionMessage(message))
     except ValueError:  # a longer line than the limit
@@ -159,12 +159,12 @@ async def _keep_errors(process: asyncio.subprocess.Process, server: ServerProces
     while data := await process.stderr.read(65_536):
         lines = (rest + data.decode("utf-8", "replace")).split("\n")
         rest = lines.pop()[-4_000:]
-        server.errors.extend(shown for line in lines if (shown := _shown(line)))
-    if shown := _shown(rest):
+        server.errors.extend(shown for line in lines if (shown := _shorten_line(line)))
+    if shown := _shorten_line(rest):
         server.errors.append(shown)
 
 
-def _shown(text: str) -> str:
+def _shorten_line(text: str) -> str:
     plain = "".join(char if char.isprintable() else " " for char in text[: 4 * _LINE_SHOWN])
     return " ".join(plain.split())[:_LINE_SHOWN]
 
@@ -179,7 +179,7 @@ async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[Non
         if number is not None:
             end_group(process.pid, number)
         with contextlib.suppress(TimeoutError):
-            server.status = await asyncio.wait_for(_ended(process), 0.05 if server.fault else _GRACE_SECONDS)
+            server.status = await asyncio.wait_for(_wait_for_end(process), 0.05 if server.fault else _GRACE_SECONDS)
             break
     end_group(process.pid, signal.SIGKILL)  # what it left running in its group
     server.on_group(process.pid, False)
@@ -192,7 +192,7 @@ async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[Non
             transport.close()
 
 
-async def _ended(process: asyncio.subprocess.Process) -> int:
+async def _wait_for_end(process: asyncio.subprocess.Process) -> int:
     # `process.wait` also waits for the end of the pipes, which others may hold.
     while process.returncode is None:  # noqa: ASYNC110
         await asyncio.sleep(0.01)

@@ -22,8 +22,9 @@ from nexus_cli.core.limits import LEVELS, Limits, name_level
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.session_services import SessionServices
-from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
-from nexus_cli.permission.call_permission import CallPermission, Permission
+from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext, find_governing
+from nexus_cli.permission.call_decision import Permission
+from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import ApprovalNeed
 from nexus_cli.permission.run_limits import Refusal
 from nexus_cli.tools.files import project_relative
@@ -111,7 +112,8 @@ def as_command(tool: Tool, checked: Mapping[str, Any], services: SessionServices
     """Return the call that permission decides on: what is written to a job is a command line."""
     jobs = services.made(Jobs) if tool.feeds else None
     found = jobs.find_command(**checked) if jobs else None
-    return (discover_tools()["bash"], found) if found else (tool, checked)
+    runs = find_governing(discover_tools().values(), Effect.RUN)
+    return (runs, found) if runs and found else (tool, checked)
 
 
 def approval_scope(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import GIT_FOLDER, SecretPlaces
-from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.tools.registry import discover_tools, rule_tools
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
         above = any(one.is_relative_to(folder) for one in kept)
         if above or len(folder.parts) < 3 or secrets.are_below(folder) or _SIGNS & set(str(folder)):
             return ()
-    reading = next(tool.name for tool in discover_tools().values() if tool.governs and tool.effect is Effect.READ)
-    return tuple(f"{reading}({folder}{WHOLE})" for folder in folders)
+    reading = find_governing(discover_tools().values(), Effect.READ)
+    return tuple(f"{reading.name}({folder}{WHOLE})" for folder in folders) if reading else ()
 
 
 def _find_folder(path: Path) -> Path:

@@ -6,7 +6,7 @@ the size of Ollama's window (its default truncates silently).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.effort import DEFAULT_EFFORT
@@ -82,6 +82,17 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
     effort = effort_for(request, where.provider)
     if effort:
         made["reasoning_effort"] = effort
+    if where.provider == "github_copilot":
+        made["extra_headers"] = _copilot_headers(request.messages)
     if where.provider == "ollama_chat":
         made["num_ctx"] = info.window
     return made
+
+
+def _copilot_headers(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return two headers that litellm sets for one of Copilot's interfaces only: who caused this request (a plan counts
+    what a person sends, not the steps of the agent), and the presence of images."""
+    by = "user" if messages[-1].get("role") == "user" else "agent"
+    parts = [part for message in messages if isinstance(message.get("content"), list) for part in message["content"]]
+    has_images = any(part.get("type") == "image_url" for part in parts)
+    return {"X-Initiator": by, **({"Copilot-Vision-Request": "true"} if has_images else {})}

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from nexus_cli.config.stored_keys import stored_key
+from nexus_cli.config.stored_keys import stored_key, stored_names
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.local_servers import PORTS
-from nexus_cli.provider.model_names import LOCAL, split_key_name, split_model_name
+from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name, split_model_name
 from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
@@ -43,7 +43,9 @@ BASE_VARIABLES: dict[str, tuple[str, ...]] = {
 
 
 def key_variable(provider: str) -> str:
-    """Return the variable to set for `provider`."""
+    """Return the variable to set for `provider`; for a subscription, the name of its stored login."""
+    if provider in SUBSCRIPTIONS:
+        return f"{provider.upper()}_LOGIN"
     return KEY_VARIABLES.get(provider, (f"{provider.upper() or 'PROVIDER'}_API_KEY",))[0]
 
 
@@ -52,8 +54,15 @@ def stored_name(provider: str, key_name: str = "") -> str:
     return f"{key_variable(provider)}@{key_name}" if key_name else key_variable(provider)
 
 
+def login_command(provider: str, key_name: str = "") -> str:
+    """Return the command that stores the key of `provider`, or signs in to it."""
+    return f"nexus login {provider.replace('_', '-')}" + (f" --as {key_name}" if key_name else "")
+
+
 def set_key_hint(provider: str, key_name: str = "") -> str:
-    """Return the hint for setting the key of `provider`."""
+    """Return the hint for setting the key of `provider`, or for signing in to it."""
+    if provider in SUBSCRIPTIONS:
+        return f"Sign in: {login_command(provider, key_name)}"
     if key_name:
         return f"`nexus login {provider} --as {key_name}` stores one"
     login = f"`nexus login {provider}` stores a key; or set" if provider in KEY_VARIABLES else "Set"
@@ -164,6 +173,8 @@ class Endpoint:
     """None: litellm's own address for the provider."""
     key: str | None = field(repr=False)
     """None: litellm takes it from the environment."""
+    login: str = ""
+    """The name of the stored login of a subscription, whose tokens take the place of a key."""
 
     @property
     def call_arguments(self) -> dict[str, str]:
@@ -204,6 +215,14 @@ def resolve_endpoint(
     if not provider:
         raise ProviderError("usage", f"{model!r} names no known provider", HOW_TO_NAME)
     key_name, model = split_key_name(model)
+    if provider in SUBSCRIPTIONS and not key:
+        login = stored_name(provider, key_name)
+        if login not in stored_names():
+            named = f" as {key_name}" if key_name else ""
+            why = f"there is no {SUBSCRIPTIONS[provider]} login{named}"
+            raise ProviderError("auth", why, set_key_hint(provider, key_name))
+        address = base or getattr(read_env_address(provider, environ), "text", None)
+        return Endpoint(provider, model, address, None, login)
     if key_name and not key:
         key = _read_named_key(provider, key_name)
     name = f"ollama_chat/{split_model_name(model)[1]}" if provider == "ollama_chat" else model

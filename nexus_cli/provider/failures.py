@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.endpoint import base_variable, set_key_hint, stored_name
 from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
-from nexus_cli.provider.model_names import LOCAL, split_key_name
+from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name
 from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
 
 N = r"([\d,]{2,})"
@@ -88,6 +88,8 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
     if spent and kind in ("auth", "rate_limit", "provider"):
         return f"Check the plan and the balance of the {provider} account, or choose another model"
     if kind == "auth":
+        if status == 403 and provider in SUBSCRIPTIONS:
+            return f"The {SUBSCRIPTIONS[provider]} plan of the account may not have {model}: `nexus model list`"
         if status == 403:
             return f"The key in {stored_name(provider, split_key_name(model)[0])} may not use {model}"
         if provider == "bedrock":

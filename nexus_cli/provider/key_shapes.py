@@ -13,7 +13,7 @@ from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import SHORTEST
 from nexus_cli.provider.endpoint import BASE_VARIABLES, KEY_VARIABLES
-from nexus_cli.provider.model_names import KEY_NAME, provider_prefixes
+from nexus_cli.provider.model_names import KEY_NAME, SUBSCRIPTIONS, provider_prefixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,9 @@ SHAPES: Mapping[str, KeyShape] = {
     "openrouter": KeyShape("OpenRouter", ("sk-or-",), "openrouter.ai/keys"),
     "groq": KeyShape("Groq", ("gsk_",), "console.groq.com/keys"),
 }
-OTHER_NAMES = {"google": "gemini", "claude": "anthropic", "chatgpt": "openai", "grok": "xai"}
+OTHER_NAMES = {"google": "gemini", "claude": "anthropic", "grok": "xai"}
+LOGIN_NAMES = (*SHAPES, *(name.replace("_", "-") for name in SUBSCRIPTIONS))
+"""What `nexus login` takes: providers of keys, then subscriptions."""
 _ASSIGNED = re.compile(r"(?:export\s+)?[A-Z][A-Z0-9_]*\s*[=:]\s*(\S.*)")
 """A line of a shell script or a `.env` file."""
 
@@ -51,8 +53,14 @@ def find_provider(text: str) -> str:
         names = (provider, shape.title, *KEY_VARIABLES[provider])
         if word in (name.casefold() for name in names) or OTHER_NAMES.get(word) == provider:
             return provider
-    hint = f"Known are {', '.join(SHAPES)}; set the key of another one in the environment, as litellm names it"
+    hint = f"Known are {', '.join(LOGIN_NAMES)}; set the key of another one in the environment, as litellm names it"
     raise NexusError("usage", f'unknown provider "{text.strip()}"', "nexus cannot store its key", hint)
+
+
+def find_subscription(text: str) -> str:
+    """Return the subscription that `text` names, in litellm's form or a person's, "" if it names none."""
+    word = text.strip().casefold().replace("-", "_").removesuffix("_login")
+    return word if word in SUBSCRIPTIONS else {"copilot": "github_copilot"}.get(word, "")
 
 
 def check_key_name(name: str) -> None:

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from nexus_cli.core.errors import ProviderError
@@ -23,7 +24,7 @@ from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
 from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
-from nexus_cli.provider.model_names import split_model_name
+from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.open_stream import END, OpenStream, note_request, note_response
 from nexus_cli.provider.stall import StallError
@@ -67,6 +68,21 @@ def litellm() -> Any:
             _fill_bodies()
             _litellm = module
     return _litellm
+
+
+def authenticator(provider: str) -> Any:
+    """Return litellm's module that signs in to the subscription `provider`."""
+    litellm()
+    with litellm_environment():
+        return import_module(f"litellm.llms.{provider}.authenticator")
+
+
+async def _use_login(where: Endpoint) -> None:
+    """Let the request that follows in this context use fresh tokens of a subscription."""
+    from nexus_cli.provider.subscription import fresh_tokens, sent_tokens  # noqa: PLC0415  (few have a subscription)
+
+    library = await asyncio.to_thread(authenticator, where.provider)
+    sent_tokens.set(await asyncio.to_thread(fresh_tokens, where, library))
 
 
 @contextmanager
@@ -161,6 +177,8 @@ class LitellmBackend:
             if _litellm is None:
                 await asyncio.to_thread(litellm)
             with line.watch:
+                if where.provider in SUBSCRIPTIONS:
+                    await _use_login(where)
                 async with line.watch.waiting():
                     with _collection_off():
                         await self._open(line, request, where, info)

@@ -72,6 +72,7 @@ def silence_litellm(module: Any) -> None:
     module.drop_params = False
     module.modify_params = False
     module.num_retries = 0
+    module.disable_copilot_system_to_assistant = True  # else the system text would be sent as the assistant's
     # Plain httpx: the response under each stream can be closed at once, and one connection pool less is imported.
     module.disable_aiohttp_transport = True
     for name in ("callbacks", "input_callback", "success_callback", "failure_callback", "service_callback"):

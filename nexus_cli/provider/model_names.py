@@ -24,6 +24,9 @@ LOCAL = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vl
 WELL_KNOWN = LOCAL | {"anthropic", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "xai"}
 """Providers known even if litellm's files have another form."""
 
+SUBSCRIPTIONS = {"github_copilot": "GitHub Copilot", "chatgpt": "ChatGPT"}
+"""Providers that a subscription pays, reached by device login instead of a key; with their names for people."""
+
 KEY_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 """A person's name for one of several keys of a provider."""
 VENDOR = re.compile(r"^(?:[a-z0-9-]*[a-z]\.)+(?=[a-z])")

@@ -17,7 +17,14 @@ from typing import Any, TypeGuard
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo, PriceTier
-from nexus_cli.provider.model_names import LOCAL, litellm_folder, model_stem, split_key_name, split_model_name
+from nexus_cli.provider.model_names import (
+    LOCAL,
+    SUBSCRIPTIONS,
+    litellm_folder,
+    model_stem,
+    split_key_name,
+    split_model_name,
+)
 
 FIELDS = {
     "input_price": "input_cost_per_token",
@@ -261,7 +268,8 @@ def _from_table(name: str) -> ModelInfo:
     entry = _entry(name) or _relative(name)
     provider = provider_of(name)
     if entry is None:
-        return ModelInfo(name, provider, DEFAULT_WINDOW, known=False, encoding=encoding_of(name))
+        encoding, covered = encoding_of(name), provider in SUBSCRIPTIONS
+        return ModelInfo(name, provider, DEFAULT_WINDOW, known=False, encoding=encoding, covered=covered)
     window = _window(entry)
     output = _number(entry, "max_output_tokens")
     info = ModelInfo(
@@ -272,9 +280,10 @@ def _from_table(name: str) -> ModelInfo:
         images=bool(entry.get("supports_vision")),
         cache=bool(entry.get("supports_prompt_caching")),
         encoding=encoding_of(name),
+        covered=provider in SUBSCRIPTIONS,
     )
     fields: dict[str, Any] = {**base_prices(entry), "tiers": price_tiers(entry)}
-    return info if "_elsewhere" in entry else replace(info, **fields)
+    return info if "_elsewhere" in entry or info.covered else replace(info, **fields)
 
 
 def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = MappingProxyType({})) -> ModelInfo:
@@ -291,6 +300,7 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     if not given:
         return info
     fields: dict[str, Any] = {**numbers, **charged}
+    fields["covered"] = info.covered and "input_price" not in charged
     fields["known"] = info.known or "window" in numbers
     fields["images"] = bool(given.get("images", info.images))
     fields["cache"] = info.cache or "cache_read_price" in charged
@@ -315,6 +325,17 @@ def window_command(info: ModelInfo, window: int) -> str:
 def price_command(name: str) -> str:
     """Return the command that sets the price of a model's input; `output_price` is set likewise."""
     return f"nexus config set 'models.\"{split_key_name(name)[1]}\".input_price' DOLLARS_PER_MILLION"
+
+
+def is_covered(name: str) -> bool:
+    """True if a subscription pays for requests to the model: their dollars are neither known nor counted."""
+    return provider_of(name) in SUBSCRIPTIONS
+
+
+def subscription_models(provider: str) -> list[str]:
+    """Return the models of a subscription that the table lists."""
+    listed = [key for key, entry in _table().items() if _answers(entry) and entry["mode"] != "completion"]
+    return sorted(key for key in listed if key.startswith(f"{provider}/"))
 
 
 def check_model(name: str) -> None:

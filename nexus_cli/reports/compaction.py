@@ -99,7 +99,7 @@ def _sum(cost: Value) -> str:
     (one, several), price = cost["next"][:2], cost["now"][at]
     parts = price, one["with"][at], one["without"][at], several["with"][at], several["without"][at]
     if None in parts:
-        return "Cost unknown: the price of a model is not known."
+        return "Cost unknown: a model has no known price, or a subscription covers it."
     first, later = parts[1] - parts[2], (parts[4] - parts[3] - (parts[2] - parts[1])) / (several["requests"] - 1)
     more = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
     text = f"The cache is {state} now: the summary costs {dollars(price)}, the next request {more}"

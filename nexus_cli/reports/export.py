@@ -1,5 +1,6 @@
-"""Export a whole session as Markdown for people or as JSON Lines for programs, in pieces, so that its size does not
-matter.
+"""Export a whole session as Markdown for people, or as JSON Lines for programs or for Claude Code.
+
+Markdown and our own JSON Lines are made in pieces, so that the size of a session does not matter.
 
 Also creates the export's file; an existing file is never overwritten.
 """
@@ -22,12 +23,14 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
 from nexus_cli.lane.drop_list import drop_value
 from nexus_cli.ledger import LaneLog, SessionInfo
+from nexus_cli.reports.claude_lines import claude_lines, claude_session_id
 from nexus_cli.reports.sessions import entry_value, session_value
 
 AT_ONCE = 200
 """Entries that are read together."""
 SPEAKERS = MappingProxyType({"person": "You", "agent": "Assistant", "nexus": "nexus"})
-FORMATS = ("md", "jsonl")
+CLAUDE = "claude"
+FORMATS = ("md", "jsonl", CLAUDE)
 LOCAL = "%Y-%m-%d %H:%M %z"
 """Times in Markdown have their zone, because a file is read in other places too."""
 _FENCE = re.compile("`{3,}")
@@ -36,11 +39,15 @@ _WORD = re.compile(r"\w+")
 
 def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
     """Yield the session as text in one of `FORMATS`; `escaped` limits JSON to ASCII, for a terminal."""
+    if form == CLAUDE:
+        return claude_lines(list(_entries(record)), info, escaped)
     return _markdown(record, info) if form == "md" else _lines(record, info, escaped)
 
 
 def default_file_name(info: SessionInfo, form: str) -> str:
-    """Return a file name for a session: its day, and its name or the end of its id."""
+    """Return a file name for a session: its day, and its name or the end of its id; for Claude Code its id there."""
+    if form == CLAUDE:
+        return f"{claude_session_id(info.id)}.jsonl"
     title = "-".join(_WORD.findall(info.name))[:60].strip("-") or info.id[-8:].lower()
     return f"nexus-{format_local_minute(info.created, '%Y-%m-%d')}-{title}.{form}"
 

@@ -22,7 +22,8 @@ def hooks_text(value: Value, width: int) -> str:
     for one in value["hooks"]:
         matcher = f" {one['matcher']}" if one["matcher"] else ""
         late = ", on_timeout = deny" if one["on_timeout"] == "deny" else ""
-        lines += filled(f"{one['event']}{matcher}: {one['command']} ({one['source']}{late})".strip(": "), width, "    ")
+        shown = f"{one['event']}{matcher}: {one['command']} ({one['source']}{late})".strip(": ")
+        lines += filled(shown if one["command"] else one["source"], width, "    ")
         if one["state"] != ACTIVE:
             lines += filled(f"{one['state']}: {one['why']}", width, "    ", "  ")
     return "\n".join(lines)

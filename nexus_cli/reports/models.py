@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.stored_keys import stored_names
 from nexus_cli.lane.available_models import keys_present, resolve_alias, unnamed_model
 from nexus_cli.lane.open_session import load_model_info, readonly_ledger
 from nexus_cli.ledger import Ledger
+from nexus_cli.provider.endpoint import stored_name
 from nexus_cli.provider.local_servers import LocalServer, local_servers
-from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
+from nexus_cli.provider.model_names import SUBSCRIPTIONS
+from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.reports.text.lines import Value, filled, number, table
 
 if TYPE_CHECKING:
@@ -33,8 +36,10 @@ FIGURES = (
     "cache",
     "images",
     "known",
+    "covered",
 )
 NO_MODEL = "No model is usable yet: there is no key and no local server. `nexus login PROVIDER` stores a key."
+COVERED = "covered by the subscription"
 PRICES = (
     ("input_price", "input"),
     ("output_price", "output"),
@@ -97,6 +102,11 @@ def _usable(
         yield name, f"alias {alias}"
     for variable, name in keys_present(environ, settings).items():
         yield name, variable
+    stored = stored_names()
+    for provider, title in SUBSCRIPTIONS.items():
+        if stored_name(provider) in stored:
+            for name in subscription_models(provider):
+                yield name, f"{title} login"
     for server in servers:
         for name in _served(server.url):
             yield server.prefix.rstrip("/") + "/" + name, f"{server.name} at {server.url}"
@@ -124,9 +134,12 @@ def models_text(value: Value, width: int) -> str:
     rows = [("", "model", "window", "$ in", "$ out", "cache", "because")]
     for m in models:
         mark = "*" if m["name"] == value.get("chosen") else ""
-        prices = (number(m["input_price"]), number(m["output_price"]), "yes" if m["cache"] else "no")
+        unknown = "plan" if m.get("covered") else "-"
+        prices = (*(number(m[key]) if m[key] is not None else unknown for key in ("input_price", "output_price")),)
+        prices = (*prices, "yes" if m["cache"] else "no")
         rows.append((mark, m["name"], _window(m), *prices, ", ".join(m["because"])))
-    foot = "$ per million tokens, - is unknown. * is the default."
+    plan = f" plan: {COVERED}." if any(m.get("covered") for m in models) else ""
+    foot = f"$ per million tokens, - is unknown.{plan} * is the default."
     return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])
 
 
@@ -137,7 +150,7 @@ def model_text(value: Value, width: int) -> str:
         ("provider", value.get("provider") or "unknown"),
         ("window", f"{_window(value)} tokens{_origin(value)}"),
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
-        *((f"$ {name}", _price(value[key])) for key, name in PRICES),
+        *((f"$ {name}", _price(value[key], COVERED if value.get("covered") else "unknown")) for key, name in PRICES),
         ("cache", "yes" if value["cache"] else "no"),
         ("images", "yes" if value["images"] else "no"),
         ("effort", "yes" if value.get("effort") else "no"),
@@ -149,8 +162,8 @@ def model_text(value: Value, width: int) -> str:
     return "\n".join(line for name, text in rows for line in filled(text, width, " " * size, name.ljust(size)))
 
 
-def _price(value: Any) -> str:
-    return "unknown" if value is None else f"{number(value)} per million tokens"
+def _price(value: Any, unknown: str) -> str:
+    return unknown if value is None else f"{number(value)} per million tokens"
 
 
 def _window(model: Value) -> str:

@@ -115,7 +115,7 @@ def _with_recorded_window(info: ModelInfo, asked: Mapping[str, Any], noted: Mapp
 def recorded_view(
     ledger: Ledger, found: SessionInfo, options: Options, settings: Settings, services: ServiceMakers
 ) -> RequestView:
-    """Return what a session that does not run here would send next; under a new epoch where the model or the effort is
+    """Return the next request of a session that does not run here; under a new epoch where the model or the effort is
     another one by then, and its recipe says what that begins with."""
     log = ledger.log(found.id)
     holds = load_next_limits(log, found, options, settings)

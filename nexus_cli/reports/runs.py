@@ -182,7 +182,7 @@ def name_state(one: Value) -> str:
 
 
 def _facts(one: Value) -> list[str]:
-    """Return where and how a run works: plan, folder, level, model, dollars."""
+    """Return plan, folder, level, model and dollars of a run."""
     folder = str(one["folder"]).replace(str(Path.home()), "~", 1)
     cost = dollars(one["cost_usd"]) if one["cost_usd"] else ""
     model = str(one["model"] or "").rpartition("/")[2]

@@ -18,14 +18,20 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
-from nexus_cli.ledger.sessions import makers_of
+from nexus_cli.ledger.sessions import IMPORTED, makers_of
 from nexus_cli.reports.text.lines import Value, cut_line, filled, folded, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers, worker_lines
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ListedSession, SessionObject, SessionsReport
-    from nexus_cli.core.json_types.setup_reports import EntryObject, SearchHit, SearchReport, SessionReport
+    from nexus_cli.core.json_types.setup_reports import (
+        EntryObject,
+        ImportOrigin,
+        SearchHit,
+        SearchReport,
+        SessionReport,
+    )
 
 PERSON = "person"
 NOTHING: Mapping[str, Any] = {
@@ -101,7 +107,11 @@ def show_session(ledger: Ledger, session: str) -> SessionReport:
     info, log = ledger.session(session), ledger.log(session)
     entries = log.read(1, log.last_id())
     workers = recorded_workers(ledger, session)
-    return {**session_value(info), "version": 1, "workers": workers, "entries": [entry_value(one) for one in entries]}
+    origin: dict[str, ImportOrigin] = {}
+    for memo in log.memos(IMPORTED):
+        origin["imported"] = {"from": memo.value["from"], "id": memo.value["id"], "file": memo.value["file"]}
+    values = [entry_value(one) for one in entries]
+    return cast("SessionReport", {**session_value(info), "version": 1, "workers": workers, **origin, "entries": values})
 
 
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
@@ -233,6 +243,8 @@ def session_text(value: Value, width: int) -> str:
     """Show one session: its head, then its entries in order; a result names the call that it answers."""
     head = {**value, **{key: when(value.get(key)) for key in ("created", "updated")}}
     lines = [cut_line(f"{key:<8}  {head[key]}", width) for key in HEAD if head.get(key) not in (None, "")]
+    if origin := value.get("imported"):
+        lines.append(cut_line(f"imported from {origin['from']}: {origin['file']}", width))
     lines += worker_lines(value, width)
     for entry in value.get("entries", []):
         answers = f" of {entry['call']}" if entry.get("call") else ""

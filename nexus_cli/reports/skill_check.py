@@ -12,13 +12,13 @@ from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
-USED = frozenset({"name", "description", "license", "compatibility", "metadata", "argument-hint", "version"})
+USED = frozenset(
+    {"name", "description", "license", "compatibility", "metadata", "argument-hint", "version", "model", "effort"}
+)
 USED_FLAGS = frozenset({"disable-model-invocation", "user-invocable"})
 UNUSED: Mapping[str, str] = {
     "allowed-tools": "permits nothing here: your own rules decide",
     "disallowed-tools": "is not applied: `nexus rules add deny TOOL` forbids one",
-    "model": "is not applied: choose with --model or /model",
-    "effort": "is not applied: choose with --effort or /effort",
     "when_to_use": "is not read: put it into the description",
     "arguments": "gives no names: use $1, $2 or $ARGUMENTS",
     "context": "is not applied: the guide is read in the session itself",

@@ -43,7 +43,8 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
 
 
 def _to_json(skill: Skill) -> dict[str, Any]:
-    return {key: getattr(skill, key) for key in ("name", "description", "path", "origin", "shadowed", "problem")}
+    keys = ("name", "description", "path", "origin", "plugin", "shadowed", "problem")
+    return {key: getattr(skill, key) for key in keys}
 
 
 def skill_guide(name: str, cwd: Path) -> str:
@@ -79,8 +80,8 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
 def skills_text(value: Value, width: int) -> str:
     """List the skills by name."""
     rows = [("name", "from", "what")]
-    rows += [(skill["name"], skill["origin"], _describe(skill)) for skill in value["skills"]]
-    rows += [(f"/{one['name']}", one["origin"], _describe(one)) for one in value.get("commands", ())]
+    rows += [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
+    rows += [(f"/{one['name']}", _name_origin(one), _describe(one)) for one in value.get("commands", ())]
     lines = table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
     if value["untrusted"]:
         more = plural(value["untrusted"], "more skill")
@@ -92,13 +93,21 @@ def skills_text(value: Value, width: int) -> str:
     return "\n".join(lines)
 
 
+def _name_call(one: Value) -> str:
+    return f"/{one['plugin']}:{one['name']}" if one.get("plugin") else f"${one['name']}"
+
+
+def _name_origin(one: Value) -> str:
+    return f"plugin {one['plugin']}" if one.get("plugin") else str(one["origin"])
+
+
 def _describe(one: Value) -> str:
     if one["problem"]:
         return f"[cannot be used: {one['problem']}]"
     if one["shadowed"]:
         return f"[shadowed by the one before] {one['description']}"
     return (
-        f"[a built-in command has this name: ${one['name']} calls it] {one['description']}"
+        f"[a built-in command has this name: {_name_call(one)} calls it] {one['description']}"
         if one.get("built_in")
         else one["description"]
     )

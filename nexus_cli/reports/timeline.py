@@ -119,7 +119,7 @@ def _totals(total: Value) -> str:
     if "messages" in total:
         counts = [plural(total["messages"], "message"), plural(total["runs"], "run")]
         return " · ".join([*counts, *([dollars(total["cost_usd"])] if total["cost_usd"] else [])])
-    cost = known_dollars(total["cost_usd"], total["known_usd"]) or "price unknown"
+    cost = known_dollars(total["cost_usd"], total["known_usd"]) or "no price"
     counts = [plural(total["entries"], "entry", "entries"), plural(total["requests"], "request")]
     tokens = f"{short(total['tokens'])} tokens ({short(total['cache_read'])} from the cache)"
     return " · ".join([*counts, tokens, cost, plural(total["drops"], "drop")])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings import LoadedSettings, shown_value
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_keys, trusted_texts
@@ -13,10 +14,12 @@ from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.context.sections import recipe_file
 from nexus_cli.context.sections.recipe import NAME, recipe_names
 from nexus_cli.context.text_file import decode
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.recipes import INSIDE, folders
+from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Value, filled, join_names, number
+from nexus_cli.session.skill_guides import COMMAND_TEXT
 from nexus_cli.text.cells import expand_tabs, fold
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff
@@ -38,6 +41,10 @@ ACTIVE = {
 """Kinds of items that take effect once they are trusted, with their names for people."""
 MOST_SHOWN = 500
 """Most characters of a server's entry: what it starts or reaches, and the variables it is given."""
+MOST_FILES = 60
+"""Most files whose names are listed."""
+MANY = 5
+"""From so many files on, those of a folder are on one line."""
 STANDS = {
     "trusted": "Trusted.",
     "changed": "New and changed files are not in effect; the others are.",
@@ -58,7 +65,7 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
     `loaded` are the person's settings without the project's. Each of `items` is trusted separately.
     """
     problems = [one_line(found.problem)] if found.problem else []
-    problems += found.left_out
+    problems += [one_line(str(one)) for one in found.left_out]
     said = ProjectSettings({})
     if FILE in found.files:
         try:
@@ -80,7 +87,7 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
         ],
         "items": [*_items(project, found)],
         "active": [*dict.fromkeys(ACTIVE[one.kind] for one in found.items.values() if one.kind in ACTIVE)],
-        "unsupported": [],
+        "unsupported": list_gaps(project),
         "problems": problems,
     }
 
@@ -94,9 +101,11 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     for key, item in found.items.items():
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = {name: part_text(data) for name, data in item.parts.items()}
-        diff = _diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
+        diff = diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
         what = " ".join(b" ".join(item.parts.values()).decode("utf-8", "replace").split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
+        if item.kind in ("command", "skill") and (lines := _find_commands(now.values())):
+            what = cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
     for key in before.keys() - found.items.keys():
         kind, _, name = key.partition(" ")
@@ -105,11 +114,16 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
             "name": one_line(name),
             "what": "",
             "state": "removed",
-            "diff": _diff_parts(before[key], {}),
+            "diff": diff_parts(before[key], {}),
         }
 
 
-def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
+def _find_commands(texts: Iterable[str | None]) -> list[str]:
+    """Return the lines of the shell that a guide runs when the person calls it."""
+    return [one_line(found) for text in texts for found in COMMAND_TEXT.findall(text or "")]
+
+
+def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
     """Return the diff of an item's parts; for a part that is not text, only a line that it differs."""
     diffs = []
     for name in sorted({*before, *now}):
@@ -120,6 +134,24 @@ def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None])
             made = unified_diff(old if name in before else None, new, path)
             diffs.append(made or f"{one_line(path)}: different\n")
     return "".join(diffs)
+
+
+def _group_files(files: Sequence[Value]) -> Iterator[str]:
+    """Yield a line for each file, and one for each folder with many; of very many files only their number and size, so
+    that what would run stays in sight."""
+    folders: dict[str, list[Value]] = {}
+    is_long = len(files) > MOST_FILES
+    for file in files:
+        folder = "/".join(file["name"].split("/")[:2]) if is_long else file["name"].rpartition("/")[0]
+        folders.setdefault(folder, []).append(file)
+    for folder, inside in folders.items():
+        if is_long:
+            yield f"{folder}: {number(len(inside))} files, {number(sum(file['bytes'] for file in inside))} bytes"
+        elif len(inside) < MANY:
+            yield from (f"{file['name']}, {number(file['bytes'])} bytes" for file in inside)
+        else:
+            names = ", ".join(file["name"].rpartition("/")[2] for file in inside)
+            yield f"{folder}, {len(inside)} files, {number(sum(file['bytes'] for file in inside))} bytes: {names}"
 
 
 def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> TrustSetting:
@@ -158,24 +190,32 @@ def trust_text(value: Value, width: int) -> str:
         lines += filled(f"{setting['key']} = {shown}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
         lines += filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
-    for file in value["files"]:
-        lines += filled(f"{file['name']}, {number(file['bytes'])} bytes", width, " " * 6, "  ")
+    for line in _group_files(value["files"]):
+        lines += filled(line, width, " " * 6, "  ")
     for problem in value["problems"]:
         lines += filled(f"Not in effect: {problem}", width, " " * 6, "  ")
+    source = ""
     for item in value["items"]:
         what = " ".join(filter(None, (item["kind"], item["name"])))
-        if item["kind"] in ("rule", "hook", "server"):
+        before, mark, hook = item["name"].partition(": ")
+        if item["kind"] == "hook" and mark and before in HOOKS:
+            lines += filled(f"hooks of {before}:", width, " " * 6, "  ") if before != source else []
+            lines += filled(hook, width, " " * 8, " " * 4)
+            source = before
+        elif item["kind"] in ("rule", "hook", "server") or item.get("what"):
             lines += filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")
         if item["diff"]:
             lines += ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]
             for line in item["diff"].splitlines():
                 first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
                 lines += [f"  {first}", *(f"    {piece}" for piece in rest)]
+    if value["unsupported"]:
+        lines += ["", *filled("Does not work here:", width, "  ")]
+        for line in value["unsupported"]:
+            lines += filled(line, width, " " * 6, "  ")
     stands = STANDS[value["state"]]
     if value["state"] == "trusted":
         stands += (
             f" Active: {join_names(value['active'])}{', except for the files named above' * bool(value['problems'])}."
         )
-    if value["unsupported"]:
-        stands += f" Not supported yet: {join_names(value['unsupported'])}."
     return "\n".join([*lines, "", *filled(stands, width)])

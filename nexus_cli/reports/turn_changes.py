@@ -23,7 +23,7 @@ MOST = 300
 
 @dataclass(frozen=True, slots=True)
 class TurnCount:
-    """What one turn changed, in figures."""
+    """The changes of one turn, in figures."""
 
     files: int
     lines: tuple[int, int] | None

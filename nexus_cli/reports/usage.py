@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Literal, cast
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.sessions import IMPORTED, list_memos
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
 from nexus_cli.provider.model_names import split_key_name, split_model_name
-from nexus_cli.provider.model_table import price_command
+from nexus_cli.provider.model_table import is_covered, price_command
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural, share
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import (
+        ImportedUsage,
         UsageByDay,
         UsageByModel,
         UsageByName,
@@ -59,6 +61,8 @@ def usage_report(
         "models": sorted(models, key=_most_first),
         "projects": sorted(projects, key=_most_first),
     }
+    if not start and (imported := _imported(ledger)):
+        report["imported"] = imported
     if by is not None:
         names = {} if by == "key" else names_of_sessions(ledger.db, by)
         nobody = "you" if by == "person" else ""
@@ -76,6 +80,24 @@ def _key_of(model: str) -> str:
     name, plain = split_key_name(model)
     provider = split_model_name(plain)[0] or plain
     return f"{name}:{provider}" if name else provider
+
+
+def _imported(ledger: Ledger) -> list[ImportedUsage]:
+    """Sum up what imported sessions had used in the other programs; of a session the newest memo counts."""
+    newest = dict(list_memos(ledger.db, IMPORTED))
+    found: dict[str, ImportedUsage] = {}
+    for memo in newest.values():
+        row = found.setdefault(
+            memo["from"],
+            {"from": memo["from"], "sessions": 0, "input": 0, "output": 0, "cache_read": 0, "cache_write": 0},
+        )
+        row["sessions"] += 1
+        for usage in memo["usage"].values():
+            row["input"] += usage["input"]
+            row["output"] += usage["output"]
+            row["cache_read"] += usage["cache_read"]
+            row["cache_write"] += usage["cache_write"]
+    return list(found.values())
 
 
 def _group(totals: Sequence[UsageTotal], key: Callable[[UsageTotal], str]) -> Iterable[tuple[str, list[UsageTotal]]]:
@@ -97,8 +119,18 @@ def _most_first(row: UsageSumObject) -> tuple[float, int]:
 def usage_text(value: Value, width: int) -> str:
     """Show the usage of all sessions by day, model and project."""
     total, since = value["total"], str(value.get("since") or "")
+    others = [
+        line
+        for row in value.get("imported", ())
+        for line in filled(
+            f"Not in these sums: {plural(row['sessions'], 'session')} imported from {row['from']}, which used"
+            f" {number(row['input'])} tokens in, {number(row['output'])} out there",
+            width,
+        )
+    ]
     if not total["requests"]:
-        return "\n".join(filled("No session has sent a request" + (" since then." if since else " yet."), width))
+        none = "No session has sent a request" + (" since then." if since else " yet.")
+        return "\n".join([*filled(none, width), *others])
     requests = f"{count_requests(total)} of {plural(int(total['sessions']), 'session')}"
     lines = filled(describe_usage(total, requests), width)
     days = value["days"]
@@ -118,7 +150,7 @@ def usage_text(value: Value, width: int) -> str:
         named = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
         lines += block(f"by {by}", usage_rows(by, named), width)
     lines += price_hint([row["model"] for row in value["models"] if row["unpriced"]], width)
-    return "\n".join(lines)
+    return "\n".join([*lines, *others])
 
 
 def _with_bars(days: Sequence[Value]) -> list[Value]:
@@ -151,11 +183,16 @@ def format_cost(row: Value) -> str:
 
 def price_hint(models: Sequence[str], width: int) -> list[str]:
     """Return the way to set the price of models without a known one; the command is on its own line."""
+    covered = [name for name in models if is_covered(name)]
+    models = [name for name in models if name not in covered]
+    lines = (
+        ["", *filled(f"Covered by the subscription, not by dollars: {', '.join(covered)}.", width)] if covered else []
+    )
     if not models:
-        return []
+        return lines
     others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
     text = f"The price of {models[0]}{others} is unknown; to set it (and output_price likewise):"
-    return ["", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
+    return [*lines, "", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
 
 
 def usage_rows(name: str, rows: Sequence[Value]) -> list[tuple[str, ...]]:

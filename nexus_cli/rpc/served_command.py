@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,9 @@ class ServedContext:
             raise refuse_elsewhere("another session")
         self._reopen(options)
 
-    def start(self, text: str = "", *, typed: bool = False) -> None:
+    def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
+        if after is not None:
+            raise refuse_elsewhere("a change of the session for one turn")
         self._call("start", text=text, typed=typed)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:

@@ -71,7 +71,7 @@ class Binding(NamedTuple):
     words: tuple[Word, ...]
     start: int
     end: int
-    """Where it surely has one of them."""
+    """The place at which it surely has one of them."""
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ def _split_patterns(patterns: Sequence[str], roots: Sequence[str]) -> tuple[list
 
 
 def _list_folder(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Yield what is in a folder but links; nothing where it cannot be listed."""
+    """Yield the entries of a folder except links; none if it cannot be listed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_symlink():

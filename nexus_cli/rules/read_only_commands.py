@@ -29,7 +29,7 @@ _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile
 _OPTION = re.compile(r"-[A-Za-z-]")
 _GREPS = frozenset({"grep", "egrep", "fgrep", "rg"})
 _TOUCHING = {"tail": re.compile(r"[-+]?\d+\w?|"), "tree": re.compile(r"\d*")}
-"""What may touch a letter with a value, for programs that else take it for further options."""
+"""Values that may follow a letter directly, for programs that else take them for further options."""
 _MIXED = frozenset({"listed", "remote", "stash", "worktree"})
 """Rows of commands that write in their plain form too."""
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})

@@ -47,6 +47,8 @@ LONGEST_PATTERN = 4096
 _SIGNS = re.compile(r"(\*\*/|\*\*|\*|\?)")
 SERVER_TOOLS = "mcp__"
 """The names of tools of MCP servers begin so; a rule may name all of a server: `mcp__github__*`."""
+LONGEST_SERVER_TOOL = 64
+"""Most characters of the name of such a tool: a longer one is cut, so that a rule for it would hold for none."""
 _FORM = re.compile(r"(mcp__[\w.-]+\*?|[A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL)
 
 
@@ -87,8 +89,11 @@ class PermissionRule:
         return rules_key(self.decision, self.folder)
 
     def names(self, tool: Tool) -> bool:
-        """Return True if the rule names this tool, itself or among all of its server."""
-        return tool.name == self.tool or (self.tool.endswith("*") and tool.name.startswith(self.tool[:-1]))
+        """Return True if the rule names this tool, itself or among all of its server, whose name only a rule that
+        allows has to spell in the same case."""
+        fold = self.tool.startswith(SERVER_TOOLS) and self.decision != "allow"
+        name, wanted = (tool.name.casefold(), self.tool.casefold()) if fold else (tool.name, self.tool)
+        return name == wanted or (wanted.endswith("*") and name.startswith(wanted[:-1]))
 
     def to_json(self) -> RuleObject:
         """Return the rule as `nexus rules list --json` has it."""
@@ -268,6 +273,9 @@ def parse_rule(
     if tool is None and name.startswith(SERVER_TOOLS):
         if pattern is not None:
             raise ValueError(f"{_quote(text)}: a tool of an MCP server takes no pattern")
+        if len(name) > LONGEST_SERVER_TOOL:
+            most = f"more than {LONGEST_SERVER_TOOL} characters, which no tool of a server has here"
+            raise ValueError(f"{_quote(text)} has {most}: name all of its server, or the name that the model calls")
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
         near = difflib.get_close_matches(name, tools, 1, 0.4)

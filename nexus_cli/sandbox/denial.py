@@ -15,14 +15,15 @@ from nexus_cli.sandbox.profile import SandboxProfile, is_below
 ASK_NETWORK = "ask for network access with network=true"
 ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
 NOBODY = "nobody can be asked for it"
-_NETWORK = re.compile(
+NETWORK_ERRORS = (
     r"could not resolve|temporary failure in name resolution|name or service not known|network is unreachable"
     r"|nodename nor servname|no such host|failed to lookup address|EAI_AGAIN|ENOTFOUND|ENETUNREACH|getaddrinfo"
     r"|failed to establish a new connection|(?:could not|couldn't) connect to server|unable to connect|network is down"
     r"|connection refused|ECONNREFUSED|no address associated|ENOTCACHED|(?:in|using) offline mode"
-    r"|network was disabled|\bif-cached\b",
-    re.IGNORECASE,
+    r"|network was disabled|\bif-cached\b"
 )
+"""What programs say without a network; a regular expression for any case."""
+_NETWORK = re.compile(NETWORK_ERRORS, re.IGNORECASE)
 _SOCKET = re.compile(
     r"(?:socket|connect\w*|dial tcp|bind|listen)\b[^\n]{0,80}(?:operation not permitted|permission denied|EPERM|EACCES)"
     r"|(?:EPERM|EACCES)[^\n]{0,80}(?:connect|listen|socket)"

@@ -84,7 +84,7 @@ class SessionNetwork:
         """The beginning of the command line of a command that joins."""
         numbers = ",".join(map(str, self.handles))
         self.closing: tuple[str, ...] = (self.interpreter, "-I", "-S", "-c", _CLOSE, numbers)
-        """What follows `prefix` for a program that does not close the descriptors itself."""
+        """The words after `prefix` for a program that does not close the descriptors itself."""
 
     def close(self) -> None:
         """Release the namespaces; commands in there keep them."""

@@ -52,6 +52,7 @@ from nexus_cli.lane.tool_selection import Schemas, describe_left_out, leave_out_
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
@@ -63,7 +64,7 @@ from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.settle_projects import settle_projects
-from nexus_cli.tools.registry import ToolRegistry, discover_tools
+from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 from nexus_cli.turn.call_changes import CallChanges
 from nexus_cli.turn.dispatch import Dispatcher
 
@@ -148,6 +149,8 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
             raise
     made.state = replace(made.state, shares=earlier.state.shares)
     made.inherit_from(earlier)
+    if (hooks := made.state.dispatcher.hooks) and (before := earlier.state.dispatcher.hooks):
+        hooks.continue_from(before, is_same=made.id == earlier.id)
     earlier.state.dispatcher.call_changes.close()
     if made.id == earlier.id:
         made.continue_from(earlier)
@@ -243,11 +246,13 @@ def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
         take_anchor(window.estimator, log, window.lane.epoch, window.lane.items)
 
 
-async def _before_summary(dispatcher: Dispatcher, extracts: bool, lane_state: LaneState) -> None:
+async def _before_summary(
+    dispatcher: Dispatcher, extracts: bool, lane_state: LaneState, cause: str, instructions: str
+) -> None:
     from nexus_cli.session.acts.memory import extract_facts  # noqa: PLC0415  (before a compaction only)
 
     if dispatcher.hooks:
-        await dispatcher.hooks.before_compaction()
+        await dispatcher.hooks.before_compaction(cause == "command", instructions)
     if extracts:
         await extract_facts(dispatcher, lane_state)
 
@@ -255,7 +260,9 @@ async def _before_summary(dispatcher: Dispatcher, extracts: bool, lane_state: La
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
     """Raise `NexusError` if a required sandbox, the rules or the dollar limit could not be enforced."""
     permission, limits = session.state.dispatcher.permission, session.state.limits
-    if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
+    if limits.max_cost is not None and info.covered:
+        session.notices.append(f"max_cost has no effect: requests to {info.name} are covered by the subscription")
+    elif limits.max_cost is not None and (info.input_price is None or info.output_price is None):
         raise unknown_price(info.name)
     level = limits.allow or "read"
     if settings.sandbox.backend == "required":
@@ -365,10 +372,10 @@ class SessionFactory:
         )
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
-        """Return the built-in tools, and those that services add; of two with one name the first stays."""
+        """Return the built-in tools, and those that services and plugins add; of two with one name the first stays."""
         if self.options.no_tools and not self.resumed:
             return ToolRegistry((), services)
-        added = added_tools(self.services, services, self.options)
+        added = [*added_tools(self.services, services, self.options), *plugin_tools().values()]
         if not added:
             return ToolRegistry(None, services)
         found = discover_tools()
@@ -431,15 +438,19 @@ class SessionFactory:
         return dispatcher
 
     def _make_hooks(self, dispatcher: Dispatcher) -> SessionHooks | None:
-        """Make the hooks of the session; None if no settings and no file of the project can have any."""
+        """Make the hooks of the session; None if no settings, plugin or file of the project can have any."""
         folder, personal = self.options.cwd, self.settings.hook
-        found = bool(personal)
+        found = bool(personal) or has_plugins()
         while not found:
             for name in HOOK_FILES:
                 found = found or os.path.lexists(folder / name)
             if folder == dispatcher.project or folder == folder.parent:
                 break
             folder = folder.parent
+        if not found and os.path.isdir(places().data / "trusted"):  # all files with trusted hooks may be gone
+            from nexus_cli.config.trust import trusted_texts  # noqa: PLC0415  (for who has trusted a project)
+
+            found = any(key.startswith("hook ") for key in trusted_texts(dispatcher.project))
         if not found:
             return None
         from nexus_cli.turn.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Done
-from nexus_cli.context.work_record import read_run
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
@@ -34,17 +33,10 @@ from nexus_cli.lane.control import SteeringWords
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.user_input import (
-    ATTACHED,
-    COMMAND,
-    RECALLED,
-    clip_with_drop,
-    deliver_steering,
-    record_user_message,
-)
-from nexus_cli.lane.work_notes import command_values
+from nexus_cli.lane.user_input import clip_with_drop, deliver_steering, record_user_message
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
+from nexus_cli.session.attached_texts import AttachedTexts
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
@@ -77,8 +69,7 @@ class Session:
         *,
         state: SessionState | None = None,
     ) -> None:
-        """Without `state`, which the factory makes, this is seed A's session of provider, context, logger and
-        registry."""
+        """Make seed A's session of provider, context, logger and registry, or that of the factory with its `state`."""
         self.state = state or bare_state(provider, context, logger, registry)
         self._control = self.state.lane_state.control
         self._opened = False
@@ -161,7 +152,8 @@ class Session:
         """Set the permission level, as far as recipe and settings allow; decides open questions again. Raises
         `NexusError("config", ...)` for `all` if a deny rule cannot be parsed."""
         self.state.dispatcher.permission.refuse_unguarded(level)
-        if (now := self.status().allow) != PLAN:
+        now = self.status().allow
+        if now != PLAN:
             self._before_plan = now
         self.state = at_level(self.state, level)
         self.state.dispatcher.withdraw_questions()
@@ -176,7 +168,9 @@ class Session:
     def cycle_level(self) -> str:
         """Switch to the next level of `CYCLE` and return it; `all` must be named explicitly."""
         now = self.status().allow
-        self.set_level(level := CYCLE[(CYCLE.index(now) + 1) % len(CYCLE)] if now in CYCLE else CYCLE[0])
+        place = CYCLE.index(now) + 1 if now in CYCLE else 0
+        level = CYCLE[place % len(CYCLE)]
+        self.set_level(level)
         return level
 
     @property
@@ -186,7 +180,13 @@ class Session:
 
     @property
     def jobs(self) -> RunningJobs[Session] | None:
+        """The background jobs of this session, None if it never had one."""
         return self.state.services.made(RunningJobs)
+
+    @property
+    def attached_texts(self) -> AttachedTexts:
+        """The texts that wait for the next message."""
+        return AttachedTexts(self.state.lane_state, self.id, lambda: self.saved)
 
     @property
     def undelivered(self) -> tuple[str, ...]:
@@ -333,43 +333,6 @@ class Session:
         """Replace the values of variables with keys in `text` by `[NAME]`; return the text and the names."""
         return self.state.dispatcher.permission.mask_secrets(text)
 
-    def note_command(self, attached: str, command: str, output: str) -> None:
-        """Note the result of a `!` command; the work record has it once a message includes `attached`."""
-        if run := read_run(command, output, 0):
-            self._control.attachment_memos[attached] = {COMMAND: command_values(run)}
-
-    def note_recall(self, attached: str, drop_id: str) -> None:
-        """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
-        self._control.attachment_memos[attached] = {RECALLED: {"drop": drop_id}}
-
-    def store_attachments(self, texts: Sequence[tuple[str, str]]) -> bool:
-        """Store titled texts that wait for the next message; return False if the session cannot be resumed."""
-        timeline = self.state.lane_state.lane.timeline
-        if not self.saved or not timeline.last:
-            return False
-        memos = self._control.attachment_memos
-        now = [{"text": text, "what": what, COMMAND: None, **memos.get(text, {})} for text, what in texts]
-        if now != self._stored_texts():
-            timeline.memo(ATTACHED, {"session": self.id, "texts": now})
-        return True
-
-    def load_attachments(self) -> list[tuple[str, str]]:
-        """Return the texts that were stored when the session was left, each with its title."""
-        stored = self._stored_texts()
-        for one in stored:
-            memos = {kind: one[kind] for kind in (COMMAND, RECALLED) if one.get(kind)}
-            self._control.attachment_memos |= {one["text"]: memos} if memos else {}
-        return [(one["text"], one["what"]) for one in stored]
-
-    def _stored_texts(self) -> list[dict[str, Any]]:
-        memos = self.state.lane_state.lane.timeline.memos(ATTACHED)
-        own = [memo for memo in memos if memo.value["session"] == self.id]  # a fork also has memos of its source
-        return list(own[-1].value["texts"]) if own else []
-
-    def count_pending_texts(self, texts: Callable[[], Sequence[str]]) -> None:
-        """Count the result of `texts`, which waits for the next message, as part of the next request."""
-        self._control.waiting_texts = texts
-
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Pass events of workers to `listener` while no turn runs."""
         self._control.listener = listener
@@ -450,7 +413,8 @@ class Session:
 
     async def aclose(self) -> None:
         """Stop running and queued work, and release the resources of the session. May be called twice."""
-        for task in (tasks := [task for task in self._work_tasks if not task.done()]):
+        tasks = [task for task in self._work_tasks if not task.done()]
+        for task in tasks:
             self._stop(task)
         if self.jobs is not None:  # a turn may wait for one
             await self.jobs.end_all()
@@ -464,7 +428,8 @@ class Session:
         await self.state.close()
 
     async def _open(self) -> None:
-        if ServerTools in (services := self.state.services):
+        services = self.state.services
+        if ServerTools in services:
             await services[ServerTools].prepare()
         if not self._opened:
             await start_lane(self.state)
@@ -480,10 +445,7 @@ class Session:
         rounds: UntilRounds | None = None
         try:
             lane_state.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
-            await run_shielded(self._open()) if dispatcher.hooks or trigger.expands else None
-            if dispatcher.hooks:
-                await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
-            trigger = await expand_trigger(self.state, trigger) if trigger.expands else trigger
+            trigger = await self._prepare_trigger(trigger)
             rounds = await run_shielded(self._begin(lane_state, trigger))
             dispatcher.call_changes.begin_turn()
             if rounds:
@@ -517,6 +479,18 @@ class Session:
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
 
+    async def _prepare_trigger(self, trigger: Trigger) -> Trigger:
+        """Run the hooks of the prompt, and return the trigger with the guides that it calls. Opens the session first if
+        it has either."""
+        hooks = self.state.dispatcher.hooks
+        if hooks or trigger.expands:
+            await run_shielded(self._open())
+        if hooks:
+            await hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
+        if trigger.expands:
+            trigger = await expand_trigger(self.state, trigger)
+        return trigger
+
     async def _assess(self, trigger: Trigger) -> Limits:
         """Return the limits from an assessment of the task, if `assess.model` is set."""
         if not self.state.lane_state.settings.assess.model or not trigger.text:
@@ -527,9 +501,15 @@ class Session:
 
     async def _next_message(self, rounds: UntilRounds | None) -> str:
         """Return the message with which the turn goes on, "" if it ends: of a worker, a command, a hook."""
-        text = "" if self.workers is None or self.state.has_more_turns else await self.workers.next_report()
-        text, hooks = text or (await rounds.next_message() if rounds else ""), self.state.dispatcher.hooks
-        return await hooks.next_message() if hooks and not text else text
+        text = ""
+        if self.workers is not None and not self.state.has_more_turns:
+            text = await self.workers.next_report()
+        if rounds and not text:
+            text = await rounds.next_message()
+        hooks = self.state.dispatcher.hooks
+        if hooks and not text:
+            text = await hooks.next_message()
+        return text
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> UntilRounds | None:
         """Open the session and record the person's message. Return the rounds of a turn that works for a command."""

@@ -55,7 +55,7 @@ class BackgroundJob:
     """True once a memo has it; False for a command that could not be started."""
     began: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
-    """How long it ran; 0.0 while it runs."""
+    """Time that it ran; 0.0 while it runs."""
     process: BackgroundProcess | None = None
     notice: str = ""
     """The report of its end that waits for the next request."""
@@ -388,7 +388,7 @@ def _describe_end(state: str, seconds: float, status: int | None) -> str:
 
 
 def _describe_earlier(value: Mapping[str, Any]) -> str:
-    """Return how a job of an earlier process ended, from its newest memo. Older ones have no seconds."""
+    """Return the end of a job of an earlier process, from its newest memo. Older ones have no seconds."""
     state, seconds = value["state"], value.get("seconds")
     if state == ENDED:
         return _describe_end(ENDED, seconds, value["status"]) if seconds else f"ended, exit status {value['status']}"

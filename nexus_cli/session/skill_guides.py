@@ -36,15 +36,19 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.session_state import SessionState
 
 CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
 COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
 FILE = re.compile(r"(?<![\w.@+/\\`-])@(~?[\w./-]*[\w/-])")
-VALUE = re.compile(r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))|\$\{(CLAUDE_SKILL_DIR|CLAUDE_PROJECT_DIR)\}")
+VALUE = re.compile(
+    r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))|\$\{(CLAUDE_(?:SKILL_DIR|PROJECT_DIR|PLUGIN_ROOT))\}"
+)
 BLOCK_END = re.compile(r"<\s*/\s*(skill|command)\b", re.IGNORECASE)
 MOST_RUN = 20
 """Most commands, and most files, of one guide."""
@@ -75,8 +79,10 @@ class SessionSkillGuides:
 
 
 def find_callable(cwd: Path) -> dict[str, Skill]:
-    """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
-    return {one.name: one for kind in (COMMAND, SKILL) for one in find_guides(cwd, kind)[0] if one.is_callable}
+    """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Those of
+    plugins are there by `PLUGIN:NAME` too. Blocks."""
+    found = [one for kind in (COMMAND, SKILL) for one in find_guides(cwd, kind)[0] if one.is_callable]
+    return {one.whole_name: one for one in found} | {one.name: one for one in found}
 
 
 async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
@@ -124,10 +130,9 @@ class _Expansion:
         guide, state = self._guide, self._state
         text = await asyncio.to_thread(read_guide, guide)
         if "allowed-tools" in guide.fields:
-            self._tell_once(f"allowed-tools of {guide.name} ({guide.path}) permits nothing here: your own rules decide")
+            self._tell_once(f"allowed-tools of {guide.name} permits nothing here: your own rules decide")
         if "model" in guide.fields or "effort" in guide.fields:
-            asked = " and ".join(f"{key} {guide.fields[key]}" for key in ("model", "effort") if key in guide.fields)
-            self._tell_once(f"{guide.name} asks for {asked}: not applied, choose with --model, --effort or /model")
+            await self._tell_of_model()
         pieces, ran = [], 0
         parts = COMMAND_TEXT.split(text)
         for number, part in enumerate(parts):
@@ -138,7 +143,7 @@ class _Expansion:
                 if _is_unsure(part):
                     pieces.append(f"[not run: {one_line(part)}: leave arguments outside of quotes]")
                 else:
-                    pieces.append(await self._run("bash", {"command": self._fill(part, quote=True)}))
+                    pieces.append(await self._run(Effect.RUN, {"command": self._fill(part, quote=True)}))
             else:
                 pieces.append(f"[not run: more than {MOST_RUN} commands]")
         made = BLOCK_END.sub(r"< /\1", "".join(pieces))
@@ -151,11 +156,25 @@ class _Expansion:
         head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
         return "\n\n".join([f"{head}\n{clipped.text}\n</{guide.kind}>", *files])
 
+    async def _tell_of_model(self) -> None:
+        """Name what the guide asks for and this turn does not have."""
+        lane_state = self._state.lane_state
+        now = lane_state.model
+        asked = await asyncio.to_thread(read_guide_model, self._guide, now.info.name, lane_state.settings, os.environ)
+        for problem in asked.problems:
+            self._tell_once(f"{self._guide.name} asks for {problem}; not applied")
+        if asked.differs_from(now.info.name, now.effort):
+            self._tell_once(
+                f"{self._guide.name} asks for {asked}: not applied, choose with --model, --effort or /model"
+            )
+
     def _fill(self, text: str, *, quote: bool = False) -> str:
         """Return `text` with the arguments, quoted for a shell if it is a command."""
 
         def value(found: re.Match[str]) -> str:
             if found[3]:
+                if found[3] == "CLAUDE_PLUGIN_ROOT":
+                    return self._guide.plugin_root or found[0]
                 root = project_root(self._state.dispatcher.cwd)
                 return str(Path(self._guide.path).parent if found[3] == "CLAUDE_SKILL_DIR" else root)
             is_lone = quote and _quotes_at(text, found.start()) == '"'  # `"$1"`: its quotes are closed and opened again
@@ -172,18 +191,19 @@ class _Expansion:
         return VALUE.sub(value, text)
 
     async def _file(self, path: str) -> str:
-        text = await self._run("read_file", {"path": path})
+        text = await self._run(Effect.READ, {"path": path})
         return f'<file path="{escape(path)}">\n{text}\n</file>'
 
-    async def _run(self, name: str, arguments: Mapping[str, str]) -> str:
-        """Return the result of a call by the rules of the session, as text that cannot pose as ours."""
+    async def _run(self, effect: Effect, arguments: Mapping[str, str]) -> str:
+        """Return the result of a call of the tool that governs this effect, by the rules of the session, as text that
+        cannot pose as ours."""
         state = self._state
         dispatcher, control = state.dispatcher, state.lane_state.control
-        tool = dispatcher.registry.get(name)
+        tool = find_governing(dispatcher.registry.tools(), effect)
         shown = one_line(next(iter(arguments.values())))
         if tool is None:
-            return f"[not run: {shown}: this session has no tool {name}]"
-        call = ToolCall(f"guide-{secrets.token_hex(6)}", name, dict(arguments))
+            return f"[not run: {shown}: this session has no tool with the effect {effect}]"
+        call = ToolCall(f"guide-{secrets.token_hex(6)}", tool.name, dict(arguments))
         if refusal := dispatcher.begin_own_call(call, tool, dispatcher.run_limits(state.lane_state)):
             return f"[not run: {shown}: {refusal.why}]"
         began = time.monotonic()
@@ -200,8 +220,9 @@ class _Expansion:
         if not result.ran:
             return f"[not run: {shown}: {one_line(result.error)}]"
         window = self._state.lane_state.window
+        text = result.text.removesuffix("[exit status 0]")  # it would stand in the middle of a sentence
         clipped, drop = await clip_with_drop(
-            window, neutralize(result.text), window.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
+            window, neutralize(text), window.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
         )
         if drop:
             self._state.lane_state.control.emit_drop(drop)

@@ -53,9 +53,11 @@ class Status:
     jobs: tuple[str, ...] = ()
     """Ids of the background commands that run."""
     waits: str = ""
-    """What the session's run waits for, set by callers that watch it; "" for nothing."""
+    """The event that the session's run waits for, set by callers that watch it; "" for none."""
     asking: int = 0
     """Number of unattended runs that wait for the person, set by callers that look for them."""
+    covered: bool = False
+    """True if a subscription pays for the model's requests."""
 
 
 def status(state: SessionState) -> Status:
@@ -83,6 +85,7 @@ def status(state: SessionState) -> Status:
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=cost,
         known_usd=known,
+        covered=lane_state.model.info.covered,
         saved=state.is_saved(),
         jobs=tuple(lane_state.upcoming.jobs),
         waiting=sum(item.tokens for item in request.waiting),

@@ -48,7 +48,7 @@ STALE = 2
 MOST_BYTES = 8_000_000
 """Size of a changed file above which its size and time stand for its content."""
 VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+|^\[sandbox: .*\n", re.MULTILINE)
-"""What differs between two runs with the same result: durations, addresses, process ids, notes of the sandbox."""
+"""Text that differs between two runs with the same result: durations, addresses, process ids, notes of the sandbox."""
 
 BLOCK_END = re.compile(r"<\s*/\s*shell", re.IGNORECASE)
 

@@ -59,6 +59,8 @@ async def choose_by_model(
 
 def _check_cost(settings: Settings, name: str, characters: int) -> None:
     info = model_info(name, settings.models)
+    if info.covered:
+        return
     if info.input_price is None or info.output_price is None:
         hint = f'nexus config set models."{name}".input_price 0.1'
         raise NexusError("config", f"the router's model {name}", "its price is unknown", hint)

@@ -314,7 +314,7 @@ def find_all(text: str, part: str, stop: StopFlag, *, overlaps: bool) -> list[in
 
 
 def _most_counted(part: str) -> int:
-    """Return how many overlapping places of `part` are counted: each is compared in its whole length."""
+    """Return the most overlapping places of `part` to count: each is compared in its whole length."""
     return max(_MOST_NAMED + 1, min(_MOST_COUNTED, _MOST_COMPARED // len(part)))
 
 

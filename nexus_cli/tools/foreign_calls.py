@@ -29,7 +29,7 @@ _MISSING: Any = object()
 _SHELL_PATCH = re.compile(r"\s*(?:apply_patch|applypatch)\s*<<\s*(['\"]?)(\w+)\1\n(.*\n)\2\s*", re.DOTALL)
 """A patch as the here-document of a command line."""
 _SEVERAL = re.compile(r";|\n|\|\||(?<![&>])&(?!&)")
-"""What lets a command line go on after its first command failed."""
+"""Signs that let a command line go on after its first command failed."""
 
 
 class _Inexact(Exception):

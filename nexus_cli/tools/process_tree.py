@@ -123,8 +123,9 @@ def _from_proc() -> dict[int, tuple[Process, int, int]]:
         if not name.isdigit():
             continue
         try:
-            # The command is in parentheses and may contain parentheses itself.
-            fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
+            with open(f"{_PROC}/{name}/stat", "rb", buffering=0) as file:
+                # The command is in parentheses and may contain parentheses itself.
+                fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
         if len(fields) > 19 and fields[0] not in (b"Z", b"X"):

@@ -7,7 +7,9 @@ because most runs call few tools.
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -15,13 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core import memory, services
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext
+from nexus_cli.plugins.python_plugins import admit_objects, python_plugins
 from nexus_cli.tools import builtin
 
 if TYPE_CHECKING:
     from nexus_cli.tools.foreign_calls import ForeignCalls
 
+_NAME = re.compile(r"(?!mcp__)[A-Za-z][A-Za-z0-9_-]{0,63}")
 UNSAID = ("additionalProperties", "minimum")
 """Keywords of our schemas that the model can do without, where their value is a number or False."""
 
@@ -31,14 +36,41 @@ def discover_tools() -> dict[str, Tool]:
     return dict(_tools_in(tuple(builtin.__path__)))
 
 
+def plugin_tools() -> dict[str, Tool]:
+    """Return the tools of Python plugins by name; none has the name of one of ours."""
+    found = admit_objects("tools", _is_valid, lambda one: (one.name,), {**discover_tools(), **_foreign_tools()})
+    return {name: tool for name, (tool, _) in found.items()}
+
+
+def _is_valid(one: Any) -> bool:
+    named = isinstance(one, Tool) and _NAME.fullmatch(one.name) and not one.server and one.stands_for is None
+    return bool(named) and all(inspect.iscoroutinefunction(run) for run in (one.run, one.check) if run)
+
+
+def plugin_line(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return the line on the screen that a plugin has for a call of a tool that is not built in, else ""."""
+    plugins = [one for one in python_plugins() if one.has("nexus_tool_line")]
+    if not plugins or name in discover_tools() or find_foreign_tool(name):
+        return ""
+    for plugin in plugins:
+        made = plugin.call("nexus_tool_line", tool=name, arguments=arguments)
+        if plugin.manager is None:  # it has failed just now, which is said once
+            return one_line(f"{name} [{plugin.problems[-1]}]")
+        if isinstance(made, str) and made.strip():
+            return one_line(made)[:400]
+    return ""
+
+
 def rule_tools() -> dict[str, Tool]:
-    """Return the tools that a rule may name: the built-in ones, and those that models of other programs call."""
-    return {**discover_tools(), **_foreign_tools()}
+    """Return the tools that a rule may name: the built-in ones, those of plugins, and those that models of other
+    programs call."""
+    return {**plugin_tools(), **discover_tools(), **_foreign_tools()}
 
 
 def find_tool(name: str) -> Tool | None:
-    """Return the built-in tool with this exact name, or None; also one that is not offered."""
-    return _tools_in(tuple(builtin.__path__)).get(name) or find_foreign_tool(name)
+    """Return the tool with this exact name, built in or of a plugin, or None; also one that is not offered."""
+    ours = _tools_in(tuple(builtin.__path__)).get(name) or find_foreign_tool(name)
+    return ours or plugin_tools().get(name)
 
 
 def find_foreign_tool(name: str) -> Tool | None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Tool
 
 _NAMES = {
     "string": "a string",
@@ -34,6 +36,16 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     """
     repaired = _repair(dict(arguments), schema)
     return repaired, validate_arguments(repaired, schema)
+
+
+def check_call(call: ToolCall, tool: Tool) -> dict[str, Any] | ToolResult:
+    """Return the checked arguments of a call of `tool`, or its result if they are invalid."""
+    if call.raw:
+        return ToolResult(error=describe_unreadable(call.raw), ran=False)
+    checked, problems = check_arguments(call.arguments, {} if tool.server else tool.parameters)
+    if problems:
+        return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
+    return checked
 
 
 def describe_unreadable(raw: str) -> str:

@@ -64,7 +64,7 @@ async def admit_trigger(
 
 
 def _drop_reversed(untold: Iterable[Memo]) -> list[str]:
-    """Return what the model is told of undos, without those that were taken back entirely."""
+    """Return the notes on undos for the model, without those that were taken back entirely."""
     left: list[Memo] = []
     for memo in untold:
         one, last = memo.value, left[-1].value if left else {}

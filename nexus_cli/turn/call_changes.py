@@ -39,7 +39,7 @@ def _no_jobs() -> None:
 
 @dataclass
 class CallChanges:
-    """What the calls of one session change."""
+    """The changes of the calls of one session."""
 
     session: str = ""
     """The session whose undo takes the changes back; "" to find their names only."""

@@ -48,7 +48,8 @@ from nexus_cli.permission.approvals import (
     describe_refusal,
     make_question,
 )
-from nexus_cli.permission.call_permission import ALLOWED, CallPermission, Permission
+from nexus_cli.permission.call_decision import Permission
+from nexus_cli.permission.call_permission import ALLOWED, CallPermission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, resolve_targets
 from nexus_cli.permission.run_limits import (
     ASSESSMENT,
@@ -63,7 +64,7 @@ from nexus_cli.permission.run_limits import (
 )
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.tools.schema import check_arguments, describe_unreadable
+from nexus_cli.tools.schema import check_call
 from nexus_cli.turn.call_changes import CallChanges
 from nexus_cli.turn.waiting import SessionWaits
 
@@ -299,12 +300,7 @@ class Dispatcher:
         """Return the arguments validated against the tool's schema, or the result of a call that cannot run."""
         if self.starts.was_started(call.id) and call.id not in self.started_here:
             return self._recovered(call, tool)
-        if call.raw:
-            return ToolResult(error=describe_unreadable(call.raw), ran=False)
-        checked, problems = check_arguments(call.arguments, {} if tool.server else tool.parameters)
-        if problems:
-            return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
-        return checked
+        return check_call(call, tool)
 
     async def _prepare(self, call: ToolCall, tool: Tool) -> tuple[Mapping[str, Any], Mapping[str, Path]] | ToolResult:
         """Return arguments and targets of a call, after the hooks before it; or the result if it cannot run."""

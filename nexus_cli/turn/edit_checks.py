@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from nexus_cli.config.checks import FILES, EditCheck, list_checks
+from nexus_cli.config.checks import FILES, EditCheck, list_checks, parse_check
 from nexus_cli.config.programs import program_environment
 from nexus_cli.config.project_environment import use_project_environment
 from nexus_cli.core import event
@@ -27,6 +28,7 @@ from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import Denial
+from nexus_cli.plugins.python_plugins import admit_objects
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import decode_output
 from nexus_cli.tools.process import ProcessResult, run_process
@@ -53,7 +55,7 @@ RUNS_PROJECT = ("run", "all")
 
 @dataclass(frozen=True)
 class _Look:
-    """What a check said of files."""
+    """The findings of a check in files."""
 
     digests: tuple[str, ...]
     """Digest of each file's content then."""
@@ -62,7 +64,7 @@ class _Look:
 
 @dataclass
 class _State:
-    """What is known of one check."""
+    """The state of one check."""
 
     check: EditCheck
     looks: dict[tuple[str, ...], _Look] = field(default_factory=dict)
@@ -143,7 +145,12 @@ class EditChecks:
     def _active(self, names: Sequence[str]) -> list[_State]:
         if not names:
             return []
-        checks = list_checks(self._project, self._configured, runs_project=self._level() in RUNS_PROJECT)
+        checks = list_checks(
+            self._project,
+            self._configured,
+            runs_project=self._level() in RUNS_PROJECT,
+            added=plugin_checks(),
+        )
         states = [self._states.setdefault(check, _State(check)) for check in checks]
         return [state for state in states if not state.off and _matching(state.check, names)]
 
@@ -178,7 +185,7 @@ class EditChecks:
             state.off = "there is no sandbox here"
             return None
         files = [f"./{name}" if name.startswith("-") else name for name in names]
-        shell = discover_tools()["bash"]
+        shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
         shown = check.command.replace(FILES, shlex.join(files))
         denied = permission.decide(shell, {COMMAND: shown}, "all", {}).verdict
         if isinstance(denied, Denial):
@@ -263,3 +270,14 @@ def _find_new(known: Sequence[str], lines: Sequence[str]) -> list[str]:
 
 def _without_numbers(line: str) -> str:
     return NUMBERS.sub("", line)
+
+
+def plugin_checks() -> list[EditCheck]:
+    """Return the checks of plugins, each once."""
+    found = admit_objects("checks", _is_check, lambda one: (f"{one.glob} {one.command}",), ())
+    return [check for check, _ in found.values()]
+
+
+def _is_check(one: Any) -> bool:
+    value = {key: getattr(one, key) for key in ("glob", "command", "seconds")} if isinstance(one, EditCheck) else None
+    return parse_check(value) is not None

@@ -24,14 +24,15 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, Hook, list_hooks
+from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, Hook, list_hooks, read_stamp
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.lane.work_notes import HOOK
 from nexus_cli.permission.approvals import CONFIRM
-from nexus_cli.permission.call_permission import CallPermission, Permission
+from nexus_cli.permission.call_decision import Permission
+from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.foreign_calls import foreign_names
@@ -58,7 +59,7 @@ SHORT = 120
 
 @dataclass(frozen=True, slots=True)
 class _CallRuling:
-    """What the hooks decided on one call."""
+    """The decision of the hooks on one call."""
 
     checked: Mapping[str, Any]
     decision: str = ""
@@ -77,7 +78,9 @@ class SessionHooks:
     level: Callable[[], str]
     is_worker: bool = False
     hooks: Sequence[Hook] | None = None
-    """All hooks, read again at the beginning of each turn; None before the first one."""
+    """All hooks, read again when a file that names them, or trust, has changed; None before the first turn."""
+    _stamp: Sequence[tuple[int, ...]] = ()
+    """The state of these files when they were read."""
     _window: LaneWindow | None = None
     _upcoming: Upcoming | None = None
     _control: Control | None = None
@@ -91,6 +94,8 @@ class SessionHooks:
     """Why the turn has to end, once a hook has said so."""
     _rounds: int = 0
     _is_started: bool = False
+    _begins: str = "startup"
+    """Source of the start of a session that is not resumed."""
 
     def attach(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> None:
         """Use the lane of the session."""
@@ -101,14 +106,14 @@ class SessionHooks:
     async def begin_turn(self, prompt: str, *, is_resumed: bool) -> None:
         """Run the hooks of a session's start, once, and those of the prompt. Raises `NexusError("denied", ...)` if one
         refuses the prompt."""
-        self._rounds, self._stopped, self.hooks = 0, None, None
+        self._rounds, self._stopped, self.hooks = 0, None, None  # also a script may have changed
         for calls in (self._rulings, self._requested, self._added):
             calls.clear()
         for line in self._describe_broken(await self._load()):
             self._tell(line)
         if not self._is_started:
             self._is_started = True
-            source = "resume" if is_resumed else "startup"
+            source = "resume" if is_resumed else self._begins
             self._add_section("SessionStart", await self._fire("SessionStart", [source], {"source": source}))
             self._check_stopped()
         if prompt and (why := await self._refuse_prompt(prompt)):
@@ -153,17 +158,29 @@ class SessionHooks:
         self._rounds += 1
         return "\n".join(self._words(run, _reason(run)) for run in blocking)
 
-    async def before_compaction(self) -> None:
-        """Run the hooks of a compaction; none can prevent it."""
-        for run in await self._fire("PreCompact", ["auto"], {"trigger": "auto", "custom_instructions": ""}):
-            if run.outcome == BLOCKED:
-                self._tell(f"{run.hook.name} objects to the compaction: {one_line(self._clean(_reason(run)))}")
+    async def before_compaction(self, is_manual: bool, instructions: str) -> None:
+        """Run the hooks of a compaction. Raises `NexusError("denied", ...)` if one refuses it."""
+        kind = "manual" if is_manual else "auto"
+        runs = await self._fire("PreCompact", [kind], {"trigger": kind, "custom_instructions": instructions})
+        if refusal := next((run for run in runs if _denies(run)), None):
+            why = f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(_reason(refusal))}"
+            raise NexusError("denied", "not compacted", one_line(why))
 
-    async def end(self) -> None:
-        """Run the hooks of the session's end, each for at most `LAST_SECONDS`."""
+    async def end(self, reason: str = "other") -> None:
+        """Run the hooks of the session's end, each for at most `LAST_SECONDS`. `reason` is `clear` or `resume` if
+        another session follows, else `prompt_input_exit` or `other`."""
         if self._is_started:
             self._is_started = False
-            await self._fire("SessionEnd", ["other"], {"reason": "other"}, most=LAST_SECONDS)
+            await self._fire("SessionEnd", [reason], {"reason": reason}, most=LAST_SECONDS)
+
+    def continue_from(self, other: SessionHooks, *, is_same: bool) -> None:
+        """Go on after `other`, the hooks of the previous session of this process: of the same session, with another
+        model or effort, or of another one."""
+        self._told |= other._told
+        if is_same:
+            self._is_started, other._is_started = other._is_started, False
+        else:
+            self._begins = "clear"
 
     # -- events of calls ---------------------------------------------------------------------------------------
 
@@ -352,7 +369,8 @@ class SessionHooks:
             self._window.lane.timeline.memo(HOOK, value)
         named = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
-            self._tell_once(f"{named}: {one_line(self._clean(run.why))}")
+            is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
+            self._tell_once(run.common_problem or f"{named}{is_off}: {one_line(self._clean(run.why))}")
         if answer.refused:
             self._tell_once(f"{named}: a project's hook cannot {answer.refused}")
         if answer.message:
@@ -361,14 +379,18 @@ class SessionHooks:
             self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) ended it"
 
     async def _load(self) -> Sequence[Hook]:
-        if self.hooks is None:
-            self.hooks = await asyncio.to_thread(list_hooks, self.cwd, self.personal)
+        stamp = read_stamp(self.cwd)
+        if self.hooks is None or stamp != self._stamp:
+            self.hooks, self._stamp = await asyncio.to_thread(list_hooks, self.cwd, self.personal), stamp
         return self.hooks
 
     def _describe_broken(self, hooks: Sequence[Hook]) -> list[str]:
-        """Return a line for each hook that cannot run, the first time."""
-        broken = [hook for hook in hooks if hook.state in (CHANGED, UNSUPPORTED)]
-        lines = [f"hook {hook.name} ({hook.source}) is off: {hook.why}" for hook in broken]
+        """Return a line for each hook that cannot run, one for all of a file at unknown events, the first time."""
+        lines = [hook.describe_broken() for hook in hooks if hook.is_broken and not hook.unknown_event]
+        others = [hook for hook in hooks if hook.unknown_event]
+        for source in dict.fromkeys(hook.source for hook in others):
+            events = ", ".join(dict.fromkeys(hook.unknown_event for hook in others if hook.source == source))
+            lines.append(f"hooks of {source} that do not run here: {events} (nexus has no such events)")
         new = [line for line in lines if line not in self._told]
         self._told.update(new)
         return new
@@ -447,7 +469,7 @@ def _names(tool: Tool) -> list[str]:
 def _foreign_name(tool: Tool) -> str:
     """Return the name of a tool as Claude has it."""
     if tool.effect is Effect.EDIT:
-        return "Write" if tool.name == "write_file" else "Edit"
+        return "Write" if "Write" in foreign_names(tool.name) else "Edit"
     return next(iter(foreign_names(tool.name)), tool.name)
 
 

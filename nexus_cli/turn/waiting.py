@@ -42,7 +42,7 @@ class SessionWaits(Waits):
     longest: float
     """Seconds after which a wait without a limit of its own ends."""
     _why: str = ""
-    """What the run waits for after this step; "" if it does not."""
+    """The event that the run waits for after this step; "" if none."""
 
     def now(self) -> float:
         """See `Waits`."""

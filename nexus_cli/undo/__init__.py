@@ -1,1 +1,1 @@
-"""What the calls of a session changed in files, and the bytes to take it back."""
+"""Record the changes of a session's calls in files, with the bytes to take them back."""

@@ -1,4 +1,4 @@
-"""Tell which of the changes between two looks are not the work of the command that ran between them."""
+"""Find the changes between two looks that are not the work of the command that ran between them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
     old = {change.path for change in changes if _is_older(change, before, after)}
     if not old:
         return changes
-    known = {_identity(one.state) for one in before.seen.values()} - {(FILE, "")}
+    known = {_find_content(one.state) for one in before.seen.values()} - {(FILE, "")}
     blobs: dict[int, set[str]] = {}
     for one in before.tracked.values():
         if not one.is_read:
             blobs.setdefault(one.size, set()).add(one.oid)
 
     def is_known(state: FileState) -> bool:
-        if _identity(state) in known or state.content.startswith(GIT):
+        if _find_content(state) in known or state.content.startswith(GIT):
             return True
         oids = blobs.get(state.size, set()) if state.kind == FILE else set()
         with suppress(OSError):
@@ -83,8 +83,8 @@ def _is_older(change: FileChange, before: Look, after: Look) -> bool:
     return change.before.kind == ABSENT and new is not None and new.stamp[1] < before.at - _COARSE
 
 
-def _identity(state: FileState) -> tuple[str, str]:
-    """Return what two files or links have in common if one is a copy of the other."""
+def _find_content(state: FileState) -> tuple[str, str]:
+    """Return the kind and content of a file, or target of a link, which a copy shares."""
     return state.kind, state.content if state.kind == FILE else state.target
 
 

@@ -48,7 +48,7 @@ class ByteStore:
                 if synced:
                     os.fsync(file.fileno())
             content = f"{SHA256}{digest}"
-            place = self._place(content)
+            place = self._find_object(content)
             private_dir(place.parent)
             os.replace(draft, place)
         except BaseException:
@@ -65,7 +65,7 @@ class ByteStore:
         private_dir(self.objects)
         with os.fdopen(os.open(name, _READ, dir_fd=folder), "rb") as file:
             content = link_content(file, about)
-        place = self._place(content)
+        place = self._find_object(content)
         private_dir(place.parent)
         try:
             os.link(name, place, src_dir_fd=folder, follow_symlinks=False)
@@ -82,7 +82,7 @@ class ByteStore:
         """
         if not _CONTENT.fullmatch(content):
             raise FileNotFoundError(content)
-        place = self._place(content)
+        place = self._find_object(content)
         if content.startswith(HARD_LINK) and not _is_same(place, content):
             raise FileNotFoundError(f"{content}: written in place since")
         file: IO[bytes] = os.fdopen(os.open(place, _READ), "rb")
@@ -90,7 +90,7 @@ class ByteStore:
             is_intact = f"{SHA256}{_copy(file, None, None)}" == content
         else:
             sample = content.split("-")[4:]
-            is_intact = not sample or sample == [_sample(file, os.fstat(file.fileno()).st_size)]
+            is_intact = not sample or sample == [_hash_sample(file, os.fstat(file.fileno()).st_size)]
         if not is_intact:
             file.close()
             raise FileNotFoundError(f"{content}: damaged, or written in place since")
@@ -101,10 +101,10 @@ class ByteStore:
         """Return True if the bytes can be opened, without reading them."""
         if not _CONTENT.fullmatch(content):
             return False
-        place = self._place(content)
+        place = self._find_object(content)
         return _is_same(place, content) if content.startswith(HARD_LINK) else place.exists()
 
-    def _place(self, content: str) -> Path:
+    def _find_object(self, content: str) -> Path:
         name = content.partition(":")[2]
         return self.objects / (name[:2] if content.startswith(SHA256) else "links") / name
 
@@ -115,11 +115,11 @@ def link_content(file: IO[bytes], about: os.stat_result) -> str:
     Device, inode, size, time, and for a file above `SAMPLED` bytes a digest of pieces of it: size and time can be as
     before although it was written in place.
     """
-    sample = f"-{_sample(file, about.st_size)}" if about.st_size > SAMPLED else ""
+    sample = f"-{_hash_sample(file, about.st_size)}" if about.st_size > SAMPLED else ""
     return f"{HARD_LINK}{about.st_dev:x}-{about.st_ino:x}-{about.st_size:x}-{about.st_mtime_ns:x}{sample}"
 
 
-def _sample(file: IO[bytes], size: int) -> str:
+def _hash_sample(file: IO[bytes], size: int) -> str:
     """Return a digest of pieces from all over a file: of a megabyte, as there may be a thousand such files."""
     digest, count = hashlib.sha256(), 16
     for number in range(count):

@@ -33,7 +33,7 @@ T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
 _REST = 20
-"""How many times as long as a look that took too long the project is not looked at."""
+"""Pause after a look that took too long, in multiples of its time."""
 _LOOKS = "undo/looks"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
@@ -100,7 +100,7 @@ class ChangeJournal:
             begun.look = project.begin()
         except (NotFollowed, OSError, ValueError) as error:
             begun.why = str(error)
-            self._rest(root, begun.why, started)
+            self._pause_looks(root, begun.why, started)
         else:
             self._note_begun(project, begun.look, step)
         return begun
@@ -120,15 +120,15 @@ class ChangeJournal:
                     dropped = {one.path for one in changes} - {one.path for one in own}
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
-                why = "; ".join(filter(None, (_why_partly(look, after), begun.project.name_removed(look))))
-                step = step if step.is_unsure else _with_head(step, look, after)
+                why = "; ".join(filter(None, (_explain_partly(look, after), begun.project.name_removed(look))))
+                step = step if step.is_unsure else _add_head(step, look, after)
         except (NotFollowed, OSError, ValueError) as error:
             why = str(error)
-            self._rest(begun.project.root, why, started)
+            self._pause_looks(begun.project.root, why, started)
         self._record(replace(step, changes=tuple(changes), unfollowed=why, at=_now()), is_open=look is not None)
         return names
 
-    def _rest(self, root: Path, why: str, started: float) -> None:
+    def _pause_looks(self, root: Path, why: str, started: float) -> None:
         """Take no look for a while after one that failed and took long."""
         now = time.monotonic()
         if now - started > SECONDS:
@@ -144,7 +144,7 @@ class ChangeJournal:
         return found
 
     def find_unkept(self, before: dict[Path, Seen]) -> str:
-        """Return why an edit of the files of `before` must not begin: no room to keep one; else "". Blocks."""
+        """Return the reason to refuse an edit of the files of `before`: no room to keep one; else "". Blocks."""
         for target, one in before.items():
             if self._store is not None and one.state.kind == FILE and not one.state.content:
                 try:
@@ -255,7 +255,7 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
         changes = drop_recorded(compare_looks(before, after)[0], step, data)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
         step = replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
-        return _with_head(step, before, after)
+        return _add_head(step, before, after)
     return replace(step, unfollowed=KILLED)
 
 
@@ -276,11 +276,11 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
         journal.close()
 
 
-def _why_partly(before: Look, after: Look) -> str:
+def _explain_partly(before: Look, after: Look) -> str:
     return after.lost or ("" if before.is_whole and after.is_whole else TOO_MANY)
 
 
-def _with_head(step: Step, before: Look, after: Look) -> Step:
+def _add_head(step: Step, before: Look, after: Look) -> Step:
     """Return `step` with what it did to HEAD."""
     (old, old_branch), (new, new_branch) = before.head, after.head
     if before.head == after.head or not (old and new):

@@ -41,7 +41,7 @@ def write_linked(copy: Path, stamps: Mapping[str, list[int]]) -> None:
 
 
 def stamp_of(about: os.stat_result) -> list[int]:
-    """Return what changes when a file is written."""
+    """Return size, times and mode of a file: a write changes one of them."""
     return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_mode]
 
 

@@ -74,7 +74,7 @@ class PresentState:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What an undo does to one path."""
+    """The action of an undo on one path."""
 
     change: PathChange
     now: PresentState
@@ -114,7 +114,7 @@ def continues(after: FileState, before: FileState) -> bool:
 
 
 def why_refused(change: PathChange) -> str:
-    """Return why a path is never touched, whatever the journal says; "" if it may be."""
+    """Return the reason that a path is never touched, whatever the journal says; "" if it may be."""
     parts = [*change.root.split("/")[1:], *change.path.split("/")]
     if not change.root.startswith("/") or "\0" in change.place or not {"", ".", ".."}.isdisjoint(parts):
         return FOREIGN

@@ -91,7 +91,7 @@ class Look:
     is_lost: bool = False
     """True if the command removed the repository."""
     lost: str = ""
-    """What the command removed without a copy, "" if nothing is known of that."""
+    """The things that the command removed without a copy, "" if none are known."""
     at: int = field(default_factory=time.time_ns)
     """When it began (ns)."""
 
@@ -138,7 +138,7 @@ class LookedProject:
     def begin(self) -> Look:
         """Look at the project before a command; `end` has to follow. Raises `NotFollowed`: then not."""
         with self._lock:
-            look = self._guarded(self._begin)
+            look = self._look_guarded(self._begin)
             self._running += 1
             listed = [path for path in sorted(look.skipped) if "cache" not in path.rpartition("/")[2].lower()]
             look.inside = {path: self._list_names(path) for path in listed[:_MOST_LISTED]}
@@ -148,7 +148,7 @@ class LookedProject:
         """Look at the project after the command that began with `before`. Raises `NotFollowed`."""
         with self._lock:
             self._running -= 1
-            return self._guarded(lambda: self._look_again(before))
+            return self._look_guarded(lambda: self._look_again(before))
 
     def restore(self, values: Mapping[str, Any]) -> Look:
         """Return the look that `save` wrote, as the one of a command that began in another process.
@@ -219,7 +219,7 @@ class LookedProject:
             return {name for name in os.listdir(self.root / path) if "cache" not in name.lower()}
         return set()
 
-    def _guarded(self, work: Callable[[], Look]) -> Look:
+    def _look_guarded(self, work: Callable[[], Look]) -> Look:
         try:
             look = work()
         except (OSError, GitError, ValueError) as error:

@@ -45,7 +45,7 @@ class Seen:
 
 
 NOTHING = Seen(GONE, _NO_STAMP)
-"""What is seen where no file or link is."""
+"""The state of a path without a file or link."""
 
 
 class StateReader:

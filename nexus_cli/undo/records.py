@@ -27,7 +27,7 @@ class FileState:
     mode: int = 0
     """Permission bits of a file (0o7777)."""
     content: str = ""
-    """Where the bytes of a file are: `sha256:HEX`, `git:OID` (a blob whose bytes are those of the file) or `link:NAME`;
+    """The place of a file's bytes: `sha256:HEX`, `git:OID` (a blob whose bytes are those of the file) or `link:NAME`;
     "" if they are kept nowhere, so that the file cannot be restored."""
     size: int = 0
     """Bytes of a file."""
@@ -54,7 +54,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one call, command or undo changed."""
+    """The changes of one call, command or undo."""
 
     id: str
     """Unique in all journals."""

@@ -57,13 +57,13 @@ def keep_repository(data: Path, root: Path, repository: Path) -> None:
 
     Blocks; raises `OSError`, `TimeoutError` if it takes too long.
     """
-    place = _place(data, root / ".git")
+    place = _find_copy(data, root / ".git")
     private_dir(place.parent)
     if repository != root / ".git":
-        about = json.dumps({"link": (root / ".git").read_text(), "copy": _place(data, repository).name})
+        about = json.dumps({"link": (root / ".git").read_text(), "copy": _find_copy(data, repository).name})
         if not place.is_file() or place.read_text() != about:
             place.write_text(about)
-        place = _place(data, repository)
+        place = _find_copy(data, repository)
     elif place.is_file():  # it was a linked worktree
         place.unlink()
     private_dir(place)
@@ -85,7 +85,7 @@ def find_written(data: Path, root: Path) -> list[str]:
 
 def find_copy(data: Path, root: str | Path) -> Path | None:
     """Return the copy of the repository of a project, None if there is none."""
-    place = _place(data, Path(root, ".git"))
+    place = _find_copy(data, Path(root, ".git"))
     with suppress(OSError, ValueError, KeyError, TypeError):
         if place.is_file():
             place = place.parent / str(json.loads(place.read_text())["copy"])
@@ -110,7 +110,7 @@ def put_back(data: Path, root: str, *, only_objects: bool = False, dry_run: bool
     Of what exists, empty files, broken objects and branches, and a HEAD that cannot be read are replaced, the HEAD
     renamed to `HEAD.nexus-undo`. A repository with a HEAD and objects gets nothing else. Blocks; raises `OSError`.
     """
-    place, copy = _place(data, Path(root, ".git")), find_copy(data, root)
+    place, copy = _find_copy(data, Path(root, ".git")), find_copy(data, root)
     if copy is None:
         return False
     git_dir = Path(root, ".git")
@@ -176,7 +176,7 @@ def count_kept(data: Path, *, only_lost: bool = False) -> int:
 
 def forget_copies(data: Path, roots: set[str]) -> None:
     """Remove the copies of projects that are none of `roots`. Blocks."""
-    needed = {_place(data, Path(root, ".git")).name for root in roots}
+    needed = {_find_copy(data, Path(root, ".git")).name for root in roots}
     needed |= {copy.name for root in roots if (copy := find_copy(data, root))}
     with suppress(OSError):
         for place in (data / "undo" / "git").iterdir():
@@ -399,5 +399,5 @@ def _list_kept(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
                             yield path, about, is_object and is_gone
 
 
-def _place(data: Path, repository: Path) -> Path:
+def _find_copy(data: Path, repository: Path) -> Path:
     return data / "undo" / "git" / hashlib.sha256(os.fsencode(repository)).hexdigest()[:32]

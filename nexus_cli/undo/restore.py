@@ -59,7 +59,7 @@ class KeptPath:
 
 @dataclass
 class RestoreResult:
-    """What an undo did, by absolute path."""
+    """The result of an undo, by absolute path."""
 
     restored: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Restorer:
             return [self._merge(one) if one.does == plans.MERGE else one for one in actions]
 
     def preview(self, actions: Sequence[Action]) -> RestoreResult:
-        """Return what carrying out `actions` would do."""
+        """Return the result that carrying out `actions` would have."""
         found = RestoreResult()
         for action in actions:
             place = action.change.place

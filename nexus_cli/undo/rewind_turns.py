@@ -16,7 +16,7 @@ from nexus_cli.undo.undone_steps import has_effect, steps_in_force
 
 @dataclass(frozen=True, slots=True)
 class TurnChanges:
-    """What one turn changed."""
+    """The changes of one turn."""
 
     changes: Sequence[PathChange]
     """All of them, also those that were undone."""
@@ -27,11 +27,11 @@ class TurnChanges:
 
 
 def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
-    """Return what each turn changed, without turns that changed nothing."""
+    """Return the changes of each turn that changed a file."""
     every = read_steps(data, session)
-    left = {turn for turn, steps in _by_turn(steps_in_force(every)).items() if has_effect(steps)}
+    left = {turn for turn, steps in _group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
     found = {}
-    for turn, steps in _by_turn(every).items():
+    for turn, steps in _group_by_turn(every).items():
         changes = [one for one in merge_changes(steps) if one.before != one.after]
         was_killed = any(step.unfollowed in (KILLED, KILLED_SINCE) for step in steps)
         if changes or was_killed:
@@ -50,7 +50,7 @@ def find_turns(data: Path, session: str, first: int) -> list[int]:
     Raises `OSError`, and `NexusError` if nexus was killed in one of them: what changed since may be the person's.
     """
     settle_killed(data, session)
-    turns = _by_turn(steps_in_force(read_steps(data, session)))
+    turns = _group_by_turn(steps_in_force(read_steps(data, session)))
     found = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)
     killed = (turn for turn in found if any(_was_killed(step) for step in turns[turn]))
     if (turn := next(killed, None)) is not None:
@@ -63,7 +63,7 @@ def _was_killed(step: Step) -> bool:
     return step.unfollowed == KILLED_SINCE and not step.is_unsure
 
 
-def _by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
+def _group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
     turns: dict[int, list[Step]] = {}
     for step in steps:
         if not step.undoes:

@@ -28,7 +28,7 @@ _SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class UndoRequest:
-    """What a person wants taken back."""
+    """A person's request to take changes back."""
 
     data: Path
     session: str
@@ -216,8 +216,8 @@ def _find_movers(request: UndoRequest, every: Sequence[Step], turn: int) -> list
 
 
 def _find_moved_head(steps: Sequence[Step]) -> MovedHead | None:
-    """Return where `steps` moved HEAD, and the command that moves it back: to its branch first, as a reset would move
-    the present one."""
+    """Return the move of HEAD by `steps`, and the command that moves it back: to its branch first, as a reset would
+    move the present one."""
     heads = [step.head for step in steps if step.head is not None]
     branches = [step.branch for step in steps if step.branch is not None]
     if not heads:

@@ -104,7 +104,7 @@ def write_state(
             if state.kind == LINK:
                 os.symlink(state.target, draft, dir_fd=folder)
             else:
-                _write_draft(folder, draft, state, source, _owner(folder, name), synced)
+                _write_draft(folder, draft, state, source, _read_owner(folder, name), synced)
             _check(folder, name, now)
             _rename(folder, draft, name, is_new=now.kind == ABSENT)
         finally:
@@ -198,7 +198,7 @@ def _check(folder: int, name: str, now: PresentState) -> None:
         raise ChangedMeanwhileError
 
 
-def _owner(folder: int, name: str) -> tuple[int, int] | None:
+def _read_owner(folder: int, name: str) -> tuple[int, int] | None:
     with suppress(OSError):
         about = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISREG(about.st_mode):

@@ -27,8 +27,8 @@ HEAD = struct.Struct("!4sII")
 MAGIC = b"nxw1"
 STATUS = struct.Struct("!i")
 HERE, READY, KNOWN, REFUSED, GO = b"H", b"R", b"K", b"N", b"G"
-"""That the warm process lives; the first byte of an answer: READY, KNOWN and what `nexus warm` asked, REFUSED and why;
-and the go-ahead."""
+"""The sign that the warm process lives; the first byte of an answer: READY, KNOWN with the answer, REFUSED with the
+reason; and the go-ahead."""
 OUTDATED = "something was installed since the warm process started"
 """The reason with which a warm process refuses and ends."""
 START_PREFIXES = ("PYTHON", "LC_", "LD_", "MALLOC_", "OPENSSL_", "SSL_", "LITELLM_", "TIKTOKEN_", "CUSTOM_TIKTOKEN_")

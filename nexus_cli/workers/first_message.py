@@ -10,7 +10,7 @@ import json
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import Effect, Tool, ToolContext, find_governing
 from nexus_cli.lane.spending import describe_budget
 from nexus_cli.permission.permission import Grant, resolve_targets
 from nexus_cli.session.session import Session
@@ -55,8 +55,7 @@ def name_sender(text: str, source: str) -> str:
 
 def find_reader(session: Session) -> Tool | None:
     """Return the tool by which the session reads a file, None if it has none."""
-    tools = session.state.dispatcher.registry.tools()
-    return next((tool for tool in tools if tool.governs and tool.reads_content), None)
+    return find_governing(session.state.dispatcher.registry.tools(), Effect.READ)
 
 
 async def _quote_file(path: str, session: Session, may_read: bool) -> str:

@@ -13,7 +13,7 @@ from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.permission.permission import Grant, resolve_targets
 from nexus_cli.text.cells import one_line
 from nexus_cli.tools.files import ToolError
@@ -105,7 +105,7 @@ async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> l
 
     The target of a link is judged as if it were edited.
     """
-    tool = next((one for one in dispatcher.registry.tools() if one.governs and one.effect is Effect.EDIT), None)
+    tool = find_governing(dispatcher.registry.tools(), Effect.EDIT)
     limits = dispatcher.limits & dispatcher.assessed
     if tool is None or (limits.tools is not None and tool.name not in limits.tools):
         return ["this run may not edit"]

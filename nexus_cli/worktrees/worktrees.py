@@ -262,7 +262,7 @@ def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = 
 
 @dataclass(frozen=True, slots=True)
 class WorktreeChanges:
-    """What a worktree has changed since one of its states."""
+    """The changes of a worktree since one of its states."""
 
     diff: bytes
     counts: ChangeCounts

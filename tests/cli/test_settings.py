@@ -66,12 +66,13 @@ def test_every_key_has_a_comment_in_the_packaged_file() -> None:
     assert "# [mcp.files]" in lines
 
 
-def test_the_models_of_the_seven_keys_are_known() -> None:
-    keys = load_settings(Places(*[Path("/nowhere")] * 4), defaults_dir(), {}).settings.default_models
-    assert len(keys) == 7
-    for model in keys.values():
+def test_the_models_of_the_seven_keys_and_two_logins_are_known() -> None:
+    models = load_settings(Places(*[Path("/nowhere")] * 4), defaults_dir(), {}).settings.default_models
+    assert len(models) == 9
+    for name, model in models.items():
         info = model_info(model)
-        assert info.known and info.input_price and info.window >= 200_000, model
+        assert info.known and info.covered == name.endswith("_LOGIN"), model
+        assert info.covered or (info.input_price and info.window >= 200_000), model
 
 
 def test_personal_settings_win_over_defaults_and_the_environment_over_both(here: Places) -> None:

@@ -164,5 +164,9 @@ def test_all_that_trust_puts_into_effect_is_named(nexus: Run, project: Path) -> 
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "server .mcp.json: new" in text and ".mcp.json, 45 bytes" in text
     assert text.endswith("Trusted. Active: MCP servers, commands, settings, recipes.")
-    for words in ("status", "doctor"):
-        assert "Found .claude/agents: not supported yet" in " ".join(nexus(words).stdout.decode().split())
+    assert "Does not work here: .claude/agents: workers have no instructions of their own" in text
+    for words, said in (
+        ("status", "Found .claude/agents: not supported"),
+        ("doctor", ".claude/agents: workers have no"),
+    ):
+        assert said in " ".join(nexus(words).stdout.decode().split())

@@ -6,7 +6,7 @@ What a command shows is drawn with its text form at once, so that a value that i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class FakeContext:
         )
         self._options, self.settings = options, settings
 
-    def start(self, text: str = "", *, typed: bool = False) -> None:
+    def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
         """See `CommandContext`."""
         self.started.append(text)
 

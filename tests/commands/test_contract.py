@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +15,7 @@ from nexus_cli.commands import PEER_COMMANDS, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.forms import find_form
+from nexus_cli.testing import check_command
 
 NAMES = list(discover())
 TAKES_NOTHING = [name for name, command in discover().items() if not command.usage]
@@ -60,15 +60,8 @@ def test_the_commands_of_the_issue_are_there() -> None:
 
 
 def test_a_command_explains_itself(command: Command) -> None:
-    assert inspect.iscoroutinefunction(command.run)
-    assert (
-        command.summary.endswith(".") and 10 < len(command.summary) <= 50 and command.help.startswith(command.summary)
-    )
-    assert (
-        command.group in GROUPS
-        and command.name.replace("-", "_").isidentifier()
-        and command.usage == command.usage.strip()
-    )
+    check_command(command)
+    assert command.group in GROUPS
 
 
 def test_help_lists_what_a_first_day_needs_and_help_all_the_rest(context: FakeContext) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
 from nexus_cli.config.project_items import describe_waiting, project_folders, trusted_folders
 from nexus_cli.config.trust import (
@@ -387,7 +388,7 @@ def foreign(tmp_path: Path) -> Path:
 
 def read_beside_too(project: Path) -> tuple[set[str], set[str]]:
     """Return the keys of all items, and of those that are not in effect."""
-    found = read_configuration(project, beside=True)
+    found = read_configuration(project, KINDS)
     return set(found.items), set(found.items) - trusted_keys(project, found)
 
 
@@ -401,7 +402,7 @@ def test_what_is_there_for_other_agents_is_trusted_item_by_item(foreign: Path, k
     (foreign / name).write_text((foreign / name).read_text().replace(before, after))
     now, waiting = read_beside_too(foreign)
     assert len(waiting) == 1 and items - now | {key} == {key}
-    in_force = trusted_configuration(foreign, read_configuration(foreign, beside=True))
+    in_force = trusted_configuration(foreign, read_configuration(foreign, KINDS))
     assert set(in_force.items) == items - {key}
     assert after not in b"".join(data for part, data in in_force.files.items() if part != "../tools/check.sh").decode()
 
@@ -411,8 +412,8 @@ def test_an_item_beside_that_cannot_be_read_is_left_out_alone(foreign: Path, tmp
     (foreign / ".claude" / "skills" / "away").symlink_to(tmp_path / "elsewhere")
     os.mkfifo(foreign / ".agents" / "skills" / "review" / "pipe")
     (foreign / ".mcp.json").write_text("not JSON")
-    found = read_configuration(foreign, beside=True)
-    assert not found.problem and [line.partition(" ")[0] for line in found.left_out] == [
+    found = read_configuration(foreign, KINDS)
+    assert not found.problem and [str(line).partition(" ")[0] for line in found.left_out] == [
         ".agents/skills/review/pipe",
         ".claude/skills/away",
     ]
@@ -452,9 +453,9 @@ def test_folders_from_the_root_down_to_the_working_folder_count(foreign: Path) -
     (inner / ".claude" / "skills" / "inner").mkdir(parents=True)
     (inner / ".claude" / "skills" / "inner" / "SKILL.md").write_text("Inner.")
     assert project_folders(inner) == (foreign, foreign / "packages", inner)
-    assert list(trusted_folders(inner)) == []
+    assert list(trusted_folders(inner, KINDS)) == []
     trust(inner)
-    assert [(folder, set(found.items)) for folder, found in trusted_folders(inner)] == [
+    assert [(folder, set(found.items)) for folder, found in trusted_folders(inner, KINDS)] == [
         (inner, {"skill .claude/skills/inner"})
     ]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.hook_tables import HookTable
-from nexus_cli.config.trust import trust
-from nexus_cli.hooks.hook_list import ACTIVE, UNSUPPORTED, UNTRUSTED, list_hooks
+from nexus_cli.config.trust import read_configuration, trust
+from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, UNTRUSTED, list_hooks
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def test_a_file_that_a_hook_names_makes_no_hook_of_its_own(project: Path, text: 
     (project / ".nexus" / "config.toml").write_text('[[hook]]\nevent = "Stop"\ncommand = "cat .codex/hooks.json"\n')
     (project / ".codex" / "hooks.json").write_text(text)
     trust(project)
-    (hook,) = list_hooks(project, ())
+    hook = list_hooks(project, ())[0]
     assert (hook.state, hook.table.event, set(hook.scripts)) == (ACTIVE, "Stop", {".codex/hooks.json"})
 
 
@@ -47,3 +49,55 @@ def test_a_matcher_that_could_take_for_ever_is_not_supported(project: Path, matc
     assert [hook.state for hook in list_hooks(project, (own,))] == [UNSUPPORTED, UNSUPPORTED]
     write_claude(project, {"type": "command", "command": "a"}, matcher="mcp__.*|Edit")
     assert list_hooks(project, ())[0].matches(["mcp__git__log"])
+
+
+@pytest.mark.parametrize(
+    ("groups", "why"),
+    [
+        (["Edit"], "hooks.PreToolUse[0]"),
+        ([{"matcher": ["Edit"], "hooks": []}], "hooks.PreToolUse[0]"),
+        ([{"hooks": {"type": "command"}}], "hooks.PreToolUse[0]"),
+        ([{"hooks": ["./check.sh"]}], "hooks.PreToolUse[0].hooks[0]"),
+        ({"matcher": ""}, "hooks.PreToolUse,"),
+    ],
+)
+def test_an_invalid_group_is_named_and_the_others_count(project: Path, groups: object, why: str) -> None:
+    stop = [{"hooks": [{"type": "command", "command": "true"}]}]
+    (project / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": groups, "Stop": stop}}))
+    hook, left_out = list_hooks(project, ())
+    assert (hook.table.command, hook.state, left_out.state) == ("true", UNTRUSTED, UNTRUSTED)
+    assert why in left_out.why and left_out.source == ".claude/settings.json"
+    found = read_configuration(project, KINDS)
+    assert [f".claude/settings.json has {why}" in str(one) for one in found.left_out] == [True]
+    trust(project)
+    assert [(one.state, one.is_broken) for one in list_hooks(project, ())] == [(ACTIVE, False), (UNSUPPORTED, True)]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"hooks": []}', "[1]", '{"hooks": ' + "[" * 100_000, "link", "pipe"])
+def test_a_trusted_file_that_cannot_be_read_any_more_is_told_by_hook(project: Path, tmp_path: Path, text: str) -> None:
+    write_claude(project, {"type": "command", "command": "a"}, {"type": "command", "command": "b"})
+    trust(project)
+    path = project / ".claude" / "settings.json"
+    path.unlink()
+    if text == "link":
+        (tmp_path / "elsewhere.json").write_text("{}")
+        path.symlink_to(tmp_path / "elsewhere.json")
+    elif text == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text(text)
+    hooks = list_hooks(project, ())
+    assert [(hook.table.command, hook.state) for hook in hooks] == [("a", CHANGED), ("b", CHANGED)]
+    assert all(hook.describe_broken().startswith("hook a (.claude/settings.json) is off: ") for hook in hooks[:1])
+
+
+@pytest.mark.parametrize("text", ['[[hook]]\nevent = "Stop', "hook = [5]\n", "hook = 5\n"])
+def test_settings_of_a_project_that_hold_an_invalid_hook_are_named(project: Path, text: str) -> None:
+    (project / ".nexus" / "config.toml").write_text(text)
+    (left_out,) = list_hooks(project, ())
+    assert (left_out.source, left_out.state) == (".nexus/config.toml", UNTRUSTED)
+
+
+def test_settings_of_claude_without_hooks_are_no_hooks(project: Path) -> None:
+    (project / ".claude" / "settings.json").write_text('{"permissions": {}}')
+    assert list_hooks(project, ()) == [] and not read_configuration(project, KINDS).left_out

@@ -323,6 +323,51 @@ def test_garbage_and_what_libraries_print_harm_no_message(place: Stage) -> None:
     assert "no such folder" in answers[3]["error"]["message"] and answers[4]["error"]["code"] == -32601
 
 
+FOLDERS = ("", "..", "a\0b", "/" + "x" * 5000, "/dev/null", "\ud800")
+BLOCKS = (
+    {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png", "uri": "http://[x"},
+    {"type": "resource_link", "uri": "http://[x", "name": "n"},
+)
+
+
+def test_what_no_right_editor_sends_is_answered_in_one_line_each(place: Stage) -> None:
+    place.script(lambda body: {"text": "Hello."})
+    child = place.begin("acp", stdin=subprocess.PIPE)
+    written, read = child.stdin, child.stdout
+    assert written is not None and read is not None and child.stderr is not None
+
+    def ask(method: str, number: Any = 7, **params: Any) -> dict[str, Any]:
+        message = {"jsonrpc": "2.0", "id": number, "method": f"session/{method}", "params": params}
+        written.write(f"{json.dumps(message)}\n".encode())
+        written.flush()
+        while (one := json.loads(read.readline())).get("id") != number or "method" in one:
+            pass
+        return dict(one)
+
+    for folder in FOLDERS:
+        told = ask("new", cwd=folder, mcpServers=[])["error"]
+        assert "there is no such folder" in told["message"] and len(told["message"]) < 300, told
+    here = {"cwd": str(place.folder), "mcpServers": []}
+    opened = ask("new", **here)["result"]["sessionId"]
+    for name in ("", "../../etc/passwd", "a/b", "%", "\0"):
+        for method in ("load", "resume"):
+            assert "no session matches" in ask(method, sessionId=name, **here)["error"]["message"]
+    for number in ("x", 0, -1, 2**70, ""):
+        assert "error" in ask("dance", number)
+    for block in BLOCKS:
+        assert ask("prompt", sessionId=opened, prompt=[block])["result"]["stopReason"] == "end_turn"
+    for key, value in (("effort", "insane"), ("level", "root"), ("model", "../x"), ("", "")):
+        assert "error" in ask("set_config_option", sessionId=opened, configId=key, value=value)
+    assert ask("close", sessionId=opened)["result"] == {}
+    for _ in range(2):
+        told = ask("prompt", sessionId=opened, prompt=[{"type": "text", "text": "hi"}])["error"]
+        assert "no open session" in told["data"]["message"]
+    written.write(b'{"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "no"}}\n' * 5000)
+    assert ask("new", **here)["result"]["sessionId"] != opened
+    written.close()
+    assert child.wait() == 0 and b"Traceback" not in child.stderr.read()
+
+
 def test_without_the_package_one_line_says_what_to_install(place: Stage) -> None:
     done = place.run("acp", bug="import sys\nsys.modules['acp'] = None\n")
     assert (done.status, done.told) == (

@@ -32,7 +32,7 @@ text = open(path).read()
 open(path, "w").write(text.rstrip() + chr(10) + "# formatted" + chr(10))
 print(json.dumps({"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "formatted " + path}}))
 """
-CLAUDE = {
+CLAUDE: dict[str, Any] = {
     "hooks": {
         "SessionStart": [{"hooks": [{"type": "command", "command": "echo The team uses tabs; touch ran-start"}]}],
         "PreToolUse": [
@@ -169,6 +169,18 @@ def test_hooks_are_listed_with_their_source_and_state(place: Stage) -> None:
     assert done.status == 0 and sum("is off" in line for line in done.told) == 2, done.told
 
 
+def test_a_trusted_file_of_hooks_that_is_broken_is_told_wherever_hooks_are_shown(place: Stage) -> None:
+    assert place.run("trust", stdin=b"y\n").status == 0
+    (place.folder / ".claude" / "settings.json").write_text(json.dumps(CLAUDE)[:-2])
+    why = ".claude/settings.json is no valid JSON: none of its hooks counts"
+    done = place.ask("--allow", "edit", "go")
+    assert done.status == 0 and sum("is off" in line and why in line for line in done.told) == 3, done.told
+    assert [one["state"] for one in place.run("status", "--json").result["hooks"]] == ["changed"] * 3
+    (check,) = [one for one in place.run("doctor", "--json").result["checks"] if one["name"] == "hooks"]
+    assert check["status"] == "note" and why in check["detail"]
+    assert why in " ".join(place.run("trust", stdin=b"n\n").text.split())
+
+
 def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
     """It forks, prints 60 MB, ignores TERM, or hangs: its processes end, the turn goes on, and it is told once."""
     fork = "(trap '' TERM; sleep 777 & sleep 777) & echo $! > ran-fork"
@@ -218,6 +230,73 @@ def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
     assert place.ask("--allow", "edit", "write").status == 0
     assert "KeyError" not in told(place)[-1] and "file_path" not in told(place)[-1]
     assert (place.folder / "a.txt").exists(), told(place)
+
+
+def bash(command: str) -> tuple[str, dict[str, Any]]:
+    return "bash", {"command": command}
+
+
+SPOIL = "echo 'import os; os.system(\"touch ran-forged\")' > .claude/hooks/guard.py"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (SPOIL, "guard.py has changed"),
+        (f"cp -p .claude/hooks/guard.py old && {SPOIL} && touch -r old .claude/hooks/guard.py", "guard.py has changed"),
+        ("rm .claude/hooks/guard.py && mkfifo .claude/hooks/guard.py", "guard.py is gone"),
+        ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py is gone"),
+        ("rm .claude/hooks/guard.py && ln -s /bin/true .claude/hooks/guard.py", "guard.py has changed"),
+        ("truncate -s 900G .claude/hooks/guard.py", "guard.py has changed"),
+        ("sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py", "it has changed"),
+        ("sed -i 's/guard.py/guard.py || touch ran-forged; true/' .claude/settings.json", "it has changed"),
+        ("echo '{}' > .claude/settings.json", "it has changed"),
+        ("rm .claude/settings.json", "it has changed"),
+        ("printf '\\0{' > .claude/settings.json", "is no valid JSON"),
+    ],
+)
+def test_what_a_model_changes_in_its_turn_stops_a_hook_at_its_next_call(place: Stage, spoil: str, why: str) -> None:
+    """The hook that guarded is not run in another form, nor left out in silence: what it guards is refused."""
+    guard = CLAUDE["hooks"]["PreToolUse"][0]["hooks"][0] | {"on_timeout": "deny"}
+    hooks = {"PreToolUse": [{"matcher": "Write", "hooks": [guard]}]}
+    (place.folder / ".claude" / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    place.script(Worker(write("a.txt", "1\n"), bash(spoil), write("b.txt", "2\n")))
+    done = place.ask("--allow", "all", "--json", "write")
+    assert done.status == 0 and (place.folder / "ran-guard").read_text() == "Write a.txt\n", done
+    assert not (place.folder / "ran-forged").exists() and not (place.folder / "b.txt").exists()
+    assert why in told(place)[2] and any(why in line for line in done.told), (told(place), done.told)
+
+
+def test_a_hook_of_a_trust_that_is_revoked_in_the_turn_runs_no_more(place: Stage) -> None:
+    assert place.run("trust", stdin=b"y\n").status == 0
+    record = place.nexus_home / "data" / "trust.json"
+    place.script(Worker(write("a.txt", "1\n"), bash(f"mv {record} {record}.old"), write("b.txt", "2\n")))
+    assert place.ask("--allow", "all", "write").status == 0
+    assert (place.folder / "ran-guard").read_text() == "Write a.txt\n" and (place.folder / "b.txt").exists()
+
+
+def test_a_script_that_was_not_there_is_run_by_no_hook_until_it_is_trusted(place: Stage) -> None:
+    command = "if [ -f .claude/hooks/more.sh ]; then sh .claude/hooks/more.sh; fi"
+    hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": command}]}]}
+    (place.folder / ".claude" / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    place.script(Worker(bash("echo 'touch ran-forged' > .claude/hooks/more.sh"), write("b.txt", "2\n")))
+    done = place.ask("--allow", "all", "write")
+    assert not ran(place) and any("more.sh has changed" in line for line in done.told), done.told
+
+
+def test_a_hook_that_was_removed_is_named_until_that_is_trusted(place: Stage) -> None:
+    assert place.run("trust", stdin=b"y\n").status == 0
+    (place.folder / ".claude" / "settings.json").write_text("{}")
+    listed = place.run("status", "--json").result["hooks"]
+    assert [one["state"] for one in listed] == ["changed"] * 3
+    (place.folder / ".claude" / "settings.json").unlink()
+    done = place.ask("--allow", "edit", "add x")
+    assert sum("it has changed since you trusted it: nexus trust" in line for line in done.told) == 3, done.told
+    assert place.run("trust", stdin=b"y\n").status == 0
+    assert place.run("status", "--json").result["hooks"] == []
+    assert not any("hook" in line for line in place.ask("--allow", "edit", "add x").told)
 
 
 def answer(**value: Any) -> str:

@@ -9,26 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs.test_only_copy import model
-from jobs.test_taken_back import add_git, add_private, fill, own_files, report
-from program.stage import PRICED, QUICK, Stage, end, stage
-from programs import need
+from jobs.test_only_copy import open_project
+from jobs.test_taken_back import own_files, report
+from program.stage import Stage, end
 
-from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.undo.follow_changes import KILLED_SINCE
 
 
 @pytest.fixture(params=["bwrap", "landlock"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    if request.param == "bwrap":
-        need("bwrap")
-    elif not landlock_abi():
-        pytest.skip("the kernel has no Landlock")
-    with stage(tmp_path, model) as made:
-        made.settings(f'{QUICK}{PRICED}\n[sandbox]\nbackend = "{request.param}"\n')
-        fill(made.folder)
-        add_git(made.folder)
-        add_private(made.folder)
+    with open_project(tmp_path, request.param) as made:
         yield made
 
 

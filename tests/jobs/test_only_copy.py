@@ -4,6 +4,7 @@ history; one command gives all of it back."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,24 @@ def model(body: Any) -> dict[str, Any]:
     return calls(("bash", {"command": str(messages[-1]["content"]).partition("RUN ")[2].partition(" END")[0]}))
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    if request.param == "bwrap":
+@contextmanager
+def open_project(tmp_path: Path, backend: str) -> Iterator[Stage]:
+    """Yield a project with a repository and ignored files, whose commands run in this sandbox; skip without it."""
+    if backend == "bwrap":
         need("bwrap")
     elif not landlock_abi():
         pytest.skip("the kernel has no Landlock")
     with stage(tmp_path, model) as made:
-        made.settings(f'{QUICK}{PRICED}\n[sandbox]\nbackend = "{request.param}"\n')
+        made.settings(f'{QUICK}{PRICED}\n[sandbox]\nbackend = "{backend}"\n')
         fill(made.folder)
         add_git(made.folder)
         add_private(made.folder)
+        yield made
+
+
+@pytest.fixture(params=["bwrap", "landlock"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    with open_project(tmp_path, request.param) as made:
         yield made
 
 

@@ -256,7 +256,7 @@ def test_what_waits_for_the_next_message_is_part_of_it(tmp_path: Path) -> None:
         waiting: list[str] = []
         provider = Provider(script)
         async with living(provider, tmp_path) as session:
-            session.count_pending_texts(lambda: waiting)
+            session.attached_texts.count_pending(lambda: waiting)
             empty = live_report(session.state)["budget"]["used"]["total"]
             waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
             assert live_report(session.state)["budget"]["used"]["total"] > empty + 1000 and not session.status().settled

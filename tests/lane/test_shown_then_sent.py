@@ -113,9 +113,9 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     async def shows(self: Session, trigger: Trigger | str) -> AsyncGenerator[Event, None]:
         if self.saved and not self.state.lane_state.lane.items:
             text = trigger if isinstance(trigger, str) else trigger.text
-            self.count_pending_texts(lambda: [text])
+            self.attached_texts.count_pending(lambda: [text])
             made.shown.append((self.id, as_json(live_report(self.state))))
-            self.count_pending_texts(list)
+            self.attached_texts.count_pending(list)
         async for one in run(self, trigger):
             yield one
 

@@ -61,6 +61,11 @@ def begin(request: dict[str, Any]) -> None:
 
 
 def list_tools(request: dict[str, Any]) -> None:
+    if MODE == "pages":
+        entry = {"name": f"t{request['id']}", "description": "é" * 4_000_000, "inputSchema": {"type": "object"}}
+        data = json.dumps({"tools": [entry], "nextCursor": "again"}, ensure_ascii=False)
+        write(f'{{"jsonrpc": "2.0", "id": {request["id"]}, "result": {data}}}\n'.encode())
+        return
     if MODE == "endless":
         entry = {"name": f"t{request['id']}", "inputSchema": {"type": "object"}}
         answer(request, {"tools": [entry], "nextCursor": "again"})
@@ -122,6 +127,17 @@ def call(request: dict[str, Any]) -> None:
         asked = {"mode": "form", "message": "Who?", "requestedSchema": schema}
         send({"id": "q", "method": "elicitation/create", "params": asked})
         text(request, json.dumps(json.loads(sys.stdin.readline())["result"]))
+    elif MODE == "nags":
+        said = []
+        for number in range(1000):
+            asked = {
+                "mode": "form",
+                "message": "Who? " * 10_000,
+                "requestedSchema": {"type": "object", "properties": {}},
+            }
+            send({"id": f"q{number}", "method": "elicitation/create", "params": asked})
+            said.append(json.loads(sys.stdin.readline())["result"]["action"])
+        text(request, " ".join(said))
     elif MODE == "sampling":
         for number, method in enumerate(("sampling/createMessage", "roots/list")):
             wanted = {"messages": [], "maxTokens": 1} if number == 0 else {}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp_play import Play, is_gone, raw
 
-from nexus_cli.mcp.server_values import ServerEntry, ServerError
+from nexus_cli.mcp.connection import MOST_QUESTIONS
+from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerQuestion
 
 
 def fails(play: Play, server: ServerEntry, **arguments: object) -> ServerError:
@@ -135,6 +138,30 @@ def test_what_is_no_result_names_the_place(play: Play) -> None:
 
 def test_a_list_without_end_is_cut(play: Play) -> None:
     assert len(play.run(play.host.list_tools(raw("endless")))) == 100
+
+
+def test_a_list_of_hundreds_of_megabytes_harms_no_other_server(play: Play) -> None:
+    first = play.call(raw("child"))
+    with pytest.raises(ServerError, match="its list of tools has more than 10 MB") as caught:
+        play.run(play.host.list_tools(raw("pages")))
+    assert caught.value.fault == "protocol"
+    assert play.call(raw("child")).split()[0] == first.split()[0], "the other one still runs"
+
+
+@pytest.mark.parametrize("answer", [None, {}])
+def test_a_server_that_asks_without_end_is_answered_for_the_person(
+    play: Play, answer: Mapping[str, Any] | None
+) -> None:
+    """After a refusal, and after a number of answers: a call stops no clock and puts no question any more."""
+    asked: list[ServerQuestion] = []
+
+    async def ask(question: ServerQuestion) -> Mapping[str, Any] | None:
+        asked.append(question)
+        return answer
+
+    said = play.run(play.host.call(raw("nags"), "read_file", {}, ask=ask)).text.split()
+    assert len(asked) == (1 if answer is None else MOST_QUESTIONS) and len(said) == 1000
+    assert set(said[len(asked) :]) == {"cancel"}
 
 
 def test_a_server_that_does_not_answer_a_call_is_started_afresh_for_the_next(play: Play, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.config import trust
+from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
 from nexus_cli.mcp.server_entries import parse_entry, read_servers
 
@@ -74,7 +75,7 @@ def test_a_server_of_a_project_counts_after_trust_until_its_entry_changes(home: 
 
     put("safe")
     assert read_servers(home, {}).entries == {}
-    trust.trust(home, trust.read_configuration(home, beside=True))
+    trust.trust(home, trust.read_configuration(home, KINDS))
     entry = read_servers(home, {}).entries["team"]
     assert (entry.command, entry.source, entry.cwd, entry.file) == (("safe",), "project", str(home), file)
     put("evil")
@@ -84,7 +85,7 @@ def test_a_server_of_a_project_counts_after_trust_until_its_entry_changes(home: 
 def test_a_server_of_a_project_never_takes_a_personal_name(home: Path) -> None:
     write(places().settings, '[mcp.team]\ncommand = ["mine"]\n')
     write(home / ".mcp.json", {"mcpServers": {"team": {"command": "theirs"}}})
-    trust.trust(home, trust.read_configuration(home, beside=True))
+    trust.trust(home, trust.read_configuration(home, KINDS))
     found = read_servers(home, {})
     assert found.entries["team"].command == ("mine",)
     assert len(found.problems) == 1 and "you have a server of this name" in found.problems[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nexus_cli.mcp.server_values import ServerEntry, ServerTool
 from nexus_cli.mcp.tool_cache import make_list, read_list, store_list
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
+from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -92,6 +94,23 @@ def test_a_wrong_schema_becomes_an_object_that_every_provider_takes(schema: Any)
     assert object_schema(schema) == {"type": "object", "properties": {}}
 
 
+def test_what_providers_refuse_in_a_schema_is_told_in_words() -> None:
+    """Else one tool of a server would make every request fail."""
+    schema = {"type": "object", "properties": {"$top": {"type": "integer"}, "id": {}}, "required": ["$top", "id"]}
+    listed = {"db": make_list([ServerTool("find", "Find.", {**schema, "anyOf": [{"required": ["id"]}]})])}
+    tool = Catalogue(ServerFiles({"db": ServerEntry("db")}), listed).tools()[0]
+    assert tool.parameters == {"type": "object", "properties": {"id": {}}, "required": ["id"]}
+    assert tool.description.startswith("Find.") and '"$top":{"type":"integer"}' in tool.description
+    assert '"anyOf":[{"required":["id"]}]' in tool.description
+
+
+@pytest.mark.parametrize("name", ["", "a__b", "\u0261it", "\x1b[2J", "\u202e", "../x", "x" * 5000, "mcp", "a b\nc"])
+def test_a_name_of_any_form_is_one_that_a_rule_for_its_server_holds_for(name: str) -> None:
+    made = name_tool("db", name)
+    assert re.fullmatch(r"mcp__db__[A-Za-z0-9_-]*", made) and len(made) <= LONGEST_NAME
+    parse_rule("deny", made, {})
+
+
 def test_a_schema_without_an_end_is_left_out() -> None:
     deep: dict[str, Any] = {}
     for _ in range(500):
@@ -118,7 +137,12 @@ def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
         ('allow = ["mcp__db__tool"]', "read", ApprovalNeed),
         ('allow = ["mcp__other__*"]', "read", ApprovalNeed),
         ('allow = ["mcp__db__*"]\ndeny = ["mcp__db__tool1"]', "all", Denial),
+        ('deny = ["mcp__DB__*"]', "all", Denial),
+        ('allow = ["mcp__db__*"]\nask = ["mcp__Db__tool1"]', "run", ApprovalNeed),
+        ('allow = ["mcp__db__*"]\ndeny = ["mcp__db__tool1(x)"]', "run", ApprovalNeed),
+        ('allow = ["mcp__DB__*"]', "read", ApprovalNeed),
         ("", "plan", Denial),
+        ('allow = ["mcp__db__*"]', "plan", Denial),
     ],
 )
 def test_a_call_asks_unless_a_rule_of_the_person_names_it(

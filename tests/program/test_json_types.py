@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints, is_typeddict
 
 import pytest
 from json_shape import problems
+from plugins.plugin_layouts import make_hookify
 from program.stage import PRICED, QUICK, Seen, Stage, calls, play, stage
 from worktrees.repository import make_project
 
@@ -87,6 +88,8 @@ def conversation(root: Path) -> dict[str, Any]:
             ("memory", "search", "make"),
             ("memory", "forget", "m1"),
             ("skill", "list"),
+            ("plugin", "add", str(make_hookify(root / "hookify")), "--all"),
+            ("plugin", "list"),
             ("rules", "list"),
             ("config", "show"),
             ("status",),
@@ -199,6 +202,8 @@ REPORTS = {
     "memory search": setup_reports.FactsReport,
     "memory forget": setup_reports.FactsReport,
     "skill list": setup_reports.SkillsReport,
+    "plugin add": setup_reports.PluginsReport,
+    "plugin list": setup_reports.PluginsReport,
     "rules list": setup_reports.RulesReport,
     "config show": setup_reports.ConfigReport,
     "status": setup_reports.StatusReport,

@@ -48,6 +48,7 @@ def read(text: str, project: Path) -> RuleSet:
         ("bash(a; b)", "single command"),
         ("bash(`a`)", "single command"),
         ("nothing_like_it", "names no tool"),
+        ("mcp__db__" + "x" * 60, "the name that the model calls"),
     ],
 )
 def test_what_is_no_rule_says_why(text: str, facts: str) -> None:

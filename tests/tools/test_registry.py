@@ -20,47 +20,20 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, SeenFileStore, Workers, WorkerTask
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.permission import call_permission
+from nexus_cli.testing import check_tool, example_arguments
 from nexus_cli.tools.builtin import __path__ as folders
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 from nexus_cli.tools.schema import validate_arguments
 
 TOOLS = list(discover_tools().values())
 each = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-KEYWORDS = {"type", "properties", "required", "items", "enum", "minimum", "maximum", "additionalProperties"}
-KEYWORDS |= {"description", "sent"}  # for the model alone; not for it
 
 PAGE = {"first", "total"}
 """Figures of a result that say which part of a whole it is; they need no noun."""
 
 
-def _example(schema: dict[str, Any]) -> Any:
-    if "enum" in schema:
-        return schema["enum"][0]
-    match schema["type"]:
-        case "array":
-            return [_example(schema["items"])]
-        case "object":
-            return {name: _example(schema["properties"][name]) for name in schema.get("required", ())}
-        case "string":
-            return "a"
-        case "boolean":
-            return True
-    return max(1, schema.get("minimum", 1))
-
-
-def sound(tool: Tool) -> dict[str, Any]:
-    """A call that the schema accepts: with the required arguments, where there are none with the subject."""
-    named = tool.parameters.get("required") or ([tool.subject] if tool.subject else [])
-    return {name: _example(tool.parameters["properties"][name]) for name in named}
-
-
 def _context(folder: Path) -> ToolContext:
     return ToolContext(folder, folder, 8000, "c1", print)
-
-
-def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
-    return [schema, *(found for one in inner for found in _schemas(one))]
 
 
 def test_a_folder_is_the_registry() -> None:
@@ -74,11 +47,11 @@ def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_
 ) -> None:
     monkeypatch.setitem(sys.modules, f"nexus_cli.tools.builtin.{name}", None)
     tool = discover_tools()[name]
-    assert tool.preview is not None and tool.preview(sound(tool), _context(tmp_path)) == EditPreview()
+    assert tool.preview is not None and tool.preview(example_arguments(tool), _context(tmp_path)) == EditPreview()
 
     async def call() -> None:
         with pytest.raises(ImportError):  # `dispatch` makes it a tool result
-            await tool.run(sound(tool), _context(tmp_path))
+            await tool.run(example_arguments(tool), _context(tmp_path))
 
     asyncio.run(call())
 
@@ -117,11 +90,6 @@ def test_the_slots_of_facts_are_those_of_memory() -> None:
         assert discover_tools()[name].parameters["properties"]["slot"]["enum"] == list(MemorySlot)
 
 
-@each
-def test_an_edit_can_be_previewed_and_checked(tool: Tool) -> None:
-    assert tool.effect is not Effect.EDIT or (tool.preview and tool.check)
-
-
 @pytest.mark.parametrize("name", ["edit_file", "write_file"])
 def test_a_preview_shows_what_an_edit_would_change(name: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
@@ -131,15 +99,8 @@ def test_a_preview_shows_what_an_edit_would_change(name: str, tmp_path: Path) ->
 
 
 @each
-def test_the_schema_stays_within_what_the_check_understands(tool: Tool) -> None:
-    assert tool.parameters["type"] == "object"
-    for schema in _schemas(json.loads(json.dumps(tool.parameters))):
-        assert set(schema) <= KEYWORDS
-        unsent = {name for name, one in schema.get("properties", {}).items() if not one.get("sent", True)}
-        assert not unsent & set(schema.get("required", ())), "the model must know what it has to name"
-        assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
-        if schema["type"] == "object":
-            assert schema["additionalProperties"] is False, "a misspelt argument would be passed over in silence"
+def test_a_tool_keeps_the_contract(tool: Tool) -> None:
+    check_tool(tool)
 
 
 def test_definitions_omit_keywords_that_dispatch_checks() -> None:
@@ -159,36 +120,6 @@ def test_rare_arguments_are_accepted_without_being_sent() -> None:
     rare = {"task": "x", "model": "m", "limits": {"timeout": 3.5, "tools": ["bash"]}}
     assert not validate_arguments(rare, discover_tools()["agent"].parameters)
     assert validate_arguments(rare | {"limits": {"timeout": "soon"}}, discover_tools()["agent"].parameters)
-
-
-@each
-def test_the_description_is_one_short_paragraph_that_names_real_arguments(tool: Tool) -> None:
-    assert 20 < len(tool.description) < 400
-    assert "\n" not in tool.description
-    properties = [schema.get("properties", {}) for schema in _schemas(dict(tool.parameters))]
-    known = {name for one in properties for name, inner in one.items() if inner.get("sent", True)}
-    quoted = [part for i, part in enumerate(tool.description.split("`")) if i % 2 and part.isidentifier()]
-    assert set(quoted) <= known
-
-
-@each
-def test_the_subject_is_a_required_argument_where_there_is_one(tool: Tool) -> None:
-    arguments = tool.parameters.get("required", tool.parameters["properties"])
-    assert tool.subject in arguments or {tool.lists, tool.asks} & {*arguments} or not (tool.subject or arguments)
-
-
-@each
-def test_needs_are_protocols(tool: Tool) -> None:
-    assert all(getattr(need, "_is_protocol", False) for need in tool.needs)
-
-
-@each
-def test_a_call_has_paths_exactly_when_it_reads_or_edits(tool: Tool) -> None:
-    arguments = sound(tool)
-    assert not validate_arguments(arguments, tool.parameters)
-    paths = tool.find_paths(arguments)
-    assert bool(paths) == (tool.effect in (Effect.READ, Effect.EDIT))
-    assert all(isinstance(path, str) for path in paths)
 
 
 @each
@@ -286,7 +217,9 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
     for text in hostile:
         if not text and "required" not in tool.parameters:
             continue  # nothing named is no failure where nothing has to be
-        arguments = {k: text if isinstance(v, str) and k != "command" else v for k, v in sound(tool).items()}
+        arguments = {
+            k: text if isinstance(v, str) and k != "command" else v for k, v in example_arguments(tool).items()
+        }
         context = ToolContext(gone, gone, 1000, "c", lambda _: None, services)
         result = asyncio.run(_run(tool, arguments, context))
         assert isinstance(result, ToolResult)

@@ -25,6 +25,7 @@ from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Facts
 from nexus_cli.core.services import Footprint, Goal, SeenFile
+from nexus_cli.plugins.python_plugins import python_plugins
 
 FOLDER = "contributors"
 MOST_INSTRUCTIONS = 16_384
@@ -159,7 +160,8 @@ def contributor_names() -> tuple[str, ...]:
 
 @cache
 def discover() -> Mapping[str, Contributor]:
-    """Return all contributors by id, sorted; raise `NexusError("config", ...)` if two have the same id."""
+    """Return all contributors by id, sorted, with those of plugins; raise `NexusError("config", ...)` if two of ours
+    have the same id."""
     found: dict[str, Contributor] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).with_name(FOLDER))]):
         for contributor in importlib.import_module(f"{__package__}.{FOLDER}.{module.name}").CONTRIBUTORS:
@@ -167,4 +169,6 @@ def discover() -> Mapping[str, Contributor]:
                 why = f"another one is called {contributor.id} too"
                 raise NexusError("config", f"contributor {module.name}", why, "Rename one of them")
             found[contributor.id] = contributor
+    if python_plugins():
+        found |= importlib.import_module(f"{__package__}.plugin_sections").plugin_contributors(found)
     return dict(sorted(found.items()))

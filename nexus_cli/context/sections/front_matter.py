@@ -1,7 +1,7 @@
 """Split a Markdown file into its front matter and its text.
 
-Front matter is YAML between two lines `---`. What other programs accept is accepted: values with a colon or a bracket
-that nobody quoted. Most files have plain lines `key: value`, which are read without the YAML library.
+Front matter is YAML between two lines `---`. What other programs accept is accepted: values with a colon that nobody
+quoted. Most files have plain lines `key: value`, which are read without the YAML library.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _OPENED = re.compile(rf"{FENCE}[^\S\n]*\n[A-Za-z][\w-]*[^\S\n]*:")
 """A fence followed by a key: a rule above a text has none."""
 _LINE = re.compile(r"([A-Za-z][\w-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([A-Za-z(](?:(?! #).)*?))[ \t]*")
 """A line whose value YAML would read as the same text; one with an unquoted colon is no YAML."""
-_VALUE = re.compile(r"^([A-Za-z][\w-]*:)[ \t]+(\S.*)$", re.MULTILINE)
-_HINT = re.compile(r"^(argument-hint:)[ \t]+(\[.*)$", re.MULTILINE | re.IGNORECASE)
-"""A hint with brackets: text, not a list."""
+_KEYED = re.compile(r"([A-Za-z][\w-]*:)[ \t]+([^\s|>].*?)[ \t]*")
+_AS_WRITTEN = ("argument-hint",)
+"""Keys whose brackets mean no list."""
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
 
@@ -70,13 +70,12 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
     import yaml  # noqa: PLC0415  (slow, and few files need it)
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    inner, problem = _HINT.sub(_quote, inner), ""
-    for repairs in (False, True):
-        attempt = _VALUE.sub(lambda found: _quote_invalid(found, loader), inner) if repairs else inner
-        if len(attempt) > 2 * LIMIT:
+    problem = ""
+    for made in (str, _quote_broken):
+        if len(inner) > 2 * LIMIT:
             return FrontMatter({}, rest, f"has front matter of more than {LIMIT // 1024} KiB")
         try:
-            table = yaml.load(attempt, loader)
+            table = yaml.load(made(inner), loader)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             mark = getattr(error, "problem_mark", None)
             where = f" (line {mark.line + 2})" if mark else ""
@@ -85,24 +84,26 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
         if table is None:
             return FrontMatter({}, rest)
         if isinstance(table, dict):
-            return FrontMatter({str(key).lower(): _as_text(value) for key, value in table.items()}, rest)
+            found = {str(key).lower(): _as_text(value) for key, value in table.items()}
+            written = {one[1][:-1].lower(): one[2] for one in map(_KEYED.fullmatch, inner.splitlines()) if one}
+            kept = {key: written[key] for key in _AS_WRITTEN if key in found and written.get(key, "").startswith("[")}
+            return FrontMatter({**found, **kept}, rest)
         problem = "has front matter without keys"
     return FrontMatter({}, rest, problem)
 
 
-def _quote(found: re.Match[str]) -> str:
-    return f"{found[1]} '{found[2].rstrip().replace(chr(39), chr(39) * 2)}'"
+def _quote_broken(inner: str) -> str:
+    """Return front matter with quotes around each value that is no YAML by itself: `[file] [line]`, `*.py`, `a: b`."""
+    import yaml  # noqa: PLC0415  (as above)
 
-
-def _quote_invalid(found: re.Match[str], loader: Any) -> str:
-    """Return a line as it is if it is YAML by itself, else with its value in quotes."""
-    import yaml  # noqa: PLC0415  (only behind `_read_yaml`)
-
-    try:
-        yaml.load(found[0], loader)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return _quote(found)
-    return found[0]
+    lines = inner.splitlines()
+    for place, line in enumerate(lines):
+        if found := _KEYED.fullmatch(line):
+            try:
+                yaml.load(line, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            except (yaml.YAMLError, ValueError, RecursionError):
+                lines[place] = f"{found[1]} '{found[2].replace(chr(39), chr(39) * 2)}'"
+    return "\n".join(lines)
 
 
 def _as_text(value: Any) -> str:

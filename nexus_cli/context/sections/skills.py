@@ -3,7 +3,8 @@
 A skill is a folder with a SKILL.md below `skills`, a command a file NAME.md below `commands`. Both are found in the
 person's folders (`config`, `~/.nexus`, `~/.agents`, `~/.claude`), and among the trusted items of the folders of a
 project, whose bytes are those that were judged. Of two with one name the first counts: the person's before the
-project's, those of an inner folder before those of an outer one, then by the order of `FOLDERS`.
+project's, those of an inner folder before those of an outer one, then by the order of `FOLDERS`. A plugin's guide whose
+name another one has is `PLUGIN:NAME`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from nexus_cli.context.sections.front_matter import FENCE, FrontMatter, read_fro
 from nexus_cli.context.text_file import FileText, decode_head, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
+from nexus_cli.plugins.installed_plugins import installed_plugins
 
 FILE = "SKILL.md"
 SKILL, COMMAND = "skill", "command"
@@ -41,6 +44,9 @@ LONGEST_NAME, LONGEST_LINE = 64, 400
 """Most characters of a shown name and a shown description."""
 
 
+_unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
+
+
 @dataclass(frozen=True, slots=True)
 class Skill:
     """One skill or command, without its guide."""
@@ -54,7 +60,7 @@ class Skill:
     source: Path | bytes = field(repr=False)
     """The file itself; for a project, its content when trust in the project was judged."""
     origin: str = "personal"
-    """`personal` or `project`."""
+    """`personal`, `project` or `plugin`."""
     shadowed: bool = False
     """True if another one of the same name and kind comes before it."""
     problem: str = ""
@@ -64,7 +70,21 @@ class Skill:
     fields: Mapping[str, str] = field(default_factory=dict)
     """The front matter."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """The other trusted files of a project's skill, by their path in its folder."""
+    """The other trusted files of a project's or plugin's skill, by their path in its folder."""
+    plugin: str = ""
+    """The plugin that it is of."""
+    plugin_root: str = ""
+    """The folder of that plugin."""
+
+    @property
+    def whole_name(self) -> str:
+        """Return `PLUGIN:NAME` for one of a plugin, else its name."""
+        return self.name if self.name.startswith(f"{self.plugin}:") or not self.plugin else f"{self.plugin}:{self.name}"
+
+    @property
+    def shown_origin(self) -> str:
+        """Return `personal`, `project` or `plugin NAME`."""
+        return f"{self.origin} {self.plugin}".rstrip()
 
     @property
     def is_usable(self) -> bool:
@@ -93,7 +113,8 @@ def may_have_skills(cwd: Path) -> bool:
     home = os.path.expanduser("~")
     own = [str(places().config), *(f"{home}/{name}" for name in FOLDERS)]
     theirs = [f"{folder}/{name}" for folder in project_folders(cwd) for name in FOLDERS]
-    return any(map(os.path.isdir, [f"{folder}/skills" for folder in (*own, *theirs)]))
+    there = any(map(os.path.isdir, [f"{folder}/skills" for folder in (*own, *theirs)]))
+    return there or any(plugin.items(SKILL) for plugin in installed_plugins())
 
 
 def find_skills(cwd: Path) -> tuple[Skill, ...]:
@@ -114,11 +135,15 @@ def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     found = [*personal]
     for folder in reversed(project_folders(cwd)):
         if any(os.path.lexists(folder / name / PLACES[kind]) for name in FOLDERS):
-            configuration = read_configuration(folder, beside=True)
+            configuration = read_configuration(folder, (kind,))
             trusted = trusted_configuration(folder, configuration)
             there = [*_in_project(folder, trusted, kind)]
             inactive += sum(1 for _ in _names(configuration, kind)) - len(there)
             found += [one for one in there if one.path not in mine]  # the home folder may be a project
+    taken = {one.name for one in found if not one.problem}
+    for guide in _in_plugins(kind):
+        found.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
+        taken.add(guide.name)
     listed: list[Skill] = []
     names: set[str] = set()
     for guide in sorted(found, key=lambda one: one.name.casefold()):
@@ -133,7 +158,7 @@ def explain_uncallable(cwd: Path) -> dict[str, str]:
     alone. A name may also be that of a guide that can be called. Raises nothing."""
     found: dict[str, str] = {}
     for folder in project_folders(cwd):
-        configuration = read_configuration(folder, beside=True)
+        configuration = read_configuration(folder, beside=PLACES)
         active = trusted_configuration(folder, configuration).files if configuration.files else {}
         for kind in PLACES:
             waiting = [(key, name) for key, name in _names(configuration, kind) if key not in active]
@@ -190,7 +215,7 @@ def read_file_of(skill: Skill, name: str) -> str:
 def _in(folder: Path, kind: str) -> Iterator[Skill]:
     """Yield the personal ones of a folder."""
     for name, path in _skill_files(folder) if kind == SKILL else _command_files(folder):
-        yield _make_guide(name, path, one_line(str(path)), "personal", kind)
+        yield _find_guide(name, path, one_line(str(path)), "personal", kind)
 
 
 def _skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -240,7 +265,7 @@ def _in_project(root: Path, trusted: Configuration, kind: str) -> Iterator[Skill
     """Yield the trusted ones from the bytes that were judged: nothing is read again."""
     others = _other_files(trusted) if kind == SKILL else {}
     for key, name in [*_names(trusted, kind)][:MOST]:
-        made = _make_guide(name, trusted.files[key], _place(root, key), "project", kind)
+        made = _find_guide(name, trusted.files[key], _place(root, key), "project", kind)
         files = others.get(key.removesuffix(FILE))
         yield replace(made, files=files) if files else made
 
@@ -248,6 +273,19 @@ def _in_project(root: Path, trusted: Configuration, kind: str) -> Iterator[Skill
 def _place(root: Path, key: str) -> str:
     """Return the path of a project's file by its key, in a form that can be shown."""
     return one_line(str(root / key.removeprefix(ABOVE) if key.startswith(ABOVE) else root / FOLDER / key))
+
+
+def _in_plugins(kind: str) -> Iterator[Skill]:
+    """Yield the accepted ones of the installed plugins, from the bytes that were compared with the record."""
+    for plugin in installed_plugins():
+        for item, state in plugin.items(kind):
+            if state != "active" or plugin.folder is None:
+                continue
+            path, _ = plugin.folder.guides[item.key]
+            above = f"{path.rpartition('/')[0]}/"
+            made = _make_guide(item.name, item.parts[path], one_line(str(plugin.root / path)), "plugin", kind)
+            files = {name.removeprefix(above): data for name, data in item.parts.items() if name not in ("", path)}
+            yield replace(made, files=files, plugin=plugin.name, plugin_root=str(plugin.root))
 
 
 def _other_files(trusted: Configuration) -> dict[str, dict[str, bytes]]:
@@ -259,6 +297,22 @@ def _other_files(trusted: Configuration) -> dict[str, dict[str, bytes]]:
         if mark and inner and inner != FILE:
             found.setdefault(f"{before}{mark}{name}/", {})[inner] = data
     return found
+
+
+def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
+    """Return the guide of a file; one that has not changed since is read once per process."""
+    key, status = (name, where, origin, kind), None
+    try:
+        status = os.stat(source) if isinstance(source, Path) else None
+    except (OSError, ValueError):
+        return _make_guide(name, source, where, origin, kind)
+    version = file_version(status) if status else source
+    made = _unchanged.find(key, version)
+    if made is None:
+        made = _make_guide(name, source, where, origin, kind)
+        if status is None or is_settled(status):
+            _unchanged.keep(key, version, made, len(source) if isinstance(source, bytes) else len(made.description))
+    return made
 
 
 def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:

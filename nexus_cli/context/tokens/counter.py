@@ -220,7 +220,7 @@ class FirstTexts:
 
 
 first_texts = FirstTexts()
-"""That of this process."""
+"""The one of this process."""
 
 
 def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:

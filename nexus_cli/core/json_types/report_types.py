@@ -95,6 +95,12 @@ class UsageByName(UsageSumObject):
     """"" for the sessions of no agent or plan."""
 
 
+ImportedUsage = TypedDict(
+    "ImportedUsage", {"from": str, "sessions": int, "input": int, "output": int, "cache_read": int, "cache_write": int}
+)
+"""What sessions of another program had used before they were imported; in no sum."""
+
+
 class UsageReport(TypedDict):
     """`nexus usage --json`."""
 
@@ -108,6 +114,8 @@ class UsageReport(TypedDict):
     by: NotRequired[Literal["person", "agent", "plan", "key"]]
     """With `--by`: whose usage `named` has."""
     named: NotRequired[list[UsageByName]]
+    imported: NotRequired[list[ImportedUsage]]
+    """Without `--since`, where sessions were imported."""
 
 
 CommandPartObject = TypedDict(
@@ -185,6 +193,8 @@ class ModelObject(TypedDict):
     cache: bool
     images: bool
     known: bool
+    covered: bool
+    """A subscription pays: there are no prices."""
     window_told: bool
 
 
@@ -228,7 +238,7 @@ class RunObject(TypedDict):
     session: str | None
     waits_for: str | None
     came: str | None
-    """What ended its wait: an answer or an event that no process has taken up yet."""
+    """The end of its wait: an answer or an event that no process has taken up yet."""
     wake_at: str | None
     resumes: int
     created: str
@@ -246,7 +256,7 @@ class RunsReport(TypedDict):
 
     version: Literal[1]
     done: NotRequired[str]
-    """What a command did with them."""
+    """The action of a command on them."""
     runs: list[RunObject]
     """Newest first."""
 
@@ -467,7 +477,7 @@ class KeptPathObject(TypedDict):
     path: str
     why: str
     aside: str | None
-    """Where its earlier state was put; null if it has none."""
+    """The path of its earlier state; null if it has none."""
 
 
 class MovedHead(TypedDict):
@@ -499,12 +509,12 @@ class ServerRow(TypedDict):
     """An MCP server in a list."""
 
     name: str
-    source: Literal["personal", "project"]
+    source: Literal["personal", "plugin", "project"]
     file: str
     """The file that names it."""
     transport: Literal["stdio", "http"]
     target: str
-    """The command, with the name of its program alone, or the address."""
+    """The command line or the address as its file names it, with `${NAME}` in place of the values of variables."""
     state: Literal["listed", "not listed", "failed"]
     tools: int | None
     """null until the server was asked."""

@@ -39,7 +39,9 @@ class SkillObject(TypedDict):
     name: str
     description: str
     path: str
-    origin: Literal["personal", "project"]
+    origin: Literal["personal", "plugin", "project"]
+    plugin: str
+    """The plugin that it is of, else ""."""
     shadowed: bool
     """True if another skill with this name takes precedence."""
     problem: str
@@ -49,7 +51,7 @@ class ListedSkill(SkillObject):
     """A skill in the list."""
 
     catalogue: Literal["described", "named", "counted", ""]
-    """How the system text of a session has it; "" if it has it not."""
+    """Its form in the system text of a session; "" if it is not there."""
 
 
 class CommandObject(SkillObject):
@@ -67,6 +69,57 @@ class SkillsReport(TypedDict):
     commands: list[CommandObject]
     untrusted: int
     """Skills of a project that is not trusted."""
+
+
+class PluginItem(TypedDict):
+    """A skill, command, hook or server of a plugin."""
+
+    kind: Literal["skill", "command", "hook", "server"]
+    name: str
+    what: str
+    """The commands that a guide runs, or the entry of a server; the name of a hook has its command."""
+    state: Literal["active", "off", "changed", "new", "removed"]
+    """`off`: not accepted. `changed`, `new`, `removed`: different from what was accepted; not in effect."""
+
+
+class PluginObject(TypedDict):
+    """A plugin folder."""
+
+    name: str
+    version: str
+    description: str
+    source: str
+    """PATH, or REPOSITORY@COMMIT[:FOLDER]."""
+    path: str
+    """The folder of the installed copy."""
+    problem: str
+    """Why nothing of it is in effect, or what of it is off because it was changed; else ""."""
+    items: list[PluginItem]
+    left_out: list[str]
+    """What nexus does not have or cannot read."""
+
+
+class PythonPluginObject(TypedDict):
+    """A Python plugin."""
+
+    name: str
+    package: str
+    """Name and version of its package."""
+    adds: list[str]
+    """Kind and name of what it adds."""
+    problems: list[str]
+    """What of it is left out, and why."""
+
+
+class PluginsReport(TypedDict):
+    """`nexus plugin list --json`, and `add` and `update`."""
+
+    version: Literal[1]
+    plugins: list[PluginObject]
+    python: NotRequired[list[PythonPluginObject]]
+    """Of `list`: the packages with an entry point `nexus.plugins`."""
+    diff: NotRequired[str]
+    """Of `update`: the changes of files since the installed copy."""
 
 
 class StoredFact(TypedDict):
@@ -294,12 +347,17 @@ class WorkerObject(TypedDict):
     error: str
 
 
+ImportOrigin = TypedDict("ImportOrigin", {"from": str, "id": str, "file": str})
+"""The program, its id of the session, and the file that an imported session comes from."""
+
+
 class SessionReport(SessionObject):
     """`nexus sessions show ID --json`."""
 
     version: Literal[1]
     workers: list[WorkerObject]
     entries: list[EntryObject]
+    imported: NotRequired[ImportOrigin]
 
 
 class SearchHit(TypedDict):
@@ -398,7 +456,7 @@ class TrustItemObject(TypedDict):
     kind: str
     name: str
     what: str
-    """Of a server: its entry on one line, cut; else ""."""
+    """Of a server its entry on one line, of a command or skill the commands that it runs, cut; else ""."""
     state: TrustItemState
     diff: str
 
@@ -416,6 +474,7 @@ class TrustReport(TypedDict):
     items: list[TrustItemObject]
     active: list[str]
     unsupported: list[str]
+    """What the project has for other programs and is not applied, `FILE: WHAT` each."""
     problems: list[str]
 
 

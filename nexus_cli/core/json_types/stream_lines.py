@@ -21,7 +21,7 @@ class StreamLine(TypedDict):
     agent: NotRequired[str]
     """The worker whose event it is, such as `w1`."""
     lane: NotRequired[str]
-    """That worker's session."""
+    """The session of that worker."""
 
 
 class CallObject(TypedDict):
@@ -65,7 +65,7 @@ class ResultObject(TypedDict):
     job: str
     """Id of the background job as which its command runs on, else ""."""
     warning: str
-    """What it left undone; "" if it did all that was asked."""
+    """The part left undone; "" if it did all that was asked."""
     waits: dict[str, Any] | None
     """The wait that begins with this result."""
 
@@ -263,7 +263,7 @@ class ApprovalAnswerLine(StreamLine):
 
     type: Literal["approval.answer"]
     id: str
-    """That of `approval.ask`."""
+    """The id of the `approval.ask`."""
     call_id: str
     answer: AllowObject | DenyObject | DeferObject
 

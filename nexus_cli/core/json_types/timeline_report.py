@@ -33,7 +33,7 @@ class TimelineRow(TypedDict):
     seen: bool | None
     """False for an entry that the model was not sent yet; null for a row without an entry."""
     trigger: dict[str, Any] | None
-    """What started a turn: its `type` (`repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`,
+    """The start of a turn: its `type` (`repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`,
     `resume`) and its recorded fields."""
     tokens: int | None
     """Of an entry by our count; of a request or a lane input and output; of a drop those left out."""

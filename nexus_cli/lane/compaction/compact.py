@@ -38,7 +38,13 @@ from nexus_cli.lane.compaction.record_sources import (
     read_texts,
 )
 from nexus_cli.lane.compaction.rules import StandingRules, choose_rules, rules_tokens
-from nexus_cli.lane.compaction.summarise import SummaryError, SummaryOverflow, find_headings, summarise
+from nexus_cli.lane.compaction.summarise import (
+    SummaryError,
+    SummaryOverflow,
+    SummaryPrevented,
+    find_headings,
+    summarise,
+)
 from nexus_cli.lane.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.lane.current_request import next_request, window_request
 from nexus_cli.lane.lane_state import LaneState
@@ -108,7 +114,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         if plan is None:
             raise SummaryError("there is too little to summarize")
         if cause != "overflow":  # a fork of the lane would be refused too
-            await _run_before_summary(lane_state)
+            await _run_before_summary(lane_state, cause, instructions)
         choice = choose_summary_source(lane_state, plan, cause)
         if cause == "command":
             _warn_of_refusal(lane_state, choice, plan.summary_cap)
@@ -120,7 +126,8 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         again = isinstance(reason, SummaryOverflow)
         cut = not again and (cause == "overflow" or (cause != "command" and not window_request(lane_state).fits))
         over = cause == "overflow" or not window_request(lane_state).fits
-        note_failed(lane_state.lane, lane_state.step, str(reason), paid=plan is not None and not again, over=over)
+        paid_for = plan is not None and not again and not isinstance(reason, SummaryPrevented)
+        note_failed(lane_state.lane, lane_state.step, str(reason), paid=paid_for, over=over)
         paid = _since(spent, lane_state.spending)
         lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, SummaryOverflow):
@@ -166,17 +173,20 @@ def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
         yield from (entry for entry in read if entry.id not in kept)
 
 
-async def _run_before_summary(lane_state: LaneState) -> None:
-    """Run the hook `before_summary`; if it fails or times out, report that and continue."""
+async def _run_before_summary(lane_state: LaneState, cause: str, instructions: str) -> None:
+    """Run the hook `before_summary`; if it fails or times out, report that and continue. Raises `SummaryPrevented` if
+    the compaction is refused."""
     if lane_state.before_summary is None:
         return
     seconds = lane_state.settings.compact.seconds
     try:
         async with asyncio.timeout(seconds):
-            await lane_state.before_summary(lane_state)
+            await lane_state.before_summary(lane_state, cause, instructions)
     except TimeoutError:
         lane_state.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s"))
     except NexusError as error:
+        if error.kind == "denied":
+            raise SummaryPrevented(error.why) from None
         lane_state.emit(event.Notice(f"before the compaction: {error.message}"))
 
 

@@ -58,6 +58,10 @@ class SummaryError(Exception):
     """The summary failed or was rejected; the text is the reason."""
 
 
+class SummaryPrevented(SummaryError):
+    """A hook refuses the compaction. Nothing was requested."""
+
+
 class SummaryTimeout(SummaryError):
     """No summary arrived in time. Not retried: another try would take as long."""
 

@@ -102,7 +102,7 @@ def line_prompt(prompt: str, keys: Sequence[AnswerKey]) -> str:
 
 
 def words_hint(keys: Sequence[AnswerKey]) -> str:
-    """Return what besides `keys` answers the question."""
+    """Return the hint for an answer in own words, beside `keys`."""
     return OR_OWN_WORDS if keys and keys[0].is_choice else OR_WORDS
 
 

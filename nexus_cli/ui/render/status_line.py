@@ -63,6 +63,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     waits = cut(f"waits: {one_line(status.waits)}", FOLDER, theme.signs.cut) if status.waits else ""
     until = cut(f"until {one_line(status.until)}", FOLDER, theme.signs.cut) if status.until else ""
     waits = "waiting" if waits and "why" in gone else waits
+    cost = known_dollars(status.cost_usd, status.known_usd)
     jobs = plural(len(status.jobs), "job") if status.jobs else ""
     jobs += f" {' '.join(status.jobs)}" if jobs and "ids" not in gone else ""
     parts = [
@@ -79,7 +80,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("asking", f"{plural(status.asking, 'run')} to answer: /runs" if status.asking else "", "warn"),
         _Part("drops", f"{status.drops:,} left out" if status.drops else "", "warn"),
         _Part("cache", f"last {status.cached:.0%} cached" if status.cached is not None else ""),
-        _Part("cost", known_dollars(status.cost_usd, status.known_usd)),
+        _Part("cost", "subscription" if status.covered and not status.known_usd else cost),
         _Part("unsaved", "" if status.saved else "not saved", "warn"),
     ]
     return [part for part in parts if part.text and part.name not in gone]

@@ -12,7 +12,7 @@ from nexus_cli.core.tool import Effect
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.tools.registry import find_tool, tells_person
+from nexus_cli.tools.registry import find_tool, plugin_line, tells_person
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import describe_changes, diff_lines
 
@@ -125,6 +125,8 @@ def call_verb(name: str) -> str:
 def format_call(call: ToolCall, subject: str) -> str:
     """Return verb and object on one line: `read app.py`, `grep discount in src`, `agents steer w1 "go on"`."""
     tool = find_tool(call.name)
+    if made := plugin_line(call.name, call.arguments):
+        return made
     folder = next(iter(tool.find_paths(call.arguments)), None) if tool and tool.finds_files else None
     where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
     given = (call.arguments.get(name, "") for name in (tool.shows if tool else ()))

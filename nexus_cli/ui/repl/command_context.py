@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -59,7 +59,7 @@ class TerminalContext:
         with self._repl.jobs.wait_for_user():
             return await self._repl.view.hidden_line(prompt)
 
-    def start(self, text: str = "", *, typed: bool = False) -> None:
+    def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
         self._repl.start_next(text, typed=typed)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
@@ -121,6 +121,10 @@ class ReplCommandContext(TerminalContext):
     def settings(self) -> Settings:
         return self._settings
 
+    def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._backend.after_turn = after
+        super().start(text, typed=typed)
+
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings = settings or self._settings
         before = self._backend.session
@@ -128,6 +132,8 @@ class ReplCommandContext(TerminalContext):
         if options.resume not in ("", before.id) and not copied:  # the level was not set for another session
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         stored = self._backend.store_attachments()
+        if options.resume != before.id and (hooks := before.state.dispatcher.hooks):
+            await hooks.end("resume" if options.resume and not copied else "clear")
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._backend.session = made

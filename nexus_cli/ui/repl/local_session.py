@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,8 @@ class LocalSession:
         self.session = session
         self.desk: CommandContext
         """The `CommandContext` of the commands; set once after construction."""
+        self.after_turn: Callable[[], Awaitable[None]] | None = None
+        """Awaited when the next turn has ended."""
         self._status: Status | None = None
         self._branch = ""
         self._own_commands: Mapping[str, Command] = {}
@@ -91,8 +93,10 @@ class LocalSession:
         """Connect the session with the pending attachments and its workers, and queue attachments stored in it."""
         attached = self.repl.input_queue.attached
         there = {one.text for one in attached}
-        attached[:0] = [Attachment(text, what) for text, what in self.session.load_attachments() if text not in there]
-        self.session.count_pending_texts(lambda: [one.text for one in attached])
+        attached[:0] = [
+            Attachment(text, what) for text, what in self.session.attached_texts.load() if text not in there
+        ]
+        self.session.attached_texts.count_pending(lambda: [one.text for one in attached])
         self.session.listen(self.repl.feed)
 
     @property
@@ -138,6 +142,9 @@ class LocalSession:
             if isinstance(event, e.TurnEnd) and (event.outcome.changed or self.repl.renderer.commands_run):
                 self.repl.renderer.counted = await asyncio.to_thread(self._count_changes)
             self.repl.feed(event)
+        if (after := self.after_turn) is not None:
+            self.after_turn = None
+            await after()
 
     def _count_changes(self) -> str:
         """Return the files and lines that the newest turn changed and /undo would take back; "" if unknown. Blocks."""
@@ -196,7 +203,7 @@ class LocalSession:
 
     def store_attachments(self) -> bool:
         try:
-            return self.session.store_attachments([(one.text, one.what) for one in self.repl.input_queue.attached])
+            return self.session.attached_texts.store([(one.text, one.what) for one in self.repl.input_queue.attached])
         except NexusError:
             return False
 

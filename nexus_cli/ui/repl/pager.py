@@ -20,7 +20,7 @@ SPARE = 4
 LARGE = 200_000
 """Least characters of a text that is sanitized in a thread."""
 _LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
-"""How a pager ends that the person has left."""
+"""Exit statuses of a pager that the person has left."""
 
 
 class PagerView(Protocol):

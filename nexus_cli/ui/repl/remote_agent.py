@@ -293,7 +293,7 @@ class RemoteAgent(ReplBackend):
         return theme.paint("dim", cut(f" {theme.signs.dot} ".join(parts), max(0, width - 1), theme.signs.cut))
 
     def became_idle(self, ended: Job) -> None:
-        """Say how to go on with a plan: the question about it is asked only where the session is."""
+        """Show the command that goes on with a plan: the question about it is asked only where the session is."""
         outcome = self.repl.outcome
         answered = ended.kind == "turn" and outcome is not None and outcome.ok and outcome.text.strip()
         if answered and self._agent["allow"] == PLAN:

@@ -82,7 +82,7 @@ class Shell:
         line = ShellLine(command, line.private)
         shared = await session.share(output, f"output of ! {command}")
         attachment = Attachment(block(line, shared), f"output of `{brief(command)}`")
-        session.note_command(attachment.text, command, output)
+        session.attached_texts.note_command(attachment.text, command, output)
         self._attach(attachment)
 
     def _ran_on(self, text: str) -> None:

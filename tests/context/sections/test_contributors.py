@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +22,6 @@ from nexus_cli.context.sections.contributors import __path__ as folders
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.context.sections.contributors.rules import guide
 from nexus_cli.context.sections.identity_files import IdentityFile
-from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.project_outline import outline_files
 from nexus_cli.context.sections.prompts import fill_blanks, load_prompt
 from nexus_cli.context.sections.reader import SectionReader
@@ -35,6 +33,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot
 from nexus_cli.core.services import Footprint, Goal, SeenFile
+from nexus_cli.testing import check_contributor
 from nexus_cli.tools.registry import discover_tools as discover_tools
 
 START = datetime(2026, 1, 13, 14, 30, 12, tzinfo=timezone(timedelta(hours=1)))
@@ -220,39 +219,9 @@ def test_the_registry_finds_every_file() -> None:
 
 @each
 @pytest.mark.parametrize("fill_", [full_sources, bare_sources], ids=["full", "bare"])
-def test_a_section_bears_the_name_of_its_contributor_lies_in_its_layer_and_says_something(
-    contributor: Contributor, fill_: Any, tmp_path: Path
-) -> None:
+def test_a_contributor_keeps_the_contract(contributor: Contributor, fill_: Any, tmp_path: Path) -> None:
     assert ALL[contributor.id] is contributor
-    found = made(contributor.id, fill_(tmp_path))
-    for section in found:
-        assert section.id == contributor.id or section.id.startswith(f"{contributor.id}.")
-        assert section.layer is contributor.layer
-        assert section.source
-        assert 0 < section.priority <= 100
-        assert DROP not in section.full
-        assert all(form.strip() for form in section.forms)
-    assert len({section.id for section in found}) == len(found)
-
-
-@each
-def test_the_forms_of_a_section_get_strictly_smaller(contributor: Contributor, tmp_path: Path) -> None:
-    for section in made(contributor.id, full_sources(tmp_path)):
-        sizes = [COUNTER.count(form.replace(DROP, STAND_IN)) for form in section.forms]
-        assert sizes == sorted(set(sizes), reverse=True), section.id
-
-
-@each
-@pytest.mark.parametrize("fill_", [full_sources, bare_sources], ids=["full", "bare"])
-def test_a_stored_value_renders_to_the_same_sections_twice(
-    contributor: Contributor, fill_: Any, tmp_path: Path
-) -> None:
-    value = contributor.read(fill_(tmp_path))
-    stored = json.loads(json.dumps(value))
-    assert stored == value
-    first = contributor.render(value, VIEW)
-    assert contributor.render(stored, VIEW) == contributor.render(value, VIEW) == first
-    assert stored == value, "rendering must not change the value"
+    check_contributor(contributor, fill_(tmp_path), VIEW)
 
 
 @each

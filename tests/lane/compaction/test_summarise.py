@@ -406,11 +406,14 @@ def test_goals_and_files_are_read_again_from_their_source(tmp_path: Path) -> Non
 
 
 def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_path: Path) -> None:
-    async def refuses(lane_state: LaneState) -> None:
+    async def refuses(lane_state: LaneState, *_: str) -> None:
         raise NexusError("provider", "no facts", "the model was away")
 
-    async def hangs(lane_state: LaneState) -> None:
+    async def hangs(lane_state: LaneState, *_: str) -> None:
         await asyncio.sleep(60)
+
+    async def prevents(lane_state: LaneState, cause: str, instructions: str) -> None:
+        raise NexusError("denied", "not compacted", f"{cause}: keep it whole")
 
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS * 2, compact=CompactSettings(seconds=0.3)) as session:
@@ -420,6 +423,9 @@ def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_pa
                 assert ended(events).ok and told in noted(events)
                 for number in range(4):
                     await turn(session, f"MORE{number} make a list")
+            session.state.lane_state.before_summary = prevents
+            done = ended(await session.compact())
+            assert not done.ok and done.why == "command: keep it whole" and done.before == done.after
 
     asyncio.run(live())
 

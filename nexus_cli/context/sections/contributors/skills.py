@@ -44,7 +44,7 @@ def render_catalogue(value: Value, view: View) -> tuple[Section, ...]:
 
 
 def catalogue_place(number: int) -> str:
-    """Return how the catalogue has the skill with this number, from 0: `described`, `named` or `counted`."""
+    """Return the form of the skill with this number, from 0, in the catalogue: `described`, `named` or `counted`."""
     return "described" if number < DESCRIBED else "named" if number < DESCRIBED + NAMED else "counted"
 
 

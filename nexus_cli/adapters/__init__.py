@@ -1,0 +1,1 @@
+"""Entries of other programs that run nexus: benchmarks."""

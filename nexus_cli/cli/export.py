@@ -1,0 +1,61 @@
+"""`nexus export`: write a whole session for people, for programs, or for Claude Code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.session_lookup import find_session_id, open_ledger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.export import CLAUDE, FORMATS, save_export, session_pieces
+from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+Format = Annotated[
+    str, typer.Option("--format", metavar="|".join(FORMATS), help="Markdown, JSON Lines, or Claude Code's own form.")
+]
+Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Write to a new file instead of stdout.")]
+
+
+@app.command("export")
+def export(
+    key: Annotated[
+        str, typer.Argument(metavar="[SESSION]", help="Id or name; default: the newest session of this folder.")
+    ] = "",
+    form: Format = "",
+    markdown: Annotated[bool, typer.Option("--markdown", help="The same as --format md.")] = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="The same as --format jsonl.")] = False,
+    output: Output = "",
+) -> int:
+    """Write a whole session as Markdown, as JSON Lines, or as Claude Code keeps it, which can resume it there.
+
+    Without a format the ending of FILE decides; nexus docs moving says where Claude Code looks for its sessions.
+    """
+    forms = {form, *(["md"] if markdown else []), *(["jsonl"] if jsonl else [])} - {""}
+    if len(forms) > 1:
+        raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Give one of them")
+    return write_export(key, next(iter(forms), ""), output)
+
+
+def write_export(key: str, form: str, output: str) -> int:
+    """Write session `key` ("": the newest of this folder) to stdout or to the new file `output`."""
+    form = form or ("jsonl" if output.casefold().endswith(".jsonl") else "md")
+    if form not in FORMATS:
+        why = f"it is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        raise NexusError("usage", f"wrong value for --format: '{form}'", why, "Give one of them")
+    ledger = open_ledger()
+    found = ledger.session(find_session_id(ledger, key))
+    stream, to_file = Stream(1), bool(output) and output != "-"
+    escaped = stream.terminal and not to_file
+    pieces = session_pieces(ledger.log(found.id), found, form, escaped=escaped)
+    if to_file:
+        write_stderr_line(f"nexus: written to {save_export(pieces, Path(output).absolute(), beside=False)}.")
+        if form == CLAUDE:
+            write_stderr_line("nexus: `nexus docs moving` says where Claude Code looks for it.")
+        return 0
+    for piece in pieces:
+        stream.write(sanitize(piece) if stream.terminal else piece)
+    return 0

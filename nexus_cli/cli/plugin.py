@@ -1,0 +1,202 @@
+"""`nexus plugin add | list | remove | update`: skills, commands, hooks and servers that others made."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.command_options import Json
+from nexus_cli.cli.print_report import print_report, print_text, text_width
+from nexus_cli.commands.own_guides import admit_plugins
+from nexus_cli.config.trust_items import TrustItem
+from nexus_cli.core.elide import one_line, plural
+from nexus_cli.core.errors import NexusError
+from nexus_cli.plugins.installed_plugins import (
+    InstalledPlugin,
+    ItemState,
+    find_plugin,
+    installed_plugins,
+)
+from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
+from nexus_cli.plugins.plugin_source import PluginSource, open_source, parse_source
+from nexus_cli.plugins.python_plugins import python_plugins
+from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
+from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text, python_object
+from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+
+HELP = "Skills, commands, hooks and servers that others made."
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.", show_default=False)]
+All = Annotated[bool, typer.Option("--all", help="Accept every item without a question.")]
+Yes = Annotated[
+    list[str] | None,
+    typer.Option("--yes", metavar="ITEM", help="Accept items whose kind and name begin so; repeatable."),
+]
+
+
+@app.command("list")
+def list_plugins(json: Json = False) -> int:
+    """List plugin folders with their items and what of them is in effect, and Python plugins."""
+    admit_plugins()
+    value = {
+        "version": 1,
+        "plugins": [installed_object(one) for one in installed_plugins()],
+        "python": [python_object(one) for one in python_plugins()],
+    }
+    return print_report(value, plugins_text, json=json)
+
+
+@app.command("add")
+def add(
+    source: Annotated[
+        str, typer.Argument(metavar="PATH | REPOSITORY@COMMIT[:FOLDER]", help="A folder, or a commit of a repository.")
+    ],
+    accept_all: All = False,
+    yes: Yes = None,
+    json: Json = False,
+) -> int:
+    """Copy a plugin folder and accept its items one by one. Runs nothing of it.
+
+    What you accepted is pinned: an item that changes afterwards is not in effect.
+
+    nexus plugin add ~/src/hookify
+    nexus plugin add --yes 'command commit' https://github.com/anthropics/claude-code@COMMIT:plugins/commit-commands
+    """
+    chosen = parse_source(source, Path.cwd())
+    with open_source(chosen) as folder:
+        plugin = read_plugin(folder)
+        if any(one.name == plugin.name for one in installed_plugins()):
+            hint = f"nexus plugin update {plugin.name}, or nexus plugin remove {plugin.name}"
+            raise NexusError("usage", f"plugin {plugin.name}", "there is one of this name", hint)
+        return _accept(plugin, chosen, None, accept_all, yes or (), json)
+
+
+@app.command("update")
+def update(
+    name: Name,
+    source: Annotated[
+        str, typer.Argument(metavar="[SOURCE]", help="The new source; of a repository, or its new COMMIT.")
+    ] = "",
+    accept_all: All = False,
+    yes: Yes = None,
+    json: Json = False,
+) -> int:
+    """Copy a plugin's folder again: show the differences, and ask for each item that is not in effect."""
+    installed = find_plugin(name)
+    place, inner = installed.source, f":{installed.inner}" if installed.inner else ""
+    if source and installed.commit and "@" not in source and not os.path.isdir(source):
+        source = f"{place}@{source}{inner}"
+    known = PluginSource(place, installed.commit, installed.inner)
+    chosen = parse_source(source, Path.cwd()) if source else known
+    with open_source(chosen) as folder:
+        plugin = read_plugin(folder)
+        if plugin.name != name:
+            why = f"the plugin there is called {plugin.name}"
+            raise NexusError("usage", f"plugin {name}", why, f"nexus plugin add {one_line(chosen.shown)}")
+        return _accept(plugin, chosen, installed, accept_all, yes or (), json)
+
+
+@app.command("remove")
+def remove(name: Name) -> int:
+    """Remove a plugin and all that was accepted of it."""
+    find_plugin(name)
+    remove_plugin(name)
+    write_stderr_line(f"nexus: {name} was removed.")
+    return 0
+
+
+def _accept(
+    plugin: PluginFolder,
+    source: PluginSource,
+    before: InstalledPlugin | None,
+    accept_all: bool,
+    yes: Sequence[str],
+    json: bool,
+) -> int:
+    """Show the plugin, ask for its items, and store it with those that are accepted; return the exit status."""
+    if not plugin.items:
+        raise NexusError("config", f"plugin {plugin.name}", "it has no skill, command, hook or server", "")
+    diff = compare_files(before.folder, plugin) if before else ""
+    states = {key: _compare(item, before) for key, item in plugin.items.items()}
+    kept = [key for key, state in states.items() if state == "active"]
+    if before and not diff and not before.changed and source.shown == _shown(before) and len(kept) == len(states):
+        write_stderr_line(f"nexus: {plugin.name} is as you accepted it.")
+    else:
+        asking = [key for key in states if key not in kept]
+        chosen = _choose(plugin, source, states, asking, diff, accept_all, yes, json)
+        if not [*kept, *chosen]:
+            write_stderr_line("nexus: nothing was accepted, nothing was changed.")
+            return 0
+        store_plugin(plugin, source, [*kept, *chosen])
+        count = plural(len(kept) + len(chosen), "item")
+        write_stderr_line(f"nexus: {plugin.name} is installed, {count} of {len(states)} in effect.")
+    if json:
+        value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name))]}
+        return print_report(value | ({"diff": diff} if before else {}), plugins_text, json=True)
+    return 0
+
+
+def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
+    """Return the state of an item of a source against what was accepted of it."""
+    if before is None:
+        return "new"
+    known = before.accepted.get(item.key)
+    if known is not None:
+        return "active" if known == item.sha256 else "changed"
+    return "off" if before.folder and item.key in before.folder.items else "new"
+
+
+def _shown(installed: InstalledPlugin) -> str:
+    return PluginSource(installed.source, installed.commit, installed.inner).shown
+
+
+def _choose(
+    plugin: PluginFolder,
+    source: PluginSource,
+    states: Mapping[str, ItemState],
+    asking: Sequence[str],
+    diff: str,
+    accept_all: bool,
+    yes: Sequence[str],
+    json: bool,
+) -> list[str]:
+    """Show the plugin, and return the keys of the items in `asking` that the person accepts."""
+    value = {"version": 1, "plugins": [plugin_object(plugin, source.shown, states)], "diff": diff}
+    stream = QuietStream(Stream(2))
+    if not json:
+        print_text(plugins_text(value, text_width()))
+    elif _is_terminal() and not (accept_all or yes):  # stdout gets only the object
+        stream.write(sanitize(plugins_text(value, stream.width)) + "\n")
+    if accept_all:
+        return list(asking)
+    if yes:
+        for text in yes:
+            if not any(key.startswith(text) for key in states):
+                raise NexusError(
+                    "usage", f"--yes {one_line(text)}", "no item begins so", f"There are: {_names(states)}"
+                )
+        return [key for key in asking if any(key.startswith(text) for text in yes)]
+    if asking and not _is_terminal():
+        why = "its items have to be accepted one by one, and there is no terminal to ask in"
+        hint = f"Accept them by --yes ITEM or --all; items: {_names(asking)}"
+        raise NexusError("usage", f"plugin {plugin.name} was not installed", why, hint)
+    return [key for key in asking if _confirm(stream, key)]
+
+
+def _confirm(stream: QuietStream, key: str) -> bool:
+    stream.write(sanitize(f"Accept {one_line(key)[:200]}? [y/N] "))
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def _names(keys: Mapping[str, object] | Sequence[str]) -> str:
+    return one_line("; ".join(keys))[:400]
+
+
+def _is_terminal() -> bool:
+    return os.isatty(0) and os.isatty(2)

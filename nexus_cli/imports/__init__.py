@@ -1,0 +1,1 @@
+"""Import what other coding agents keep: settings, rules, instructions, commands, servers, sessions."""

@@ -1,0 +1,228 @@
+"""Read the sessions of Claude Code: `projects/*/*.jsonl`, one file each, a tree of records linked by `parentUuid`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.attachment import Part
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.usage import Usage
+from nexus_cli.imports.foreign_session import (
+    ForeignSession,
+    clean_text,
+    count,
+    image_part,
+    make_call,
+    read_name,
+    read_records,
+)
+
+SPOKEN = ("user", "assistant")
+BOUNDARY = "compact_boundary"
+OWN_TEXTS = ("<local-command-", "[Request interrupted by user")
+"""Beginnings of user messages that Claude Code writes itself."""
+_LINKS = ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid")
+Record = dict[str, Any]
+
+
+def find_claude_sessions(home: Path) -> list[Path]:
+    """Return the session files below Claude's folder."""
+    return sorted(home.glob("projects/*/*.jsonl"))
+
+
+def read_claude_session(path: Path) -> ForeignSession:
+    """Return the session in a file: the branch that was continued last. Raises `OSError`."""
+    session = ForeignSession("claude", path.stem, path)
+    records = _keep_records(session)
+    chosen = _choose_branch(records, session)
+    talk = _Talk(session)
+    for record in (record for place, record in enumerate(records) if record["type"] in SPOKEN):
+        if id(record) in chosen:
+            talk.add(record)
+        else:
+            session.left_out["messages of other branches (rewound)"] += 1
+    session.close_calls()
+    return session
+
+
+def _keep_records(session: ForeignSession) -> list[Record]:
+    """Return the records of the conversation, and of the others what links them."""
+    kept: list[Record] = []
+    seen: set[str] = set()
+    for record in read_records(session.path, session.bad_lines):
+        kind = record.get("type")
+        session.folder = session.folder or read_name(record, "cwd")
+        if record.get("isSidechain") is True:
+            session.left_out["records of subagents"] += 1
+            continue
+        uuid = read_name(record, "uuid")
+        if uuid:
+            if uuid in seen:
+                session.left_out["repeated records"] += 1
+                continue
+            seen.add(uuid)
+        if kind in SPOKEN and isinstance(record.get("message"), dict):
+            kept.append(record)
+            continue
+        what = "compaction boundaries" if record.get("subtype") == BOUNDARY else f"records of type {str(kind)[:40]}"
+        session.left_out[what] += 1
+        if uuid:
+            kept.append({"type": "", **{key: record[key] for key in _LINKS[1:] if key in record}})
+    return kept
+
+
+def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
+    """Return the identities of the records on the way from the last message to the first.
+
+    Results and parts of a message that stand beside the way, as parallel calls do, are on it too.
+    """
+    places = {read_name(record, "uuid"): place for place, record in enumerate(records)}
+    at = next((place for place in reversed(range(len(records))) if records[place]["type"] in SPOKEN), -1)
+    way: dict[int, Record] = {}
+    while at >= 0 and at not in way:
+        record = way[at] = records[at]
+        parent = read_name(record, "parentUuid") or read_name(record, "logicalParentUuid")
+        is_root = "uuid" in record and not parent and not _is_compaction(record)
+        if parent and parent in places:
+            at = places[parent]
+        elif is_root:
+            break
+        else:
+            session.left_out["links to a record that is missing"] += bool(parent)
+            at -= 1
+    spoken = [record for record in way.values() if record["type"] in SPOKEN]
+    messages = {read_name(record["message"], "id") for record in spoken if record["type"] == "assistant"} - {""}
+    parts = [one for one in records if one["type"] == "assistant" and read_name(one["message"], "id") in messages]
+    blocks = (block for one in (*spoken, *parts) for block in _blocks(one))
+    calls = {read_name(block, "id") for block in blocks if block.get("type") == "tool_use"}
+    results = [one for one in records if one["type"] == "user" and _answers(one, calls)]
+    return {id(one) for one in (*spoken, *parts, *results)}
+
+
+def _is_compaction(record: Record) -> bool:
+    return record.get("subtype") == BOUNDARY or record.get("isCompactSummary") is True
+
+
+def _answers(record: Record, calls: set[str]) -> bool:
+    found = _blocks(record)
+    return bool(found) and all(
+        one.get("type") == "tool_result" and read_name(one, "tool_use_id") in calls for one in found
+    )
+
+
+def _blocks(record: Record) -> list[Record]:
+    content = record["message"].get("content")
+    return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+
+
+class _Talk:
+    """The conversation on its way into a session."""
+
+    def __init__(self, session: ForeignSession) -> None:
+        self.session = session
+        self._messages: dict[str, int] = {}
+        """By id of an assistant's message: its place in the entries."""
+        self._names: dict[str, str] = {}
+        self._answered: set[str] = set()
+        self._counted: dict[str, Usage] = {}
+
+    def add(self, record: Record) -> None:
+        """Add one record of the branch."""
+        self.session.note_time(record.get("timestamp"))
+        if record["type"] == "assistant":
+            self._add_reply(record)
+        else:
+            self._add_user(record)
+
+    def _add_user(self, record: Record) -> None:
+        session, content = self.session, record["message"].get("content")
+        if record.get("isCompactSummary") is True and session.entries:
+            session.left_out["summaries of compactions (the messages themselves are here)"] += 1
+            return
+        texts = [content] if isinstance(content, str) else []
+        images: list[Part] = []
+        for block in _blocks(record):
+            match block.get("type"):
+                case "text":
+                    texts.append(str(block.get("text", "")))
+                case "tool_result":
+                    self._add_result(block)
+                case "image" if (image := self._image(block)) is not None:
+                    images.append(image)
+                case "image":
+                    session.left_out["images without data"] += 1
+                case kind:
+                    session.left_out[f"blocks of type {str(kind)[:40]}"] += 1
+        text = "\n\n".join(texts)
+        own = record.get("isMeta") is True or record.get("isCompactSummary") is True or text.startswith(OWN_TEXTS)
+        session.add_text(text, images, typed=not own)
+
+    def _add_result(self, block: Record) -> None:
+        call, content = read_name(block, "tool_use_id"), block.get("content")
+        if call in self._answered:
+            self.session.left_out["repeated results"] += 1
+            return
+        self._answered.add(call)
+        texts = [content] if isinstance(content, str) else []
+        for one in content if isinstance(content, list) else ():
+            if isinstance(one, dict) and one.get("type") == "text":
+                texts.append(str(one.get("text", "")))
+            else:
+                kind = one.get("type") if isinstance(one, dict) else type(one).__name__
+                self.session.left_out[f"{str(kind)[:40]} blocks in results of tools"] += 1
+        self.session.add_result(call, "\n\n".join(texts), self._names)
+
+    def _image(self, block: Record) -> Part | None:
+        source = block.get("source")
+        return image_part(source.get("media_type"), source.get("data")) if isinstance(source, dict) else None
+
+    def _add_reply(self, record: Record) -> None:
+        session, message = self.session, record["message"]
+        model = read_name(message, "model")
+        if record.get("isApiErrorMessage") is True or model == "<synthetic>":
+            session.left_out["messages about errors of the service"] += 1
+            return
+        session.model = model or session.model
+        content = message.get("content")
+        texts = [content] if isinstance(content, str) else []
+        calls = []
+        for block in _blocks(record):
+            match block.get("type"):
+                case "text":
+                    texts.append(str(block.get("text", "")))
+                case "tool_use":
+                    calls.append(make_call(read_name(block, "id"), read_name(block, "name"), block.get("input")))
+                case "thinking" | "redacted_thinking":
+                    session.left_out["thinking, which only its own service can read"] += 1
+                case kind:
+                    session.left_out[f"blocks of type {str(kind)[:40]}"] += 1
+        self._names |= {call.id: call.name for call in calls}
+        key = read_name(message, "id") or read_name(record, "uuid") or str(len(session.entries))
+        self._count_usage(key, model, message.get("usage"))
+        text = clean_text("\n\n".join(filter(None, texts)))
+        if (place := self._messages.get(key)) is not None:
+            old = session.entries[place]
+            joined = "\n\n".join(filter(None, (old.message.content, text)))
+            whole = replace(old.message, content=joined, tool_calls=(*old.message.tool_calls, *calls))
+            session.entries[place] = replace(old, message=whole)
+        elif text or calls:
+            reply = Message(Role.ASSISTANT, text, tuple(calls))
+            self._messages[key] = session.add(Kind.ASSISTANT, reply, "agent")
+
+    def _count_usage(self, key: str, model: str, told: object) -> None:
+        """Count the usage of a message once: each of its records repeats it, the last one has the final count."""
+        if not isinstance(told, dict):
+            return
+        read, written = count(told.get("cache_read_input_tokens")), count(told.get("cache_creation_input_tokens"))
+        found = Usage(
+            count(told.get("input_tokens")) + read + written, count(told.get("output_tokens")), read, written, 0, None
+        )
+        before = self._counted.get(key, Usage())
+        self._counted[key] = found
+        now = self.session.usage.get(model, Usage(cost_usd=None))
+        names = ("input", "output", "cache_read", "cache_write")
+        changed = {one: getattr(now, one) + getattr(found, one) - getattr(before, one) for one in names}
+        self.session.usage[model] = replace(now, **changed)

@@ -1,0 +1,146 @@
+"""Read the setup of Claude Code: `settings.json`, `CLAUDE.md`, `~/.claude.json`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from nexus_cli.config.paths import with_tilde
+from nexus_cli.core.effort import EFFORTS
+from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, map_command, map_path
+from nexus_cli.rules.rule_set import DECISIONS, Decision
+
+TOOLS: Mapping[str, tuple[str, ...]] = {
+    "Read": ("read_file",),
+    "Edit": ("edit_file", "write_file"),
+    "MultiEdit": ("edit_file",),
+    "Write": ("write_file",),
+    "Grep": ("grep",),
+    "Glob": ("glob",),
+    "WebFetch": ("fetch",),
+    "Task": ("agent",),
+    "Agent": ("agent",),
+    "Skill": ("skill",),
+    "TodoWrite": ("todo",),
+}
+PATHS = {"Read": "read_file", "Edit": "edit_file", "MultiEdit": "edit_file", "Write": "write_file"}
+SERVER_KEYS = ("type", "command", "args", "env", "url", "headers", "disabled")
+_RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
+
+
+def read_claude(home: Path, servers: Path) -> ForeignSetup:
+    """Return the setup in Claude's folder and in the file with its servers."""
+    setup = ForeignSetup("claude")
+    settings = setup.read_table(path := home / "settings.json")
+    where = with_tilde(str(path))
+    _read_permissions(setup, settings.get("permissions"), where)
+    model, effort = settings.get("model"), settings.get("effortLevel")
+    if isinstance(model, str) and model.startswith("claude-") and not is_key(model):
+        setup.settings["model"] = f"anthropic/{model.removesuffix('[1m]')}"
+    elif model:
+        setup.notes.append(f"model {str(model)[:60]} is a name of Claude Code alone: nexus config set model NAME")
+    if effort in EFFORTS:
+        setup.settings["effort"] = str(effort)
+    for name, value in _table(settings.get("env")).items():
+        if is_key(str(value), str(name)):
+            setup.note_key(str(name), where)
+        else:
+            setup.notes.append(f"env {str(name)[:80]} in {where}: nexus sets no variables, export it in your shell")
+    if hooks := settings.get("hooks"):
+        events = ", ".join(map(str, hooks)) if isinstance(hooks, dict) else "?"
+        setup.notes.append(f"hooks ({events[:120]}): they run commands; copy those that you want, see nexus docs hooks")
+    setup.note_unused(settings, ("permissions", "model", "effortLevel", "env", "hooks", "$schema"), where)
+    if text := setup.read(home / "CLAUDE.md"):
+        setup.add_text("", text, with_tilde(str(home / "CLAUDE.md")))
+        if re.search(r"(?m)^\s*(?:[-*] )?@[\w~./-]+\s*$", text):
+            setup.notes.append("CLAUDE.md names other files by @PATH, which NEXUS.md does not read")
+    for name in ("skills", "commands"):
+        if (home / name).is_dir():
+            if home == Path.home() / ".claude":
+                setup.in_place.append(f"{name} in {with_tilde(str(home / name))} are read there: nexus skill list")
+            else:
+                setup.notes.append(f"{name} in {home / name}: copy or link them to ~/.claude/{name}")
+    if (home / "agents").is_dir():
+        setup.notes.append(f"agents in {with_tilde(str(home / 'agents'))} have no counterpart")
+    _read_servers(setup, servers)
+    return setup
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
+    table = _table(value)
+    for decision in DECISIONS:
+        listed = table.get(decision)
+        for written in listed if isinstance(listed, list) else ():
+            setup.add_rules(decision, str(written), partial(map_claude_rule, decision, str(written)))
+        if listed is not None and not isinstance(listed, list):
+            setup.lose(decision, f"rules in {where}: they are no list")
+    mode = table.get("defaultMode")
+    if mode == "acceptEdits":
+        setup.settings["allow"] = "edit"
+    elif mode not in (None, "default"):
+        setup.notes.append(f"defaultMode {str(mode)[:40]}: choose a level yourself, nexus docs rules")
+    setup.note_unused(table, ("allow", "ask", "deny", "defaultMode"), f"permissions in {where}")
+
+
+def map_claude_rule(decision: Decision, written: str) -> list[str]:
+    """Return our rules for one of Claude's; raise `UnmappedError` with the reason if there are none."""
+    found = _RULE.fullmatch(written.strip())
+    if found is None:
+        raise UnmappedError("it is not TOOL or TOOL(PATTERN)")
+    name, pattern = found[1], found[2]
+    if name.startswith("mcp__"):
+        if pattern is not None:
+            raise UnmappedError("a tool of a server takes no pattern here")
+        return [name if "__" in name[5:] else f"{name}__*"]
+    if name == "Bash":
+        return [map_command("*" if pattern is None else pattern)]
+    if pattern is None or pattern.strip() in ("", "*", "**"):
+        if name not in TOOLS:
+            raise UnmappedError("nexus has no such tool")
+        return list(TOOLS[name])
+    if name in PATHS:
+        return [f"{PATHS[name]}({_map_claude_path(pattern)})"]
+    if name == "WebFetch" and pattern.startswith("domain:"):
+        host = pattern.removeprefix("domain:").strip()
+        if "*" in host and decision == "allow":
+            raise UnmappedError("an allow rule here names one host")
+        return [f"fetch({host})"]
+    raise UnmappedError("nexus has no such pattern" if name in TOOLS else "nexus has no such tool")
+
+
+def _map_claude_path(pattern: str) -> str:
+    if pattern.startswith("//"):
+        return map_path(pattern[1:])
+    if pattern.startswith("/"):
+        raise UnmappedError("it begins at the folder of Claude's settings; write the whole path, or ./ for the project")
+    return map_path(pattern)
+
+
+def _read_servers(setup: ForeignSetup, path: Path) -> None:
+    settings = setup.read_table(path, guards=False)
+    where = with_tilde(str(path))
+    for name, value in _table(settings.get("mcpServers")).items():
+        table = _table(value)
+        entry: dict[str, Any] = {}
+        if table.get("command"):
+            arguments = table.get("args")
+            entry["command"] = [str(table["command"]), *map(str, arguments if isinstance(arguments, list) else ())]
+        entry |= {key: table[key] for key in ("url", "env", "headers", "disabled") if table.get(key)}
+        entry |= {"type": "sse"} if table.get("type") == "sse" else {}
+        setup.add_server(str(name), entry)
+        setup.note_unused(table, SERVER_KEYS, f"server {name} in {where}")
+    projects = _table(settings.get("projects"))
+    for folder, value in projects.items():
+        for name in _table(_table(value).get("mcpServers")):
+            setup.notes.append(
+                f"server {name} of {with_tilde(str(folder))} alone: nexus mcp add, or {folder}/.mcp.json"
+            )
+        for rule in cast("list[Any]", _table(value).get("allowedTools") or []):
+            setup.notes.append(f"allow {rule} in {with_tilde(str(folder))} alone: nexus rules add there")

@@ -1,0 +1,182 @@
+"""Read the sessions of codex: `sessions/**/rollout-*.jsonl`, one file each, items of the Responses API in order."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.attachment import Part
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.usage import Usage
+from nexus_cli.imports.foreign_session import (
+    ForeignSession,
+    clean_text,
+    count,
+    image_part,
+    make_call,
+    read_name,
+    read_records,
+)
+
+_DATA_URL = re.compile(r"data:([\w/+.-]+);base64,(.*)", re.DOTALL)
+OWN_TEXTS = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>")
+"""Beginnings of user messages that codex writes itself, anew in each session."""
+CALLS = ("function_call", "custom_tool_call", "local_shell_call")
+RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+REPEATS = ("user_message", "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "token_count")
+"""Events that repeat what the items have, or that are read for their figures."""
+
+
+def find_codex_sessions(home: Path) -> list[Path]:
+    """Return the session files below codex's folder."""
+    return sorted([*home.glob("sessions/**/rollout-*.jsonl"), *home.glob("archived_sessions/rollout-*.jsonl")])
+
+
+def read_codex_session(path: Path) -> ForeignSession:
+    """Return the session in a file. Raises `OSError`."""
+    session = ForeignSession("codex", path.stem, path)
+    talk = _Talk(session)
+    for record in read_records(path, session.bad_lines):
+        session.note_time(record.get("timestamp"))
+        talk.add(record)
+    if talk.total is not None:
+        session.usage = {session.model: talk.total}
+    session.close_calls()
+    return session
+
+
+class _Talk:
+    """The conversation on its way into a session."""
+
+    def __init__(self, session: ForeignSession) -> None:
+        self.session = session
+        self.total: Usage | None = None
+        self._names: dict[str, str] = {}
+        self._reply = -1
+        """Place of the assistant message that is still growing; -1 if the next text or call begins another one."""
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Add one record, in the form of today (`type` and `payload`) or that of the first versions (the bare item)."""
+        kind, payload = record.get("type"), record.get("payload")
+        match kind, payload:
+            case "response_item", dict():
+                self._add_item(payload)
+            case "session_meta", dict():
+                self._add_head(payload)
+            case "turn_context", dict():
+                self.session.model = read_name(payload, "model") or self.session.model
+                self.session.folder = self.session.folder or read_name(payload, "cwd")
+            case "event_msg", dict():
+                self._add_event(payload)
+            case "compacted", dict():
+                self.session.left_out["summaries of compactions (the messages themselves are here)"] += 1
+            case None, None if "id" in record and "instructions" in record:
+                self._add_head(record)
+            case str(), None:
+                self._add_item(record)
+            case _:
+                self.session.left_out[f"records of type {str(kind or record.get('record_type'))[:40]}"] += 1
+
+    def _add_head(self, payload: dict[str, Any]) -> None:
+        self.session.id = read_name(payload, "id") or self.session.id
+        self.session.folder = self.session.folder or read_name(payload, "cwd")
+        self.session.note_time(payload.get("timestamp"))
+
+    def _add_event(self, payload: dict[str, Any]) -> None:
+        info = payload.get("info")
+        total = info.get("total_token_usage") if isinstance(info, dict) else None
+        if payload.get("type") == "token_count" and isinstance(total, dict):
+            read, reasoned = count(total.get("cached_input_tokens")), count(total.get("reasoning_output_tokens"))
+            used = count(total.get("input_tokens")), count(total.get("output_tokens"))
+            self.total = Usage(*used, read, 0, reasoned, None)
+        elif payload.get("type") not in REPEATS:
+            self.session.left_out[f"events of type {str(payload.get('type'))[:40]}"] += 1
+
+    def _add_item(self, item: dict[str, Any]) -> None:
+        kind = item.get("type")
+        if kind == "message":
+            self._add_message(item)
+        elif kind in CALLS:
+            self._add_call(item)
+        elif kind in RESULTS:
+            self._reply = -1
+            self.session.add_result(read_name(item, "call_id"), self._output(item.get("output")), self._names)
+        elif kind == "reasoning":
+            self.session.left_out["thinking, which only its own service can read"] += 1
+        else:
+            self.session.left_out[f"items of type {str(kind)[:40]}"] += 1
+
+    def _add_message(self, item: dict[str, Any]) -> None:
+        texts: list[str] = []
+        images: list[Part] = []
+        content = item.get("content")
+        for block in content if isinstance(content, list) else [{"type": "text", "text": content}]:
+            kind = block.get("type") if isinstance(block, dict) else None
+            if kind in ("input_text", "output_text", "text"):
+                texts.append(str(block.get("text") or ""))
+            elif kind == "input_image" and (image := self._image(block.get("image_url"))) is not None:
+                images.append(image)
+            else:
+                what = "images without data" if kind == "input_image" else f"blocks of type {str(kind)[:40]}"
+                self.session.left_out[what] += 1
+        text = "\n\n".join(texts)
+        role = item.get("role")
+        if role == "assistant":
+            self._grow(text, None)
+        elif role == "user" and not text.startswith(OWN_TEXTS):
+            self._reply = -1
+            self.session.add_text(text, images)
+        else:
+            self.session.left_out["instructions and surroundings that codex sent along"] += 1
+
+    def _image(self, url: object) -> Part | None:
+        found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
+        return image_part(found[1], found[2]) if found else None
+
+    def _add_call(self, item: dict[str, Any]) -> None:
+        name, arguments = read_name(item, "name"), item.get("arguments", item.get("input"))
+        if item.get("type") == "local_shell_call":
+            name, arguments = "local_shell", item.get("action")
+        if isinstance(arguments, str):
+            try:
+                found = json.loads(arguments)
+                arguments = found if isinstance(found, dict) else arguments
+            except (ValueError, RecursionError):
+                pass  # kept as raw text
+        call = make_call(read_name(item, "call_id") or read_name(item, "id"), name, arguments)
+        self._names[call.id] = call.name
+        self._grow("", call)
+
+    def _grow(self, text: str, call: ToolCall | None) -> None:
+        """Add to the assistant message of this step, or begin it."""
+        text, calls = clean_text(text), (call,) if call else ()
+        if not text and not calls:
+            return
+        if self._reply < 0:
+            self._reply = self.session.add(Kind.ASSISTANT, Message(Role.ASSISTANT, text, calls), "agent")
+            return
+        old = self.session.entries[self._reply]
+        joined = "\n\n".join(filter(None, (old.message.content, text)))
+        whole = replace(old.message, content=joined, tool_calls=(*old.message.tool_calls, *calls))
+        self.session.entries[self._reply] = replace(old, message=whole)
+
+    def _output(self, value: object) -> str:
+        """Return the text of a result: as it is, or inside a JSON object with `output` or `content`."""
+        if isinstance(value, str):
+            try:
+                found = json.loads(value) if value.startswith("{") else None
+            except (ValueError, RecursionError):
+                found = None
+            inner = found.get("output") if isinstance(found, dict) else None
+            return inner if isinstance(inner, str) else value
+        if isinstance(value, dict):
+            value = value.get("content", value)
+        if isinstance(value, list):
+            texts = [str(one.get("text", "")) for one in value if isinstance(one, dict) and "text" in one]
+            self.session.left_out["parts of results that are no text"] += len(value) - len(texts)
+            return "\n\n".join(texts)
+        return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,163 @@
+"""The session of another program as a value, and the reader of the JSON Lines that these programs write."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.attachment import IMAGE_NAMES, Part
+from nexus_cli.core.clock import format_utc
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.message import Message, Role, ToolCall, to_record
+from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import canonical
+from nexus_cli.turn.dispatch import UNKNOWN_OUTCOME
+
+MOST_LINE = 64 * 1024 * 1024
+"""Bytes of one line that are read."""
+NOTE = "nexus"
+"""Actor of messages that the other program wrote in the person's place."""
+
+
+@dataclass
+class ForeignSession:
+    """One session of another program."""
+
+    program: str
+    id: str
+    """Its id there."""
+    path: Path
+    folder: str = ""
+    model: str = ""
+    """As the other program names it; "" if no record does."""
+    entries: list[Entry] = field(default_factory=list)
+    usage: dict[str, Usage] = field(default_factory=dict)
+    """By model. Dollars are unknown."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What could not be taken over, by kind."""
+    bad_lines: list[str] = field(default_factory=list)
+    """Lines of the file that could not be read."""
+    _at: str = ""
+
+    def note_time(self, at: object) -> None:
+        """Use `at` (ISO 8601) for the entries that follow; keep the time before for any other value."""
+        if isinstance(at, str):
+            try:
+                moment = datetime.fromisoformat(at)
+                if not 2000 <= moment.year < 2100:
+                    raise ValueError(at)
+                self._at = format_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+            except (ValueError, OverflowError):
+                self.left_out["times that cannot be read"] += 1
+
+    def add(self, kind: Kind, message: Message, actor: str) -> int:
+        """Append an entry at the time noted last, and return its place in `entries`."""
+        at = self._at or format_utc(datetime.fromtimestamp(self.path.stat().st_mtime, UTC))
+        self.entries.append(Entry(0, at, actor, kind, message))
+        return len(self.entries) - 1
+
+    def add_text(self, text: str, parts: Sequence[Part] = (), *, typed: bool = True) -> None:
+        """Append a user message: of the person, or (not `typed`) of the other program."""
+        if text or parts:
+            message = Message(Role.USER, clean_text(text), parts=tuple(parts))
+            self.add(*((Kind.USER, message, "person") if typed else (Kind.STEER, message, NOTE)))
+
+    def add_result(self, call: str, text: str, names: Mapping[str, str]) -> None:
+        """Append the result of a call; `names` are the tools by call id."""
+        message = Message(Role.TOOL, clean_text(text), tool_call_id=call)
+        self.add(Kind.TOOL, message, f"tool:{names.get(call, 'unknown')}")
+
+    def close_calls(self) -> None:
+        """Give every call before the last step that has no result one that says so, and number the entries.
+
+        Calls of the last step stay open: the session that resumes it closes them.
+        """
+        answered = {one.message.tool_call_id for one in self.entries if one.message.role is Role.TOOL}
+        last = max((i for i, one in enumerate(self.entries) if one.message.role is not Role.TOOL), default=0)
+        closed: list[Entry] = []
+        for place, entry in enumerate(self.entries):
+            closed.append(entry)
+            for call in entry.message.tool_calls if place < last else ():
+                if call.id not in answered:
+                    result = Message(Role.TOOL, UNKNOWN_OUTCOME, tool_call_id=call.id)
+                    closed.append(replace(entry, actor=f"tool:{call.name}", kind=Kind.TOOL, message=result))
+                    self.left_out["calls without a result, closed as unknown"] += 1
+        self.entries = [replace(entry, id=number) for number, entry in enumerate(closed, 1)]
+
+    def open_calls(self) -> list[ToolCall]:
+        """Return the calls that have no result."""
+        answered = {one.message.tool_call_id for one in self.entries if one.message.role is Role.TOOL}
+        return [call for one in self.entries for call in one.message.tool_calls if call.id not in answered]
+
+    def digest(self, count: int) -> str:
+        """Return the hash of the first `count` messages."""
+        found = hashlib.sha256()
+        for entry in self.entries[:count]:
+            found.update(canonical(to_record(entry.message)))
+        return found.hexdigest()
+
+
+def read_name(record: Mapping[str, Any], key: str) -> str:
+    """Return the text in a field of a record, "" for anything else."""
+    value = record.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def clean_text(text: str) -> str:
+    """Return `text` without NUL, which no provider accepts."""
+    return text.replace("\x00", "\ufffd")
+
+
+def make_call(call: str, name: str, arguments: object) -> ToolCall:
+    """Return a call whose arguments are an object, or else are kept as raw text."""
+    fit = arguments if isinstance(arguments, dict) else {}
+    raw = "" if isinstance(arguments, dict) else arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return ToolCall(call, name or "unknown", fit, raw)
+
+
+def image_part(media_type: object, data: object) -> Part | None:
+    """Return an image from base64; None if it has no data or another type."""
+    if not isinstance(media_type, str) or media_type not in IMAGE_NAMES or not isinstance(data, str):
+        return None
+    try:
+        return Part(media_type, base64.b64decode(data, validate=True)) if data else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def count(value: object) -> int:
+    """Return `value` if it may be a number of tokens, else 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0
+
+
+def read_records(path: Path, bad_lines: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a file, one a line; add to `bad_lines` what is none. Raises `OSError`."""
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(MOST_LINE + 1):
+            number += 1
+            if len(line) > MOST_LINE and not line.endswith(b"\n"):
+                while (more := file.readline(MOST_LINE)) and not more.endswith(b"\n"):
+                    pass
+                bad_lines.append(f"line {number} has over {MOST_LINE >> 20} MB")
+                continue
+            is_last = not line.endswith(b"\n")
+            line = line.removeprefix(b"\xef\xbb\xbf").strip(b"\0 \t\r\n")
+            if not line:
+                continue
+            try:
+                value = json.loads(line.decode("utf-8", "replace"))
+            except (ValueError, RecursionError):
+                value = None
+            if isinstance(value, dict):
+                yield value
+            else:
+                bad_lines.append(f"line {number} is {'cut off' if is_last else 'no JSON object'}")

@@ -1,0 +1,242 @@
+"""What another program keeps in the home folder, in our terms: settings, rules, servers, instructions, commands.
+
+What has no counterpart is a line in `lost` (it kept something from happening) or `notes`. An allow rule that would be
+broader here is left out. A value that is a key is never taken.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.misplaced_keys import looks_like_key
+from nexus_cli.config.paths import with_tilde
+from nexus_cli.config.trust_files import MOST_BYTES
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.redact_secrets import NAMED_SECRET, redact
+from nexus_cli.core.tool import Tool
+from nexus_cli.mcp.server_entries import parse_entry
+from nexus_cli.provider.endpoint import KEY_VARIABLES
+from nexus_cli.rules.rule_set import Decision, parse_rule
+from nexus_cli.tools.registry import rule_tools
+
+FROM_ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^{}]*)?\}")
+COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "ShellTool")
+_SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|passw")
+_ODD_IN_PATHS = re.compile(r"[\[\]{}\\]|^!")
+
+
+class UnmappedError(Exception):
+    """A rule or server that has no counterpart, with the reason."""
+
+
+@dataclass
+class ForeignSetup:
+    """The setup of one program."""
+
+    program: str
+    files: list[str] = field(default_factory=list)
+    """Files that were read, as they are shown."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Our settings as a person types them."""
+    rules: dict[tuple[Decision, str], None] = field(default_factory=dict)
+    servers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Entries of `[mcp.NAME]`."""
+    instructions: str = ""
+    commands: dict[str, str] = field(default_factory=dict)
+    """Text by name of the file."""
+    lost: list[str] = field(default_factory=list)
+    """What denied or asked, and does not here."""
+    notes: list[str] = field(default_factory=list)
+    """What else is not taken over."""
+    in_place: list[str] = field(default_factory=list)
+    """What nexus reads where it is."""
+    tools: Mapping[str, Tool] = field(default_factory=rule_tools, repr=False)
+    _allowed: dict[str, list[str]] = field(default_factory=dict)
+    """By allow rule as the other program has it: what it became here."""
+    _lost_rules: list[str] = field(default_factory=list)
+
+    def read(self, path: Path, *, guards: bool = False) -> str:
+        """Return the text of a file, "" if there is none. One that cannot be read is a line in `notes`, or in `lost` if
+        it `guards`: it may have rules that deny."""
+        shown = with_tilde(str(path))
+        try:
+            data = read_beginning(path, MOST_BYTES + 1)
+            text = data.decode("utf-8-sig")
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+            self.skip_file(path, str(why), guards=guards)
+            return ""
+        if len(data) > MOST_BYTES or "\0" in text:
+            self.skip_file(path, "it is too large, or no text", guards=guards)
+            return ""
+        self.files.append(shown)
+        return text
+
+    def skip_file(self, path: Path, why: str, *, guards: bool) -> None:
+        """Report a file that cannot be read."""
+        line = f"{with_tilde(str(path))}: {one_line(why)[:160]}"
+        if guards:
+            self.lose_unknown(f"{line}. Its rules are unknown")
+        else:
+            self.notes.append(line)
+
+    def read_table(self, path: Path, text: str | None = None, *, guards: bool = True) -> dict[str, Any]:
+        """Return the object in a JSON file (`text` if it is given), {} if there is none or it is invalid."""
+        text = self.read(path, guards=guards) if text is None else text
+        if not text.strip():
+            return {}
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            self.skip_file(path, f"is not valid JSON ({error})", guards=guards)
+            return {}
+        if not isinstance(value, dict):
+            self.skip_file(path, "has no object", guards=guards)
+        return value if isinstance(value, dict) else {}
+
+    def lose(self, decision: str, line: str) -> None:
+        """Report a rule that has no counterpart."""
+        line = one_line(redact(line, environ={}))[:300]
+        if decision == "allow":
+            self.notes.append(f"allow {line}")
+        else:
+            self.lost.append(f"{decision} {line}")
+
+    def lose_unknown(self, line: str) -> None:
+        """Report rules that cannot be read. What they limit is not known, so that no allow rule is taken."""
+        self.lost.append(one_line(redact(line, environ={}))[:300])
+        self._lost_rules.append("")
+        self._leave_out_widened([*self._allowed], [""])
+
+    def add_rules(self, decision: Decision, written: str, convert: Callable[[], Iterable[str]]) -> None:
+        """Add the rules that `convert` returns for one of the other program, if all of them are rules of ours."""
+        try:
+            if redact(written, environ={}) != written:
+                raise UnmappedError("there is a key in it")
+            rules = list(convert())
+            for text in rules:
+                parse_rule(decision, text, self.tools)
+        except (UnmappedError, ValueError) as error:
+            self.lose(decision, f"{written}: {error}")
+            if decision != "allow":
+                self._lost_rules.append(written)
+                self._leave_out_widened([*self._allowed], [written])
+            return
+        self.rules |= dict.fromkeys((decision, text) for text in rules)
+        if decision == "allow":
+            self._allowed[written] = rules
+            self._leave_out_widened([written], self._lost_rules)
+
+    def _leave_out_widened(self, allowed: Sequence[str], lost: Sequence[str]) -> None:
+        """Leave out allow rules that a lost rule of the same tool may have limited."""
+        for written in allowed:
+            limit = next((one or "that cannot be read" for one in lost if may_overlap(written, one)), "")
+            if limit:
+                for text in self._allowed.pop(written):
+                    self.rules.pop(("allow", text), None)
+                self.lose("allow", f"{written}: would allow more than there, without the rule {limit}")
+
+    def add_server(self, name: str, entry: dict[str, Any]) -> None:
+        """Add a server without the keys in its entry: `command` (a list) or `url`, `env` and `headers` (objects)."""
+        try:
+            self._add_server(name, entry)
+        except (UnmappedError, ValueError) as error:
+            self.notes.append(one_line(f"server {name}: {error}")[:300])
+
+    def _add_server(self, name: str, entry: dict[str, Any]) -> None:
+        env, headers = entry.pop("env", None) or {}, entry.pop("headers", None) or {}
+        if not isinstance(env, Mapping) or not isinstance(headers, Mapping):
+            raise UnmappedError("env and headers have to be objects")
+        line = " ".join(map(str, [*entry.get("command", ()), entry.get("url", "")]))
+        if is_key(line) or any(is_key(word) for word in line.replace("=", " ").split()):
+            raise UnmappedError("a key is in its command or address. Store it by nexus login, then nexus mcp add")
+        secret = [str(one) for one, value in env.items() if is_key(str(value), str(one))]
+        unsent = [str(one) for one, value in headers.items() if is_secret_header(str(one), str(value))]
+        for one in (*secret, *unsent):
+            self._note_secret(name, one)
+        if env:
+            entry["env"] = [*(f"{one}={value}" for one, value in env.items() if str(one) not in secret), *secret]
+        if sent := [f"{one}: {value}" for one, value in headers.items() if str(one) not in unsent]:
+            entry["headers"] = sent
+        names = FROM_ENVIRONMENT.findall(json.dumps(entry, default=str))
+        parse_entry(name, entry, dict.fromkeys(names, "x"))
+        self.servers[name] = entry
+
+    def _note_secret(self, server: str, name: str) -> None:
+        """Report a key in the environment or the headers of a server."""
+        where, name = f"server {one_line(server)}", one_line(name)
+        if re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() == name:
+            self.notes.append(f"{where}: the value of {name} is a key and is not copied: nexus login {name}")
+        else:
+            hint = f'"{name}: Bearer ${{NAME}}" in its headers, and nexus login NAME'
+            self.notes.append(f"{where}: {name} has a key, which is not copied: write {hint}")
+
+    def note_key(self, name: str, where: str) -> None:
+        """Report a key that is not copied, with the command that stores it."""
+        provider = next((one for one, names in KEY_VARIABLES.items() if name.upper() in names), name)
+        self.notes.append(f"{one_line(name)} in {where} is a key and is not copied: nexus login {one_line(provider)}")
+
+    def add_text(self, name: str, text: str, where: str) -> None:
+        """Add a command (`name`.md) or, with "", the instructions; without the secrets in the text."""
+        clean = redact(text, environ={})
+        if clean != text:
+            self.notes.append(f"{where}: a key in it is replaced by [redacted]")
+        if name:
+            self.commands[name] = clean
+        else:
+            self.instructions = clean.strip()
+
+    def note_unused(self, table: Mapping[str, Any], used: Iterable[str], where: str) -> None:
+        """Report keys of a table that have no counterpart."""
+        if rest := [one_line(str(key))[:40] for key in table if key not in set(used)]:
+            self.notes.append(f"{where}: no counterpart for {', '.join(rest[:30])}")
+
+
+def is_key(value: str, name: str = "") -> bool:
+    """Return True if a value, of that name, is a secret. A reference to a variable is none."""
+    rest = FROM_ENVIRONMENT.sub("", value).strip()
+    if not rest or looks_like_key(rest) or redact(rest) != rest:
+        return bool(rest)
+    text = f"{name}: {rest}"
+    return rest == value.strip() and (bool(NAMED_SECRET.search(name.upper())) or redact(text) != text)
+
+
+def is_secret_header(name: str, value: str) -> bool:
+    """Return True if a header has a secret: by its name any plain value is one, which no form may show."""
+    return is_key(value, name) or bool(_SECRET_HEADER.search(name) and not FROM_ENVIRONMENT.search(value))
+
+
+def may_overlap(one: str, other: str) -> bool:
+    """Return True if two rules of another program may name the same call: same tool, and for commands the same word.
+
+    "" is a rule that is not known.
+    """
+    if not other:
+        return True
+    (name, _, pattern), (other_name, _, other_pattern) = one.partition("("), other.partition("(")
+    if name != other_name or name not in COMMAND_TOOLS:
+        return name == other_name
+    first, second = (re.split(r"[\s:*)]", text.strip(), maxsplit=1)[0] for text in (pattern, other_pattern))
+    return first.startswith(second) or second.startswith(first)
+
+
+def map_path(pattern: str) -> str:
+    """Return a path pattern in our form; raise `UnmappedError` for signs that mean something else here."""
+    if _ODD_IN_PATHS.search(pattern):
+        raise UnmappedError("a pattern here has only `*`, `**` and `?`")
+    return pattern
+
+
+def map_command(pattern: str) -> str:
+    """Return the rule for a command pattern: exact words, a prefix with `:*` or ` *`, or every command."""
+    pattern = pattern.strip()
+    pattern = f"{pattern[:-2]} *" if pattern.endswith(":*") else pattern
+    return "bash" if pattern.strip() in ("*", "") else f"bash({pattern})"

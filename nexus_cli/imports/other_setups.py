@@ -1,0 +1,342 @@
+"""Read the setups of codex, opencode, Gemini CLI and aider."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nexus_cli.config.paths import with_tilde
+from nexus_cli.core.effort import EFFORTS
+from nexus_cli.imports.claude_setup import read_claude
+from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, map_command, map_path
+from nexus_cli.provider.model_names import provider_prefixes
+from nexus_cli.rules.rule_set import Decision
+
+CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
+GEMINI_TOOLS = {
+    "run_shell_command": "bash",
+    "ShellTool": "bash",
+    "read_file": "read_file",
+    "write_file": "write_file",
+    "replace": "edit_file",
+    "glob": "glob",
+    "search_file_content": "grep",
+    "web_fetch": "fetch",
+}
+OPENCODE_TOOLS: Mapping[str, tuple[str, ...]] = {
+    "bash": ("bash",),
+    "edit": ("edit_file", "write_file"),
+    "read": ("read_file",),
+    "glob": ("glob",),
+    "grep": ("grep",),
+    "webfetch": ("fetch",),
+    "task": ("agent",),
+    "skill": ("skill",),
+}
+_JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_ENV = re.compile(r"\{env:([A-Za-z_]\w*)\}")
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _set_model(setup: ForeignSetup, model: object, provider: str = "") -> None:
+    """Take a model over if litellm knows its provider."""
+    if not isinstance(model, str) or not model or is_key(model):
+        return
+    known = provider or model.partition("/")[0]
+    if ("/" in model or provider) and known in provider_prefixes():
+        setup.settings["model"] = model if model.startswith(f"{known}/") else f"{known}/{model}"
+    else:
+        setup.notes.append(f"model {model[:80]}: its provider is not known, nexus config set model PROVIDER/NAME")
+
+
+def _read_texts(setup: ForeignSetup, instructions: Path, *folders: Path) -> None:
+    """Read the instructions, and the commands in the Markdown files of folders."""
+    if text := setup.read(instructions):
+        setup.add_text("", text, with_tilde(str(instructions)))
+    for folder in folders:
+        for path in sorted(folder.glob("*.md"))[:500]:
+            if text := setup.read(path):
+                setup.add_text(path.stem, text, with_tilde(str(path)))
+
+
+def read_codex(home: Path) -> ForeignSetup:
+    """Return the setup in codex's folder: config.toml, rules, AGENTS.md, prompts."""
+    setup = ForeignSetup("codex")
+    path = home / "config.toml"
+    where = with_tilde(str(path))
+    try:
+        settings: dict[str, Any] = tomllib.loads(setup.read(path, guards=True))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        setup.skip_file(path, f"is not valid TOML ({error})", guards=True)
+        settings = {}
+    _set_model(setup, settings.get("model"), str(settings.get("model_provider") or "openai"))
+    if settings.get("model_reasoning_effort") in EFFORTS:
+        setup.settings["effort"] = settings["model_reasoning_effort"]
+    approval, sandbox = settings.get("approval_policy"), settings.get("sandbox_mode")
+    if sandbox == "workspace-write" and approval in ("on-request", "on-failure"):
+        setup.settings["allow"] = "auto"
+    elif sandbox or approval:
+        setup.notes.append(f"approval_policy {approval}, sandbox_mode {sandbox}: choose a level, nexus docs rules")
+    for name, value in _table(settings.get("mcp_servers")).items():
+        _add_codex_server(setup, name, _table(value), where)
+    used = ("model", "model_provider", "model_reasoning_effort", "approval_policy", "sandbox_mode", "mcp_servers")
+    setup.note_unused(settings, (*used, "projects"), where)
+    for file in sorted((home / "rules").glob("*.rules")):
+        _read_codex_rules(setup, file)
+    _read_texts(setup, home / "AGENTS.md", home / "prompts")
+    if (home / "skills").is_dir():
+        setup.notes.append(f"skills in {with_tilde(str(home / 'skills'))}: copy or link them to ~/.agents/skills")
+    return setup
+
+
+def _add_codex_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
+    entry: dict[str, Any] = {"env": dict(_table(table.get("env")))}
+    entry["env"] |= {one: f"${{{one}}}" for one in _texts(table.get("env_vars"))}
+    headers = dict(_table(table.get("http_headers")))
+    headers |= {one: f"${{{name}}}" for one, name in _table(table.get("env_http_headers")).items()}
+    if variable := table.get("bearer_token_env_var"):
+        headers["Authorization"] = f"Bearer ${{{variable}}}"
+    if table.get("command"):
+        entry["command"] = [str(table["command"]), *_texts(table.get("args"))]
+    entry |= {key: table[key] for key in ("url", "cwd") if table.get(key)} | ({"headers": headers} if headers else {})
+    entry |= {"enabled": False} if table.get("enabled") is False else {}
+    seconds = {"startup_timeout_sec": "start_seconds", "tool_timeout_sec": "call_seconds"}
+    entry |= {seconds[key]: table[key] for key in seconds if key in table}
+    setup.add_server(name, entry)
+    _restrict_server(setup, name, table.get("enabled_tools"), table.get("disabled_tools"))
+    known = "command args env env_vars url cwd http_headers env_http_headers enabled bearer_token_env_var"
+    used = (*known.split(), "enabled_tools", "disabled_tools", *seconds)
+    setup.note_unused(table, used, f"server {name} in {where}")
+
+
+def _restrict_server(setup: ForeignSetup, name: str, only: object, without: object) -> None:
+    """Deny the tools that a server is not to offer."""
+    for tool in _texts(without):
+        setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
+    if only:
+        setup.lose("deny", f"server {name}: offers only {', '.join(_texts(only))}; here all its tools are there")
+
+
+def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
+    """Read `prefix_rule(pattern=[...], decision="...")`, without running anything."""
+    try:
+        body = ast.parse(setup.read(path, guards=True)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        setup.skip_file(path, f"cannot be parsed ({error})", guards=True)
+        return
+    for line in body:
+        try:
+            call = line.value if isinstance(line, ast.Expr) else None
+            if not isinstance(call, ast.Call) or getattr(call.func, "id", "") != "prefix_rule" or call.args:
+                raise UnmappedError("it is no prefix_rule")
+            given = {one.arg: one.value for one in call.keywords}
+            choices = [one if isinstance(one, list) else [one] for one in ast.literal_eval(given["pattern"])]
+            decision = CODEX_DECISIONS[ast.literal_eval(given["decision"]) if "decision" in given else "allow"]
+            found = [f"bash({' '.join(map(_quote, words))} *)" for words in product(*choices)]
+        except (UnmappedError, ValueError, KeyError, TypeError, SyntaxError) as error:
+            setup.lose_unknown(f"{with_tilde(str(path))} line {line.lineno}: {error}")
+            continue
+        for text in found:
+            setup.add_rules(decision, text, partial(list, [text]))
+
+
+def _quote(word: object) -> str:
+    if not isinstance(word, str) or not re.fullmatch(r"[\w./:=@%+,-]+", word):
+        raise UnmappedError(f"{word!r} is no plain word")
+    return word
+
+
+def read_opencode(home: Path) -> ForeignSetup:
+    """Return the setup in opencode's folder: opencode.json, AGENTS.md, commands."""
+    setup = ForeignSetup("opencode")
+    for path in (home / "opencode.json", home / "opencode.jsonc", home / "config.json"):
+        text = _JSONC.sub(lambda found: found[1] or " ", setup.read(path, guards=True))
+        settings, where = setup.read_table(path, _ENV.sub(r"${\1}", text)), with_tilde(str(path))
+        _set_model(setup, settings.get("model"))
+        permission = settings.get("permission")
+        _read_opencode_rules(setup, {"bash": permission, "edit": permission} if permission == "ask" else permission)
+        for name, on in _table(settings.get("tools")).items():
+            if on is False:
+                _add_opencode_rule(setup, str(name), "*", "deny")
+        for name, value in _table(settings.get("mcp")).items():
+            _add_opencode_server(setup, name, _table(value), where)
+        for name, value in _table(settings.get("provider")).items():
+            if is_key(str(_table(_table(value).get("options")).get("apiKey") or "")):
+                setup.note_key(name, where)
+        used = ("$schema", "model", "permission", "tools", "mcp", "provider")
+        setup.note_unused(settings, used, where)
+    _read_texts(setup, home / "AGENTS.md", home / "command", home / "commands")
+    for name in ("agent", "agents", "skill", "skills"):
+        if (home / name).is_dir():
+            setup.notes.append(f"{name} in {with_tilde(str(home / name))}: skills belong into ~/.agents/skills")
+    return setup
+
+
+def _read_opencode_rules(setup: ForeignSetup, permission: object) -> None:
+    for tool, value in _table(permission).items():
+        patterns = value if isinstance(value, dict) else {"*": value}
+        for pattern, action in patterns.items():
+            if pattern == "*" and action == "ask" and len(patterns) > 1:
+                setup.lose("ask", f"{tool}(*): nexus asks for the rest at level ask, at higher ones not always")
+            else:
+                _add_opencode_rule(setup, tool, pattern, action)
+
+
+def _add_opencode_rule(setup: ForeignSetup, tool: str, pattern: str, action: object) -> None:
+    def convert() -> list[str]:
+        if tool not in OPENCODE_TOOLS:
+            raise UnmappedError("nexus has no such tool")
+        if tool == "bash":
+            return [map_command(pattern)]
+        if pattern == "*":
+            return list(OPENCODE_TOOLS[tool])
+        if tool not in ("edit", "read"):
+            raise UnmappedError("nexus has no such pattern")
+        return [f"{OPENCODE_TOOLS[tool][0]}({map_path(pattern)})"]
+
+    if action in ("allow", "ask", "deny"):
+        decision: Decision = action
+        setup.add_rules(decision, f"{tool}({pattern})", convert)
+    else:
+        setup.lose_unknown(f"{tool}({pattern}): {action} is not known")
+
+
+def _add_opencode_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
+    entry = {"env": dict(_table(table.get("environment")))} | {
+        key: table[key] for key in ("url", "headers", "command") if table.get(key)
+    }
+    entry |= {"enabled": False} if table.get("enabled") is False else {}
+    setup.add_server(name, entry)
+    used = ("type", "command", "environment", "url", "headers", "enabled")
+    setup.note_unused(table, used, f"server {name} in {where}")
+
+
+def read_gemini(home: Path) -> ForeignSetup:
+    """Return the setup in Gemini's folder: settings.json, GEMINI.md, commands."""
+    setup = ForeignSetup("gemini")
+    path = home / "settings.json"
+    settings, where = setup.read_table(path), with_tilde(str(path))
+    tools, model = _table(settings.get("tools")), settings.get("model")
+    _set_model(setup, _table(model).get("name") if isinstance(model, dict) else model, "gemini")
+    for decision, listed in (
+        ("allow", [*_texts(tools.get("allowed")), *_texts(settings.get("allowedTools"))]),
+        ("deny", [*_texts(tools.get("exclude")), *_texts(settings.get("excludeTools"))]),
+    ):
+        for written in listed:
+            kind: Decision = "allow" if decision == "allow" else "deny"
+            setup.add_rules(kind, written, partial(_map_gemini_rule, written))
+    if core := tools.get("core") or settings.get("coreTools"):
+        setup.lose("deny", f"every tool but {', '.join(_texts(core))}: nexus has all its tools")
+    for name, value in _table(settings.get("mcpServers")).items():
+        table = _table(value)
+        entry = {key: table[key] for key in ("env", "headers", "cwd") if table.get(key)}
+        if table.get("command"):
+            entry["command"] = [str(table["command"]), *_texts(table.get("args"))]
+        if address := table.get("httpUrl") or table.get("url"):
+            entry |= {"url": address} | ({} if table.get("httpUrl") else {"type": "sse"})
+        setup.add_server(name, entry)
+        _restrict_server(setup, name, table.get("includeTools"), table.get("excludeTools"))
+        used = ("command", "args", "env", "cwd", "url", "httpUrl", "headers", "includeTools", "excludeTools")
+        setup.note_unused(table, used, f"server {name} in {where}")
+    old = ("allowedTools", "excludeTools", "coreTools")
+    setup.note_unused(settings, ("$schema", "model", "tools", "mcpServers", *old), where)
+    setup.note_unused(tools, ("allowed", "exclude", "core"), f"tools in {where}")
+    for path in sorted((home / "policies").glob("*.toml")):
+        setup.lose_unknown(f"{with_tilde(str(path))}: policies are not read")
+    _read_texts(setup, home / "GEMINI.md")
+    for path in sorted((home / "commands").rglob("*.toml"))[:500]:
+        _read_gemini_command(setup, path, home / "commands")
+    return setup
+
+
+def _map_gemini_rule(written: str) -> list[str]:
+    name, _, pattern = written.removesuffix(")").partition("(")
+    if name.startswith("mcp__") or name not in GEMINI_TOOLS:
+        raise UnmappedError("nexus has no such tool")
+    if pattern and GEMINI_TOOLS[name] != "bash":
+        raise UnmappedError("nexus has no such pattern")
+    return [map_command(f"{pattern}:*") if pattern else GEMINI_TOOLS[name]]
+
+
+def _read_gemini_command(setup: ForeignSetup, path: Path, folder: Path) -> None:
+    try:
+        table = tomllib.loads(setup.read(path))
+        prompt = table["prompt"]
+    except (tomllib.TOMLDecodeError, RecursionError, KeyError) as error:
+        setup.skip_file(path, f"is no command ({error})", guards=False)
+        return
+    text = re.sub(r"!\{([^{}`\n]*)\}", r"!`\1`", str(prompt).replace("{{args}}", "$ARGUMENTS"))
+    text = re.sub(r"@\{([^{}\n]*)\}", r"@\1", text)
+    head = json.dumps(str(table.get("description", "")), ensure_ascii=False)
+    name = path.relative_to(folder).with_suffix("").as_posix()
+    setup.add_text(name, f"---\ndescription: {head}\n---\n{text}", with_tilde(str(path)))
+
+
+def read_aider(home: Path) -> ForeignSetup:
+    """Return the setup in `.aider.conf.yml` of the home folder."""
+    setup = ForeignSetup("aider")
+    path = home / ".aider.conf.yml"
+    try:
+        settings = _table(yaml.safe_load(setup.read(path)))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        setup.skip_file(path, f"is not valid YAML ({error})", guards=False)
+        settings = {}
+    where = with_tilde(str(path))
+    model = settings.get("model")
+    bare = isinstance(model, str) and re.match(r"(gpt-|o\d)", model)
+    _set_model(setup, model, "openai" if bare else "anthropic" if str(model).startswith("claude-") else "")
+    if settings.get("reasoning-effort") in EFFORTS:
+        setup.settings["effort"] = settings["reasoning-effort"]
+    for name, value in settings.items():
+        for one in value if isinstance(value, list) else [value]:
+            if str(name).endswith("api-key") and one:
+                variable, has_value, _ = str(one).partition("=")
+                setup.note_key(variable if has_value and name == "api-key" else str(name).replace("-", "_"), where)
+    for file in (settings["read"] if isinstance(settings.get("read"), list) else [settings.get("read")]) or ():
+        if file:
+            setup.notes.append(f"read: {file}: name such files in NEXUS.md, or attach them with @FILE")
+    keys = [name for name in settings if str(name).endswith("api-key")]
+    setup.note_unused(settings, ("model", "reasoning-effort", "read", *keys), where)
+    return setup
+
+
+def program_folder(program: str) -> Path:
+    """Return the folder in which a program keeps its setup, from its variables or the home folder."""
+    home = Path.home()
+    if program == "claude":
+        return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    if program == "codex":
+        return Path(os.environ.get("CODEX_HOME") or home / ".codex")
+    if program == "opencode":
+        return Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "opencode"
+    return home / ".gemini" if program == "gemini" else home
+
+
+def _read_claude(home: Path) -> ForeignSetup:
+    return read_claude(home, (home if os.environ.get("CLAUDE_CONFIG_DIR") else Path.home()) / ".claude.json")
+
+
+SETUPS: Mapping[str, Callable[[Path], ForeignSetup]] = {
+    "claude": _read_claude,
+    "codex": read_codex,
+    "opencode": read_opencode,
+    "gemini": read_gemini,
+    "aider": read_aider,
+}

@@ -1,0 +1,177 @@
+"""The changes that an import makes to the personal files: planned in memory, shown as diffs, written one by one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from nexus_cli.config.paths import Places, defaults_dir, with_tilde
+from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.settings import read_values, split_key
+from nexus_cli.config.settings_file import (
+    lock_settings,
+    parse_value,
+    read_settings_text,
+    replace_settings,
+    require_unchanged,
+    set_listed,
+    set_server,
+    set_value,
+)
+from nexus_cli.core.errors import NexusError
+from nexus_cli.imports.foreign_setup import ForeignSetup
+from nexus_cli.rules.rule_set import DECISIONS, Decision
+
+MINE, THEIRS, BOTH = "mine", "theirs", "both"
+Choose = Callable[[str, Sequence[str]], str]
+"""Asks the person which of two to keep: the question, and the possible answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalChange:
+    """The new text of one personal file."""
+
+    path: Path
+    before: str
+    after: str
+    is_settings: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The path for people."""
+        return with_tilde(str(self.path))
+
+    def write(self) -> None:
+        """Write the file; raise `NexusError` if it cannot be written, or is no longer what the diff began with."""
+        path = Path(os.path.realpath(self.path))
+        if self.is_settings:
+            with lock_settings(path):
+                replace_settings(path, self.after, self.before, defaults_dir())
+            return
+        try:
+            replace_private_file(path, self.after.encode(), lambda: require_unchanged(path, self.before))
+        except OSError as error:
+            raise write_error(path, error) from error
+
+
+@dataclass
+class ImportPlan:
+    """What an import would change."""
+
+    changes: list[PersonalChange] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    """Where the person has something else and keeps it."""
+
+
+def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPlan:
+    """Return the changes that `setup` makes, asking `choose` where a personal file has something else.
+
+    Raises `NexusError("config", ...)` if a personal file cannot be read.
+    """
+    plan = ImportPlan()
+    asked = _Asked(plan, choose)
+    path = places.settings
+    before = read_settings_text(Path(os.path.realpath(path)))
+    try:
+        document = tomlkit.parse(before)
+    except TOMLKitError:
+        read_values(path)
+        raise
+    _plan_settings(setup, document, read_values(path), asked)
+    _plan_rules(setup, document, asked)
+    for name, entry in setup.servers.items():
+        mine = _plain(document.get("mcp", {}).get(name))
+        if mine is None or (mine != entry and asked.choose(f"server {name}", (MINE, THEIRS)) == THEIRS):
+            set_server(document, name, entry)
+    _add_change(plan, PersonalChange(path, before, tomlkit.dumps(document), is_settings=True))
+    _plan_instructions(setup, places, asked)
+    for name, text in setup.commands.items():
+        file = places.config / "commands" / f"{name}.md"
+        mine = read_settings_text(file)
+        if not mine or (mine != text and asked.choose(f"command {name}", (MINE, THEIRS)) == THEIRS):
+            _add_change(plan, PersonalChange(file, mine, text))
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Questions to the person; the answer `mine` is noted."""
+
+    plan: ImportPlan
+    ask: Choose
+
+    def choose(self, what: str, answers: Sequence[str]) -> str:
+        answer = self.ask(what, answers)
+        if answer == MINE:
+            self.plan.kept.append(f"{what}: yours differs and stays")
+        return answer
+
+
+def _plain(value: Any) -> Any:
+    return value.unwrap() if hasattr(value, "unwrap") else value
+
+
+def _add_change(plan: ImportPlan, change: PersonalChange) -> None:
+    if change.before != change.after:
+        plan.changes.append(change)
+
+
+def _plan_settings(setup: ForeignSetup, document: Any, mine: Mapping[str, Any], asked: _Asked) -> None:
+    for key, text in setup.settings.items():
+        try:
+            value = parse_value(key, text)
+        except NexusError as error:
+            asked.plan.kept.append(f"{key}: {error.why}")
+            continue
+        if key in mine and mine[key] == value:
+            continue
+        if key not in mine or asked.choose(f"{key} ({mine[key]}; there {text})", (MINE, THEIRS)) == THEIRS:
+            set_value(document, split_key(key), text)
+
+
+def _plan_rules(setup: ForeignSetup, document: Any, asked: _Asked) -> None:
+    """Add rules; of one that stands under another decision both may stay, where the strictest counts."""
+    table = document.get("rules", {})
+    mine = {decision: set(table.get(decision, ())) for decision in DECISIONS}
+    added: dict[Decision, list[str]] = {decision: [] for decision in DECISIONS}
+    for decision, text in setup.rules:
+        other = next((one for one in DECISIONS if one != decision and text in mine[one]), None)
+        if text in mine[decision]:
+            continue
+        answer = BOTH
+        if other is not None:
+            answer = asked.choose(f"rule {other} {text} (there {decision})", (MINE, THEIRS, BOTH))
+        if answer != MINE:
+            added[decision].append(text)
+        if answer == THEIRS and other is not None:
+            set_listed(document, ["rules", other], text, add=False)
+    for name, texts in added.items():
+        if texts and not mine[name]:  # at once: adding to a list one by one is slow
+            set_value(document, ["rules", name], tuple(texts))
+            continue
+        for text in texts:
+            set_listed(document, ["rules", name], text, add=True)
+
+
+def _plan_instructions(setup: ForeignSetup, places: Places, asked: _Asked) -> None:
+    path, theirs = places.config / "NEXUS.md", setup.instructions
+    mine = read_settings_text(Path(os.path.realpath(path)))
+    if not theirs or theirs in mine:
+        return
+    answer = asked.choose("NEXUS.md", (MINE, THEIRS, BOTH)) if mine.strip() else THEIRS
+    if answer == MINE:
+        return
+    head = f"{mine.rstrip()}\n\n" if answer == BOTH else ""
+    _add_change(asked.plan, PersonalChange(path, mine, f"{head}{theirs}\n"))
+
+
+def refuse_without_terminal() -> NexusError:
+    """Return the error of an import that nobody can confirm."""
+    hint = "--yes makes the changes (yours stay where they differ), --dry-run shows them"
+    return NexusError("usage", "nothing was imported", "there is no terminal to ask at", hint)

@@ -1,0 +1,207 @@
+"""Write sessions of other programs into the ledger, each in one transaction; a second time only what is new in them.
+
+The epoch of such a session has the name of the other program's model, so that the first request begins one of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.elide import drop_marker, elide_text
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
+from nexus_cli.core.progress import track
+from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import WireRules
+from nexus_cli.imports.claude_sessions import find_claude_sessions, read_claude_session
+from nexus_cli.imports.codex_sessions import find_codex_sessions, read_codex_session
+from nexus_cli.imports.foreign_session import ForeignSession
+from nexus_cli.lane.options import CHAT
+from nexus_cli.ledger import LaneLog, Ledger, TransactionLog, sessions
+from nexus_cli.ledger.sessions import IMPORTED
+from nexus_cli.provider.model_table import encoding_of
+
+READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], ForeignSession]]] = {
+    "claude": (find_claude_sessions, read_claude_session),
+    "codex": (find_codex_sessions, read_codex_session),
+}
+MOST_TOKENS = 25_000
+"""Tokens of one message that go into the window; the rest is a drop."""
+MOST_NAMED = 5
+"""Most bad lines of a file that are named."""
+PROVIDERS = {"claude": "anthropic", "codex": "openai"}
+
+
+@dataclass
+class SessionsImport:
+    """The result of an import of sessions."""
+
+    program: str
+    new: int = 0
+    grown: int = 0
+    same: int = 0
+    entries: int = 0
+    """Number of entries written."""
+    empty: int = 0
+    """Number of files without a message."""
+    problems: list[str] = field(default_factory=list)
+    """One line for each session that is left as it is, and each file that cannot be read."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    usage: dict[str, Usage] = field(default_factory=dict)
+    """Tokens that the other program used, by its model."""
+
+
+def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry_run: bool = False) -> SessionsImport:
+    """Import the sessions below `home`, oldest first; with `dry_run` write nothing.
+
+    `model` continues them; "" is the one that they had. Raises `NexusError("ledger", ...)` if the ledger fails.
+    """
+    find, read = READERS[program]
+    done = SessionsImport(program)
+    memos = [_Known(*one) for one in sessions.list_memos(ledger.db, IMPORTED) if one[1].get("from") == program]
+    by_file = {str(one.memo.get("file")): one for one in memos}
+    moved = {str(one.memo.get("id")): one for one in memos if not os.path.exists(str(one.memo.get("file")))}
+    for path in track(sorted(find(home), key=lambda path: _stamp(path)[1:])):
+        known, stamp = by_file.get(str(path)), _stamp(path)
+        if known and known.memo.get("stamp") == stamp:
+            done.same += 1
+            continue
+        try:
+            foreign = read(path)
+        except OSError as error:
+            done.problems.append(f"{path}: cannot be read ({error.strerror})")
+            continue
+        if stamp != _stamp(path):
+            done.problems.append(f"{path}: was written meanwhile; import again for what is new")
+        known = known or moved.get(foreign.id) or _Known("", {})
+        _store(ledger, foreign, known, stamp, model, done, dry_run)
+    return done
+
+
+def _stamp(path: Path) -> list[int]:
+    """Return size and modification time of a file; [] if there is none."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return []
+    return [about.st_size, about.st_mtime_ns]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The session that an earlier import made of the same file; "" and {} if there is none."""
+
+    session: str
+    memo: Mapping[str, Any]
+
+
+def _store(
+    ledger: Ledger,
+    foreign: ForeignSession,
+    known: _Known,
+    stamp: list[int],
+    model: str,
+    done: SessionsImport,
+    dry: bool,
+) -> None:
+    """Write what is new in a session, and count it in `done`."""
+    if bad := foreign.bad_lines:
+        more = f", and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
+        done.problems.append(f"{foreign.path}: {', '.join(bad[:MOST_NAMED])}{more}")
+    if not foreign.entries:
+        done.empty += 1
+        done.left_out += foreign.left_out
+        return
+    before = int(known.memo.get("entries", 0))
+    if known.session:
+        if len(foreign.entries) < before or foreign.digest(before) != known.memo.get("digest"):
+            done.problems.append(
+                f"{foreign.path}: was changed since its import; session {known.session} stays as it is"
+            )
+            return
+        if len(foreign.entries) > before and ledger.session(known.session).entries != before:
+            line = f"{foreign.path}: has grown, but session {known.session} was continued here; it stays as it is"
+            done.problems.append(line)
+            return
+        if not ledger.lock(known.session):
+            done.problems.append(f"{foreign.path}: session {known.session} is open in another process")
+            return
+    done.left_out += foreign.left_out
+    for name, usage in foreign.usage.items():
+        done.usage[name] = done.usage.get(name, Usage()) + usage
+    added = len(foreign.entries) - before
+    done.new += not known.session
+    done.grown += bool(known.session and added)
+    done.same += bool(known.session and not added)
+    done.entries += added
+    if not dry:
+        named = model or f"{PROVIDERS[foreign.program]}/{foreign.model}".rstrip("/")
+        _write(ledger, foreign, known, stamp, named)
+    if known.session:
+        ledger.release(known.session)
+
+
+def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[int], model: str) -> None:
+    counter = _counter(encoding_of(model))
+    before = int(known.memo.get("entries", 0))
+    fresh = [replace(one, tokens=counter.count_message(one.message)) for one in foreign.entries[before:]]
+    is_folder = os.path.isabs(foreign.folder) and "\0" not in foreign.folder
+    folder = foreign.folder if is_folder else os.path.expanduser("~")
+    project = ledger.project_of(Path(folder))
+    with ledger.db.write():
+        session = known.session
+        if not session:
+            at = foreign.entries[0].at
+            key, session = sessions.create(
+                ledger.db, folder=folder, project=project, model=model, recipe="chat", name="", at=at, front=CHAT
+            )
+            sessions.open_main(ledger.db, key, "chat")
+        log = TransactionLog(ledger.db, session)
+        if not known.session:
+            log.begin_epoch(Epoch(0, None, IMPORTED, f"{foreign.program}:{foreign.model}", "", (), _RULES, (), 0), ())
+        for entry in fresh:
+            log.append(_shorten(log, entry, counter))
+        for call in {call.id: call for call in foreign.open_calls()}.values():
+            if not log.was_started(call.id):
+                log.record_start(call.id, call.name)
+        value = {
+            "from": foreign.program,
+            "id": foreign.id,
+            "file": str(foreign.path),
+            "stamp": stamp,
+            "entries": len(foreign.entries),
+            "digest": foreign.digest(len(foreign.entries)),
+            "usage": {name: asdict(usage) for name, usage in foreign.usage.items()},
+            "left_out": {**+foreign.left_out, "lines": len(foreign.bad_lines)},
+        }
+        if fresh:
+            sessions.put_behind_used(ledger.db, session)
+        log.record_memo(Memo(IMPORTED, format_utc(local_now()), len(foreign.entries), value))
+
+
+def _shorten(log: LaneLog, entry: Entry, counter: TiktokenCounter) -> Entry:
+    """Return the entry with at most `MOST_TOKENS` of its text; the whole one is recorded as a drop."""
+    if entry.tokens <= MOST_TOKENS:
+        return entry
+    text, name = entry.message.content, log.next_drop()
+    cut = elide_text(text, MOST_TOKENS, counter.count, drop_marker(name))
+    if cut.is_whole:
+        return entry
+    what = (
+        f"result of {entry.actor.removeprefix('tool:')}" if entry.kind is Kind.TOOL else f"imported message {entry.id}"
+    )
+    cause = Cause.OUTPUT_CAP if entry.kind is Kind.TOOL else Cause.INPUT_CAP
+    log.record_drop(Drop(name, what, cut.tokens, cause, entry.at, text=text))
+    message = replace(entry.message, content=cut.text)
+    return replace(entry, message=message, tokens=counter.count_message(message))
+
+
+_RULES = WireRules().dumps()
+_counter = cache(TiktokenCounter)

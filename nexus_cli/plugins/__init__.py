@@ -1,0 +1,1 @@
+"""Plugins: folders with skills, commands, hooks and servers, and Python packages."""

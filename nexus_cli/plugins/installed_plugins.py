@@ -1,0 +1,153 @@
+"""Read the installed plugins: copies of folders in the data folder, and the record of the items that were accepted.
+
+`plugins/NAME` is the copy, `plugins.json` the record: the source, and the hash of each accepted item. An item whose
+hash differs from the record is not in effect. Who has no plugin pays for one attempt to open the record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError, nearest_name
+
+if TYPE_CHECKING:
+    from nexus_cli.config.trust_items import TrustItem
+    from nexus_cli.plugins.plugin_folder import PluginFolder
+
+ItemState = Literal["active", "off", "changed", "new", "removed"]
+"""`active`: in effect. `off`: not accepted. `changed`, `new`, `removed`: different from what was accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPlugin:
+    """A plugin on record, and its copy as it is now."""
+
+    name: str
+    source: str
+    """The folder or repository that it was added from."""
+    commit: str
+    """The commit of a repository, else ""."""
+    inner: str
+    """The plugin's folder in the repository, else ""."""
+    accepted: Mapping[str, str]
+    """Hashes of the accepted items by key."""
+    folder: PluginFolder | None = field(repr=False)
+    problem: str = ""
+    """Why nothing of it is in effect; else ""."""
+
+    @property
+    def root(self) -> Path:
+        """Return the folder of the copy."""
+        return plugins_root() / self.name
+
+    def state(self, item: TrustItem) -> ItemState:
+        """Return the state of an item of the copy."""
+        known = self.accepted.get(item.key)
+        return "off" if known is None else "active" if known == item.sha256 else "changed"
+
+    def items(self, *kinds: str) -> list[tuple[TrustItem, ItemState]]:
+        """Return the items of these kinds with their states."""
+        found = self.folder.items.values() if self.folder else ()
+        return [(item, self.state(item)) for item in found if item.kind in kinds]
+
+    @property
+    def changed(self) -> list[str]:
+        """Return the keys of the accepted items that are not in effect, because the copy was changed."""
+        items = self.folder.items if self.folder else {}
+        return [key for key in self.accepted if key not in items or self.state(items[key]) != "active"]
+
+    def describe_change(self) -> str:
+        """Return one line if something of it was in effect and is not any more, else ""."""
+        if self.problem:
+            return f"plugin {self.name} is off: {self.problem}"
+        if not self.changed:
+            return ""
+        more = f" and {len(self.changed) - 3} more" if len(self.changed) > 3 else ""
+        named = ", ".join(self.changed[:3])
+        return f"plugin {self.name} was changed after you accepted it; off: {named}{more} (nexus plugin update)"
+
+
+def plugins_root() -> Path:
+    """Return the folder of the installed plugins."""
+    return places().data / "plugins"
+
+
+def plugin_record_path() -> Path:
+    """Return the record of the installed plugins."""
+    return places().data / "plugins.json"
+
+
+switched_off: list[bool] = []
+"""Not empty: no plugin takes effect in this process (`--no-plugins`)."""
+
+
+def has_plugins() -> bool:
+    """Return True if there is a record of plugin folders, and it is in effect."""
+    return not switched_off and plugin_record_path().exists()
+
+
+def installed_plugins() -> list[InstalledPlugin]:
+    """Read the installed plugins, by name; none with `--no-plugins`. Never raises."""
+    if not has_plugins():
+        return []
+    return [_read_installed(name, known) for name, known in sorted(read_record().items())]
+
+
+def find_plugin(name: str) -> InstalledPlugin:
+    """Return an installed plugin; raise `NexusError("usage", ...)` if there is none of this name."""
+    known = read_record()
+    if name not in known:
+        near = nearest_name(name, known)
+        hint = f"The nearest is {near}" if near else f"There are: {', '.join(known) or 'none'}"
+        raise NexusError("usage", f"no plugin '{name[:80]}'", "no plugin has this name", hint)
+    return _read_installed(name, known[name])
+
+
+def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
+    root = plugins_root() / name
+    folder, why = _read_copy(root, _stamp(root))
+    problem = f"{why} (nexus plugin update {name})" if why else ""
+    place, commit, inner = (str(known.get(key, "")) for key in ("source", "commit", "inner"))
+    items = known.get("items")
+    return InstalledPlugin(name, place, commit, inner, items if isinstance(items, dict) else {}, folder, problem)
+
+
+@lru_cache(64)
+def _read_copy(root: Path, stamp: tuple[tuple[str, int, int, int], ...]) -> tuple[PluginFolder | None, str]:
+    """Return the content of a copy, or the reason that it cannot be read; read it again if its stamp has changed."""
+    from nexus_cli.plugins.plugin_folder import read_plugin  # noqa: PLC0415  (few people have plugins)
+
+    try:
+        return read_plugin(root, frozenset()), ""
+    except NexusError as error:
+        return None, error.why
+
+
+def _stamp(root: Path) -> tuple[tuple[str, int, int, int], ...]:
+    """Return path, inode, size and time of the last change of every file: a read of all bytes for each use in a turn
+    would take 8 ms for a plugin of 12 files."""
+    found = []
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            with suppress(OSError):
+                about = os.lstat(path)
+                found.append((path, about.st_ino, about.st_size, about.st_ctime_ns))
+    return tuple(sorted(found))
+
+
+def read_record() -> dict[str, Any]:
+    """Return the plugins on record by name; {} if there are none or the record is invalid: nothing is in effect."""
+    try:
+        value = json.loads(plugin_record_path().read_bytes())
+        return {str(key): dict(entry) for key, entry in value["plugins"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}

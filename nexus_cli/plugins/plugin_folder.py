@@ -1,0 +1,246 @@
+"""Read a plugin folder: `plugin.json` with skills, commands, hooks and MCP servers, in the layouts of Claude and codex.
+
+Nothing of it runs here. Each part is an item with its own hash. A hook, a server, and a guide that names the plugin's
+folder can run any of its files: their hash covers all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, command_line, read_hooks
+from nexus_cli.config.trust_files import MOST_FILES, MOST_IN_ALL, UnfitError, find_below, read_part
+from nexus_cli.config.trust_items import TrustItem
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+
+MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
+NOT_READ = {
+    "agents": "agents",
+    "lspServers": "language servers",
+    "outputStyles": "output styles",
+    "apps": "apps",
+    "monitors": "monitors",
+}
+"""Keys of a manifest, and folders, that nexus does not have."""
+OTHER_FILES = {".lsp.json": "language servers", ".app.json": "apps", "settings.json": "settings"}
+SKIPPED = frozenset({".git", "__pycache__"})
+"""Folders of a source that are not installed."""
+DEFINITION = "definition"
+"""The part of a hook's or server's item that defines it, as JSON."""
+COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
+"""A command that runs when a guide is called."""
+_NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
+_HINT = "A plugin is a folder with plugin.json or .claude-plugin/plugin.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFolder:
+    """The content of a plugin folder, read once."""
+
+    root: Path
+    name: str
+    version: str
+    description: str
+    files: Mapping[str, bytes]
+    """All of its files by path."""
+    programs: frozenset[str]
+    """Paths of the executable ones."""
+    items: Mapping[str, TrustItem]
+    """Skills, commands, hooks and servers by key. Paths of guides are those in `files`."""
+    guides: Mapping[str, tuple[str, str]]
+    """Path of the guide, and path of the folder that its name is relative to, by the key of a skill or command."""
+    left_out: tuple[str, ...] = ()
+    """One line for each part that nexus does not have or cannot read."""
+
+
+def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED) -> PluginFolder:
+    """Read the plugin folder `root`, without the folders `skipped`; raise `NexusError("config", ...)` if it is none."""
+    try:
+        files, programs = _read_files(root, skipped)
+    except UnfitError as unfit:
+        raise _refusal(root, one_line(str(unfit)), "Remove it, and try again") from None
+    except OSError as error:
+        raise _refusal(root, f"it cannot be read ({error.strerror})", _HINT) from error
+    path = next((name for name in MANIFESTS if name in files), None)
+    if path is None:
+        raise _refusal(root, "it has no plugin.json", _HINT)
+    manifest = _parse(files[path])
+    if not isinstance(manifest, dict):
+        raise _refusal(root, f"{path} is not a JSON object", "Correct it")
+    name = manifest.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise _refusal(root, f"`name` in {path} has to be letters, digits, `-` and `_`, at most 64", "Correct it")
+    return _Reader(root, files, manifest).read(name, programs)
+
+
+def _refusal(root: Path, why: str, hint: str) -> NexusError:
+    return NexusError("config", f"no plugin in {one_line(str(root))}", why, hint)
+
+
+def _read_files(root: Path, skipped: frozenset[str]) -> tuple[dict[str, bytes], frozenset[str]]:
+    """Return all files by path, sorted, and the executable ones. Raises `UnfitError` and `OSError`."""
+    real, files, size, programs = os.path.realpath(root), dict[str, bytes](), 0, set[str]()
+    os.listdir(real)  # raises if it is no folder
+    for entry in sorted(os.listdir(real)):
+        if entry in skipped:
+            continue
+        for name, path in find_below(ABOVE + entry, os.path.join(real, entry), real):
+            inner = name.removeprefix(ABOVE)
+            if not skipped.isdisjoint(inner.split("/")):
+                continue
+            if len(files) >= MOST_FILES:
+                raise UnfitError(name, f"is one of more than {MOST_FILES} files")
+            files[inner] = read_part(name, path)
+            if os.access(path, os.X_OK):
+                programs.add(inner)
+            size += len(files[inner])
+            if size > MOST_IN_ALL:
+                raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
+    return dict(sorted(files.items())), frozenset(programs)
+
+
+def _parse(data: bytes) -> Any:
+    """Return the value of JSON, None if it is invalid."""
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+
+
+class _Reader:
+    """Reads the items of one plugin."""
+
+    def __init__(self, root: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any]) -> None:
+        self._root = root
+        self._files = files
+        self._manifest = manifest
+        self._items: dict[str, TrustItem] = {}
+        self._guides: dict[str, tuple[str, str]] = {}
+        self._left_out: list[str] = []
+        digest = hashlib.sha256()
+        for name, data in files.items():
+            raw = os.fsencode(name)
+            digest.update(b"%d:%d:" % (len(raw), len(data)) + raw + data)
+        self._all = digest.digest()
+
+    def read(self, name: str, programs: frozenset[str]) -> PluginFolder:
+        """Return the plugin."""
+        for path in self._paths("skills"):
+            self._add_skills(path)
+        for path in self._paths("commands"):
+            self._add_commands(path)
+        for where, data in self._tables("hooks", "hooks/hooks.json"):
+            self._add_hooks(where, data)
+        for where, data in self._tables("mcpServers", ".mcp.json"):
+            self._add_servers(where, data)
+        self._name_others()
+        version, described = (one_line(str(self._manifest.get(key) or "")) for key in ("version", "description"))
+        items, left_out = dict(sorted(self._items.items())), tuple(self._left_out)
+        return PluginFolder(self._root, name, version, described, self._files, programs, items, self._guides, left_out)
+
+    def _paths(self, key: str) -> Iterator[str]:
+        """Yield the folders and files of a kind of guides: the usual one, and those that the manifest names."""
+        yield key
+        named = self._manifest.get(key, [])
+        for one in named if isinstance(named, list) else [named]:
+            path = self._inside(one)
+            if path is None:
+                self._left_out.append(f"`{key}` of the manifest: {one_line(str(one))[:80]} is no path in the plugin")
+            elif path != key:
+                yield path
+
+    def _tables(self, key: str, usual: str) -> Iterator[tuple[str, Any]]:
+        """Yield source and JSON of the hooks or servers: the usual file, and what the manifest has or names."""
+        if usual in self._files:
+            yield usual, self._files[usual]
+        named = self._manifest.get(key, [])
+        for one in named if isinstance(named, list) else [named]:
+            path = self._inside(one)
+            if isinstance(one, dict):
+                yield "plugin.json", json.dumps(one if key in one else {key: one}).encode()
+            elif path is None or path not in self._files:
+                self._left_out.append(f"`{key}` of the manifest: no file {one_line(str(one))[:80]}")
+            elif path != usual:
+                yield path, self._files[path]
+
+    def _inside(self, named: object) -> str | None:
+        """Return a path of the manifest as `files` has it, None if it is none in the plugin."""
+        if not isinstance(named, str):
+            return None
+        path = posixpath.normpath(named.replace(f"${{{PLUGIN_ROOT}}}/", "./"))
+        return None if path.startswith(("/", "..")) else path
+
+    def _add_skills(self, folder: str) -> None:
+        """Add the skills in a folder, which may be one itself."""
+        for path in self._files:
+            above, _, file = path.rpartition("/")
+            if file == "SKILL.md" and above and folder in (above, posixpath.dirname(above), "."):
+                parts = {name: data for name, data in self._files.items() if name.startswith(f"{above}/")}
+                self._add_guide("skill", posixpath.basename(above), path, posixpath.dirname(above), parts)
+
+    def _add_commands(self, place: str) -> None:
+        """Add the commands in a folder, or the one that is a file."""
+        for path, data in self._files.items():
+            if path.endswith(".md") and (path == place or path.startswith(f"{place}/")):
+                above = posixpath.dirname(path) if path == place else place
+                name = path[len(above) :].strip("/").removesuffix(".md").replace("/", ":")
+                self._add_guide("command", name, path, above, {path: data})
+
+    def _add_guide(self, kind: str, name: str, path: str, above: str, parts: Mapping[str, bytes]) -> None:
+        if PLUGIN_ROOT.encode() in self._files[path]:
+            parts = {**parts, "": self._all}
+        item = TrustItem(kind, name, parts)
+        if item.key in self._items:
+            if self._guides[item.key][0] != path:
+                self._left_out.append(f"{one_line(path)}: there is another {kind} of this name")
+            return
+        self._items[item.key] = item
+        self._guides[item.key] = (path, above)
+
+    def _add_hooks(self, where: str, data: bytes) -> None:
+        found, left_out = read_hooks(data)
+        self._left_out += [f"{where} {why}" for why in left_out]
+        if not found and not left_out:
+            self._left_out.append(f"{where}: there is no hook in it")
+        for event, matcher, hook in found:
+            name = " ".join(filter(None, (event, matcher, command_line(hook) or json.dumps(hook, sort_keys=True))))
+            self._add_program("hook", one_line(name), (event, matcher, hook))
+
+    def _add_servers(self, where: str, data: bytes) -> None:
+        value = _parse(data)
+        servers = value.get("mcpServers", value) if isinstance(value, dict) else None
+        if not isinstance(servers, dict):
+            self._left_out.append(f"{where}: the servers have to be an object")
+            return
+        for name, entry in servers.items():
+            self._add_program("server", one_line(str(name)), entry)
+
+    def _add_program(self, kind: str, name: str, definition: Any) -> None:
+        text = json.dumps(definition, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        item = TrustItem(kind, name, {DEFINITION: text, "": self._all}, DEFINITION)
+        if item.key not in self._items:
+            self._items[item.key] = item
+
+    def _name_others(self) -> None:
+        folders = {path.partition("/")[0] for path in self._files if "/" in path}
+        there = [what for key, what in NOT_READ.items() if key in folders or self._manifest.get(key)]
+        there += [what for path, what in OTHER_FILES.items() if path in self._files]
+        self._left_out += [f"{what}: not supported" for what in dict.fromkeys(there)]
+
+
+def describe_item(item: TrustItem, folder: PluginFolder) -> str:
+    """Return in one line the commands that a guide runs, or the entry of a server; "" for a hook, whose name has its
+    command."""
+    if item.kind in ("skill", "command"):
+        text = folder.files[folder.guides[item.key][0]].decode("utf-8", "replace")
+        return one_line("; ".join(COMMAND_TEXT.findall(text)))[:500]
+    return one_line(item.parts[DEFINITION].decode("utf-8", "replace"))[:500] if item.kind == "server" else ""

@@ -1,0 +1,238 @@
+"""Sign in to a subscription by device login, and renew its tokens. All functions block: call them in a thread.
+
+litellm has the addresses and client ids; `library` is its module `llms.PROVIDER.authenticator`. By itself it would keep
+tokens in a folder of its own, readable by all, and begin a login in the middle of a request. `take_over` therefore
+makes it use the tokens in `sent_tokens`. A login is stored as keys are (`config.stored_keys`): one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.paths import places
+from nexus_cli.config.stored_keys import store_key, stored_key
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.redact_secrets import protect_secret
+from nexus_cli.provider.endpoint import Endpoint, login_command, set_key_hint
+from nexus_cli.provider.failures import read_facts, to_provider_error
+from nexus_cli.provider.model_names import SUBSCRIPTIONS
+
+Login = dict[str, Any]
+Show = Callable[[str, str], None]
+"""Shows a person the address to open and the code to enter there."""
+SKEW = 60.0
+"""Seconds before its end at which a token is renewed."""
+LOCK_SECONDS = 60.0
+CODE_SECONDS = 900.0
+"""Validity of a code whose answer names none."""
+LEAST_INTERVAL, SLOWER = 0.1, 5.0
+"""Least seconds between two polls; seconds that `slow_down` adds (RFC 8628)."""
+SECRETS = ("access_token", "refresh_token", "id_token", "token")
+ENDINGS = {"access_denied": "it was declined", "expired_token": "the code has expired"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of one request."""
+
+    bearer: str = field(repr=False)
+    base: str | None = None
+    account: str | None = None
+
+
+sent_tokens: ContextVar[Tokens] = ContextVar("sent_tokens")
+_unsaved: dict[str, tuple[str, Login]] = {}
+"""By stored name: the text of a login that could not be replaced on the disk, and its renewed form."""
+
+
+def take_over(library: Any) -> None:
+    """Make litellm's authenticator use `sent_tokens`: it reads and writes no file, and begins no login."""
+    methods = {
+        "__init__": lambda self: None,
+        "get_api_key": lambda self: sent_tokens.get().bearer,
+        "get_access_token": lambda self: sent_tokens.get().bearer,
+        "get_api_base": lambda self: sent_tokens.get().base,
+        "get_account_id": lambda self: sent_tokens.get().account,
+        "_write_auth_file": lambda self, data: None,
+    }
+    for name, method in methods.items():
+        setattr(library.Authenticator, name, method)
+
+
+def log_in(provider: str, library: Any, show: Show) -> str:
+    """Sign in by device login and return the login to store.
+
+    Raises `NexusError`: `auth` if it was declined or not completed in time, else as a request would.
+    """
+    take_over(library)
+    begin, finish, renew = _PROVIDERS[provider]
+    what = f"no {SUBSCRIPTIONS[provider]} login"
+    try:
+        address, code, asked = begin(library)
+        show(address, code)
+        login = _poll(lambda: finish(library, asked), asked, what, f"Run `{login_command(provider)}` again")
+        return json.dumps(login if _is_fresh(login) else renew(library, login))
+    except NexusError:
+        raise
+    except Exception as error:  # the seam: litellm's classes, the network's, and answers of another form
+        raise _failure(error, what, "it was refused", (provider, "")) from error
+
+
+def fresh_tokens(where: Endpoint, library: Any) -> Tokens:
+    """Return the tokens for a request to `where`, renewed if they are about to end.
+
+    Of several processes one renews; if the disk refuses the new login, this process keeps it. Raises `ProviderError`:
+    `auth` if the provider no longer accepts the login, else as a request would.
+    """
+    take_over(library)
+    given = getattr(library, "CHATGPT_API_BASE", None)
+    if where.key:
+        return Tokens(where.key, where.base or given)
+    login = _read(where)
+    if not _is_fresh(login):
+        try:
+            lock: Any = FileLock.wait_for(places().keys / f".{where.login}.lock", LOCK_SECONDS)
+        except OSError:  # a disk that cannot be written
+            lock = nullcontext()
+        with lock:
+            login = _read(where, anew=True)
+            login = login if _is_fresh(login) else _renew(where, library, login)
+    return Tokens(_bearer(login), where.base or login.get("base") or given, login.get("account_id"))
+
+
+def _read(where: Endpoint, *, anew: bool = False) -> Login:
+    text = stored_key(where.login, anew=anew)
+    if (kept := _unsaved.get(where.login)) and kept[0] == text:
+        return kept[1]
+    with suppress(ValueError):
+        login = json.loads(text)
+        if isinstance(login, dict) and isinstance(login.get("access_token"), str):
+            for name in SECRETS:
+                protect_secret(str(login.get(name, "")))
+            return login
+    hint = set_key_hint(where.provider, where.login.partition("@")[2])
+    raise ProviderError("auth", f"the stored {SUBSCRIPTIONS[where.provider]} login is damaged", hint)
+
+
+def _renew(where: Endpoint, library: Any, login: Login) -> Login:
+    try:
+        renewed = _PROVIDERS[where.provider][2](library, login)
+    except Exception as error:  # the seam, as in `log_in`
+        what, named = f"the {SUBSCRIPTIONS[where.provider]} login", where.login.partition("@")[2]
+        raise _failure(error, what, "it has expired or was revoked", (where.provider, named)) from error
+    for name in SECRETS:
+        protect_secret(str(renewed.get(name, "")))
+    former = stored_key(where.login)
+    try:
+        store_key(where.login, json.dumps(renewed))
+    except NexusError:
+        _unsaved[where.login] = former, renewed
+    return renewed
+
+
+def _failure(error: Exception, what: str, refused: str, where: tuple[str, str]) -> ProviderError:
+    """Return the error for a person, without the text of an answer: it may have tokens. `where` is the provider and
+    the name of one of several logins; `refused` is the reason if the provider does not know the login."""
+    status, found = read_facts(error).status, to_provider_error(error, model=f"{where[0]}/")
+    if found.kind == "network" or status not in (400, 401, 403, 404):
+        found.what, found.why = what, found.why.partition(" for url")[0]
+        return found
+    has_plan = status in (400, 401)
+    why = refused if has_plan else "the account has no such plan, or may not use it here"
+    hint = set_key_hint(*where) if has_plan else f"Check the plan of the account, then: {login_command(*where)}"
+    return ProviderError("auth", f"{why} (HTTP {status})", hint, what=what)
+
+
+def _is_fresh(login: Login) -> bool:
+    ends = login.get("expires_at")
+    return isinstance(ends, int | float) and ends > time.time() + SKEW and bool(_bearer(login))
+
+
+def _bearer(login: Login) -> str:
+    """Return the token that requests carry: Copilot's own, else the access token."""
+    return str(login.get("token") or login["access_token"])
+
+
+def _poll(finish: Callable[[], Login | str], asked: Mapping[str, Any], what: str, hint: str) -> Login:
+    """Call `finish` until it returns a login; it returns the code of an error before. Raises `NexusError("auth", ...)`
+    if that is none to wait for, or the code expires."""
+    interval = max(LEAST_INTERVAL, float(asked.get("interval") or 5))
+    end = time.monotonic() + float(asked.get("expires_in") or CODE_SECONDS)
+    while time.monotonic() < end:
+        time.sleep(interval)
+        found = finish()
+        if not isinstance(found, str):
+            return found
+        if found not in ("authorization_pending", "slow_down"):
+            raise NexusError("auth", what, ENDINGS.get(found, f"the provider answered {found[:60]}"), hint)
+        interval += SLOWER if found == "slow_down" else 0.0
+    raise NexusError("auth", what, ENDINGS["expired_token"], hint)
+
+
+def _begin_copilot(library: Any) -> tuple[str, str, Mapping[str, Any]]:
+    asked = library.Authenticator()._get_device_code()
+    return asked["verification_uri"], asked["user_code"], asked
+
+
+def _finish_copilot(library: Any, asked: Mapping[str, Any]) -> Login | str:
+    answer = library._get_httpx_client().post(
+        os.getenv("GITHUB_COPILOT_ACCESS_TOKEN_URL", library.DEFAULT_GITHUB_ACCESS_TOKEN_URL),
+        headers=library.Authenticator()._get_github_headers(),
+        json={
+            "client_id": os.getenv("GITHUB_COPILOT_CLIENT_ID", library.DEFAULT_GITHUB_CLIENT_ID),
+            "device_code": asked["device_code"],
+            "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
+        },
+    )
+    found = answer.json()
+    return {"access_token": found["access_token"]} if found.get("access_token") else str(found["error"])
+
+
+def _renew_copilot(library: Any, login: Login) -> Login:
+    """Exchange GitHub's token, which stays valid, for one of Copilot, valid for half an hour."""
+    address = os.getenv("GITHUB_COPILOT_API_KEY_URL", library.DEFAULT_GITHUB_API_KEY_URL)
+    headers = library.Authenticator()._get_github_headers(login["access_token"])
+    answer = library._get_httpx_client().get(address, headers=headers)
+    answer.raise_for_status()
+    found = answer.json()
+    base, left = (found.get("endpoints") or {}).get("api"), found.get("refresh_in")
+    # The clock of this machine may be wrong: seconds from now are preferred to a time.
+    ends = time.time() + SKEW + left if isinstance(left, int | float) else found["expires_at"]
+    return {**login, "token": found["token"], "expires_at": ends, "base": base}
+
+
+def _begin_chatgpt(library: Any) -> tuple[str, str, Mapping[str, Any]]:
+    asked = library.Authenticator()._request_device_code()
+    return library.CHATGPT_DEVICE_VERIFY_URL, asked["user_code"], asked
+
+
+def _finish_chatgpt(library: Any, asked: Mapping[str, Any]) -> Login | str:
+    body = {name: asked[name] for name in ("device_auth_id", "user_code")}
+    try:
+        answer = library._get_httpx_client().post(library.CHATGPT_DEVICE_TOKEN_URL, json=body)
+    except library.httpx.HTTPStatusError as error:
+        if error.response.status_code in (403, 404):
+            return "authorization_pending"
+        raise
+    made = library.Authenticator()
+    return dict(made._build_auth_record(made._exchange_code_for_tokens(answer.json())))
+
+
+def _renew_chatgpt(library: Any, login: Login) -> Login:
+    made = library.Authenticator()
+    return dict(made._build_auth_record(made._refresh_tokens(login["refresh_token"])))
+
+
+_PROVIDERS: Mapping[str, tuple[Callable[..., Any], Callable[..., Login | str], Callable[..., Login]]] = {
+    "github_copilot": (_begin_copilot, _finish_copilot, _renew_copilot),
+    "chatgpt": (_begin_chatgpt, _finish_chatgpt, _renew_chatgpt),
+}
+"""By provider: request a code, poll once, renew."""

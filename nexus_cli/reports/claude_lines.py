@@ -1,0 +1,84 @@
+"""Export a session in the form in which Claude Code keeps its own, so that it can resume it there.
+
+Each record names its parent. What nexus added to messages, thinking, and raw arguments that were no JSON are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nexus_cli import __version__
+from nexus_cli.context.window.groups import flatten, group_tool_calls, is_placeholder
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.entry import Entry, is_person
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.wire import json_text
+from nexus_cli.ledger import SessionInfo
+
+_NAMESPACE = uuid.UUID("7f0d3c3e-4f0e-4a53-9d55-6e6578757300")
+
+
+def claude_session_id(session: str) -> str:
+    """Return the id under which Claude Code knows an exported session, always the same one."""
+    return str(uuid.uuid5(_NAMESPACE, session))
+
+
+def claude_lines(entries: Sequence[Entry], info: SessionInfo, escaped: bool) -> Iterator[str]:
+    """Yield one JSON object per line for each message, every result directly behind its call."""
+    session, parent = claude_session_id(info.id), None
+    by_id = {entry.id: entry for entry in entries}
+    items = flatten(group_tool_calls([item_of(entry) for entry in entries]))
+    for item in (one for one in items if not is_placeholder(one)):
+        entry, blocks = by_id[item.entry], _blocks(item.message)
+        if not blocks:
+            continue
+        own = str(uuid.uuid5(_NAMESPACE, f"{session} {entry.id}"))
+        is_reply = item.message.role is Role.ASSISTANT
+        message: dict[str, Any] = {"role": "assistant" if is_reply else "user", "content": blocks}
+        if is_reply:
+            message |= _reply_fields(item.message, own, info.model)
+        record: dict[str, Any] = {
+            "parentUuid": parent,
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": info.folder,
+            "sessionId": session,
+            "version": f"nexus {__version__}",
+            "type": message["role"],
+            "message": message,
+            "uuid": own,
+            "timestamp": entry.at,
+        }
+        if item.message.role is Role.USER and not is_person(entry.actor):
+            record["isMeta"] = True
+        parent = own
+        yield json_text(record, escaped=escaped, dense=True) + "\n"
+
+
+def _reply_fields(message: Message, own: str, model: str) -> dict[str, Any]:
+    return {
+        "id": f"msg_{own.replace('-', '')}",
+        "type": "message",
+        "model": model.rpartition("/")[2],
+        "stop_reason": "tool_use" if message.tool_calls else "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    }
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role is Role.TOOL:
+        return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}]
+    text: list[dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
+    images = [
+        {"type": "base64", "media_type": part.media_type, "data": base64.b64encode(part.data).decode()}
+        for part in message.parts
+    ]
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)}
+        for call in message.tool_calls
+    ]
+    return [*text, *({"type": "image", "source": source} for source in images), *calls]

@@ -1,0 +1,107 @@
+"""Report plugins: what each brings, what it would run, and what of it is in effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nexus_cli.config.foreign_items import ABOVE
+from nexus_cli.config.trust import part_text
+from nexus_cli.core.elide import one_line
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
+from nexus_cli.plugins.plugin_folder import PluginFolder, describe_item
+from nexus_cli.plugins.plugin_source import PluginSource
+from nexus_cli.plugins.python_plugins import PythonPlugin
+from nexus_cli.reports.text.lines import Value, filled, folded
+from nexus_cli.reports.trust import diff_parts
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import PluginItem, PluginObject, PythonPluginObject
+
+NONE = "No plugins. Add one: nexus plugin add PATH, or nexus plugin add REPOSITORY@COMMIT"
+STATES: Mapping[str, str] = {
+    "active": "",
+    "off": "not accepted",
+    "changed": "changed, not in effect",
+    "new": "new",
+    "removed": "removed",
+}
+
+
+def installed_object(plugin: InstalledPlugin) -> PluginObject:
+    """Return an installed plugin with the states of its items."""
+    states = {item.key: state for item, state in plugin.items("skill", "command", "hook", "server")}
+    states |= {key: "removed" for key in plugin.accepted if key not in states}
+    source = PluginSource(plugin.source, plugin.commit, plugin.inner).shown
+    made = plugin_object(plugin.folder, source, states, plugin)
+    return {**made, "name": plugin.name, "problem": plugin.describe_change()}
+
+
+def plugin_object(
+    folder: PluginFolder | None, source: str, states: Mapping[str, ItemState], installed: InstalledPlugin | None = None
+) -> PluginObject:
+    """Return the plugin in `folder` with these states of its items, by key."""
+    rows: list[PluginItem] = []
+    for key, state in states.items():
+        item = folder.items.get(key) if folder else None
+        kind, _, name = key.partition(" ")
+        what = describe_item(item, folder) if item and folder else ""
+        rows.append({"kind": kind, "name": name, "what": what, "state": state})  # type: ignore[typeddict-item]
+    return {
+        "name": folder.name if folder else "",
+        "version": folder.version if folder else "",
+        "description": folder.description if folder else "",
+        "source": source,
+        "path": str(installed.root) if installed else "",
+        "problem": "",
+        "items": rows,
+        "left_out": list(folder.left_out) if folder else [],
+    }
+
+
+def python_object(plugin: PythonPlugin) -> PythonPluginObject:
+    """Return a Python plugin with what it adds."""
+    adds = [f"{kind[:-1]} {_name(one)}" for kind, found in plugin.objects.items() for one in found]
+    adds += [hook for hook in ("nexus_recall", "nexus_tool_line") if plugin.has(hook)]
+    return {
+        "name": plugin.entry.name,
+        "package": plugin.entry.package,
+        "adds": list(map(one_line, adds)),
+        "problems": list(plugin.problems),
+    }
+
+
+def _name(one: object) -> str:
+    return str(next((getattr(one, key) for key in ("name", "id") if hasattr(one, key)), type(one).__name__))
+
+
+def compare_files(before: PluginFolder | None, now: PluginFolder) -> str:
+    """Return the difference of all files as a unified diff; of binary and large files a line."""
+    old = {ABOVE + name: part_text(data) for name, data in before.files.items()} if before else {}
+    return diff_parts(old, {ABOVE + name: part_text(data) for name, data in now.files.items()})
+
+
+def plugins_text(value: Value, width: int) -> str:
+    """List each plugin with its items."""
+    if not value["plugins"] and not value.get("python"):
+        return "\n".join(filled(NONE, width))
+    lines: list[str] = []
+    for plugin in value["plugins"]:
+        title = f"{plugin['name']} {plugin['version']}".rstrip()
+        lines += [*([""] if lines else []), *filled(title, width, "  ")]
+        for text in (plugin["description"], f"from {plugin['source']}"):
+            lines += filled(text, width, "  ", "  ") if text else []
+        for item in plugin["items"]:
+            is_first = item["state"] == "new" and not value.get("diff")
+            state = f" [{STATES[item['state']]}]" if STATES[item["state"]] and not is_first else ""
+            what = f": {'' if item['kind'] == 'server' else 'runs '}{item['what']}" if item["what"] else ""
+            lines += filled(f"{item['kind']} {item['name']}{what}{state}", width, " " * 6, "  ")
+        for one in plugin["left_out"]:
+            lines += filled(f"left out: {one}", width, " " * 6, "  ")
+        if plugin["problem"]:
+            lines += filled(plugin["problem"], width, "  ", "  ")
+    for plugin in value.get("python", ()):
+        lines += [*([""] if lines else []), *filled(f"{plugin['name']} (Python, {plugin['package']})", width, "  ")]
+        for one in (*plugin["adds"], *plugin["problems"]):
+            lines += filled(one, width, " " * 6, "  ")
+    return "\n".join([*lines, *folded(value.get("diff", ""), width, "  ")])

@@ -1,0 +1,64 @@
+"""`AttachedTexts`: texts that wait for the next message of a session (output of `!` commands, recalled drops).
+
+They are stored in the ledger when the session is left, and found again when it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.context.work_record import read_run
+from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.user_input import ATTACHED, COMMAND, RECALLED
+from nexus_cli.lane.work_notes import command_values
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedTexts:
+    """The waiting texts of one session, whose front end keeps them."""
+
+    lane_state: LaneState
+    session_id: str
+    is_saved: Callable[[], bool]
+    """Returns True if another process can resume the session."""
+
+    def note_command(self, attached: str, command: str, output: str) -> None:
+        """Note the result of a `!` command; the work record has it once a message includes `attached`."""
+        run = read_run(command, output, 0)
+        if run:
+            self.lane_state.control.attachment_memos[attached] = {COMMAND: command_values(run)}
+
+    def note_recall(self, attached: str, drop_id: str) -> None:
+        """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
+        self.lane_state.control.attachment_memos[attached] = {RECALLED: {"drop": drop_id}}
+
+    def store(self, texts: Sequence[tuple[str, str]]) -> bool:
+        """Store titled texts that wait for the next message; return False if the session cannot be resumed."""
+        timeline = self.lane_state.lane.timeline
+        if not self.is_saved() or not timeline.last:
+            return False
+        memos = self.lane_state.control.attachment_memos
+        now = [{"text": text, "what": what, COMMAND: None, **memos.get(text, {})} for text, what in texts]
+        if now != self._read_stored():
+            timeline.memo(ATTACHED, {"session": self.session_id, "texts": now})
+        return True
+
+    def load(self) -> list[tuple[str, str]]:
+        """Return the texts that were stored when the session was left, each with its title."""
+        stored = self._read_stored()
+        for one in stored:
+            memos = {kind: one[kind] for kind in (COMMAND, RECALLED) if one.get(kind)}
+            if memos:
+                self.lane_state.control.attachment_memos[one["text"]] = memos
+        return [(one["text"], one["what"]) for one in stored]
+
+    def count_pending(self, texts: Callable[[], Sequence[str]]) -> None:
+        """Count the result of `texts`, which waits for the next message, as part of the next request."""
+        self.lane_state.control.waiting_texts = texts
+
+    def _read_stored(self) -> list[dict[str, Any]]:
+        memos = self.lane_state.lane.timeline.memos(ATTACHED)
+        own = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
+        return list(own[-1].value["texts"]) if own else []

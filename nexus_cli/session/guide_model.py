@@ -1,0 +1,63 @@
+"""Read the model and effort that a guide asks for in its front matter. They hold for the turn that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.sections.skills import Skill
+from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.lane.available_models import resolve_for_worker
+from nexus_cli.provider.call_arguments import effort_notice, sent_effort
+from nexus_cli.provider.endpoint import resolve_endpoint
+from nexus_cli.provider.model_table import check_model
+
+AS_IT_IS = ("", "inherit", "default")
+"""Words for the session's own model."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuideModel:
+    """What a guide asks for."""
+
+    model: str = ""
+    """A litellm name; "" for the session's."""
+    effort: str = ""
+    """"" for the session's."""
+    problems: tuple[str, ...] = ()
+    """What of it cannot be applied, each with the reason: `model opus: ...`."""
+
+    def differs_from(self, model: str, effort: str) -> bool:
+        """Return True if a session with this model and effort would have to change for it."""
+        wanted = self.model or model
+        return wanted != model or bool(self.effort and sent_effort(wanted, self.effort) != effort)
+
+    def __str__(self) -> str:
+        """Return `model M, effort E`."""
+        parts = (self.model and f"model {self.model}", self.effort and f"effort {self.effort}")
+        return ", ".join(filter(None, parts))
+
+
+def read_guide_model(guide: Skill, present: str, settings: Settings, environ: Mapping[str, str]) -> GuideModel:
+    """Return what a guide asks for, beside the model `present`. Blocks: a keyring may have to be unlocked."""
+    named, effort = guide.fields.get("model", "").strip(), guide.fields.get("effort", "").strip().lower()
+    model, problems = "", []
+    if named.casefold() not in AS_IT_IS:
+        try:
+            wanted = resolve_for_worker(named, present, settings)
+            check_model(wanted)
+            resolve_endpoint(wanted, environ)
+            model = wanted
+        except NexusError as error:
+            own = f'; alias.{named} = "MODEL" in config.toml names yours' if error.kind == "usage" else ""
+            problems.append(one_line(f"model {named}: {error.why[:200] or error.message}{own}"))
+    if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
+        problems.append(one_line(f"effort {effort[:20]}: it is one of {', '.join(EFFORTS)}"))
+        effort = ""
+    elif notice := effort_notice(model or present, effort):
+        problems.append(notice)
+        effort = ""
+    return GuideModel(model, effort, tuple(problems))

@@ -1,0 +1,159 @@
+"""Contract tests for the tools, commands and contributors of a plugin: the same that those of nexus have to pass.
+
+In the tests of a plugin, which need pytest:
+
+    pytest_plugins = ["nexus_cli.testing"]
+    NEXUS_PLUGIN = "nexus_words"  # a module, or MODULE:OBJECT as in the entry point
+
+    def test_contract(nexus_contract):
+        nexus_contract()
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.commands import discover as discover_commands
+from nexus_cli.commands.command import Command
+from nexus_cli.context.sections.contributor import Contributor, Sources, View
+from nexus_cli.context.sections.planner import STAND_IN
+from nexus_cli.context.sections.section import DROP
+from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import local_now
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.plugins.python_plugins import EntryPoint, import_plugin
+from nexus_cli.tools.registry import discover_tools
+from nexus_cli.tools.schema import validate_arguments
+
+KEYWORDS = {"type", "properties", "required", "items", "enum", "minimum", "maximum", "additionalProperties"}
+KEYWORDS |= {"description", "sent"}
+"""Keywords of a schema that the check of arguments understands, and two for the model alone."""
+
+
+def example(schema: Mapping[str, Any]) -> Any:
+    """Return a value that a schema accepts."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema["type"]:
+        case "array":
+            return [example(schema["items"])]
+        case "object":
+            return {name: example(schema["properties"][name]) for name in schema.get("required", ())}
+        case "string":
+            return "a"
+        case "boolean":
+            return True
+    return max(1, schema.get("minimum", 1))
+
+
+def example_arguments(tool: Tool) -> dict[str, Any]:
+    """Return arguments that the tool accepts: the required ones, where there are none the subject."""
+    named = tool.parameters.get("required") or ([tool.subject] if tool.subject else [])
+    return {name: example(tool.parameters["properties"][name]) for name in named}
+
+
+def check_tool(tool: Tool) -> None:
+    """Raise `AssertionError` if a tool breaks the contract of `nexus_cli.core.tool`."""
+    _check_schema(tool)
+    assert 20 < len(tool.description) < 400 and "\n" not in tool.description, "a description is one short paragraph"
+    properties = [schema.get("properties", {}) for schema in _schemas(dict(tool.parameters))]
+    known = {name for one in properties for name, inner in one.items() if inner.get("sent", True)}
+    quoted = [part for i, part in enumerate(tool.description.split("`")) if i % 2 and part.isidentifier()]
+    assert set(quoted) <= known, f"the description names arguments that there are not: {set(quoted) - known}"
+    arguments = tool.parameters.get("required", tool.parameters["properties"])
+    is_named = tool.subject in arguments or {tool.lists, tool.asks} & {*arguments}
+    assert is_named or not (tool.subject or arguments), "the subject is a required argument"
+    assert all(getattr(need, "_is_protocol", False) for need in tool.needs), "needs are protocols"
+    assert tool.effect is not Effect.EDIT or (tool.preview and tool.check), "an edit can be previewed and checked"
+    given = example_arguments(tool)
+    assert not validate_arguments(given, tool.parameters)
+    paths = tool.find_paths(given)
+    assert bool(paths) == (tool.effect in (Effect.READ, Effect.EDIT)), "a call has paths if it reads or edits"
+    assert all(isinstance(path, str) for path in paths)
+
+
+def _check_schema(tool: Tool) -> None:
+    assert tool.parameters["type"] == "object"
+    for schema in _schemas(json.loads(json.dumps(tool.parameters))):
+        assert set(schema) <= KEYWORDS, f"unknown keywords: {set(schema) - KEYWORDS}"
+        unsent = {name for name, one in schema.get("properties", {}).items() if not one.get("sent", True)}
+        assert not unsent & set(schema.get("required", ())), "the model must know what it has to name"
+        assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
+        if schema["type"] == "object":
+            assert schema["additionalProperties"] is False, "a misspelt argument would be passed over in silence"
+
+
+def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    return [schema, *(found for one in inner for found in _schemas(one))]
+
+
+def check_command(command: Command) -> None:
+    """Raise `AssertionError` if a slash command does not explain itself."""
+    assert inspect.iscoroutinefunction(command.run), "it is a coroutine function"
+    summary = command.summary
+    assert summary.endswith(".") and 10 < len(summary) <= 50, "its docstring begins with a line of 11 to 50 characters"
+    assert command.help.startswith(summary)
+    assert command.name.replace("-", "_").isidentifier() and command.usage == command.usage.strip()
+
+
+def check_contributor(contributor: Contributor, sources: Sources, view: View) -> None:
+    """Raise `AssertionError` if the sections of a contributor from these sources break the contract: named after it, in
+    its layer, with a source, each form smaller than the one before, and the same again from the stored value."""
+    value = contributor.read(sources)
+    stored = json.loads(json.dumps(value))
+    assert stored == value, "a value is plain JSON data"
+    found = contributor.render(value, view)
+    assert contributor.render(stored, view) == contributor.render(value, view) == found, "rendering is pure"
+    assert stored == value, "rendering must not change the value"
+    for section in found:
+        assert section.id == contributor.id or section.id.startswith(f"{contributor.id}."), section.id
+        assert section.layer is contributor.layer, section.id
+        assert section.source and 0 < section.priority <= 100 and DROP not in section.full, section.id
+        assert all(form.strip() for form in section.forms), section.id
+        sizes = [view.count(form.replace(DROP, STAND_IN)) for form in section.forms]
+        assert sizes == sorted(set(sizes), reverse=True), section.id
+    assert len({section.id for section in found}) == len(found)
+
+
+def contract_checks(target: str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield name and check of each object of the plugin `MODULE` or `MODULE:OBJECT`; import it."""
+    _, objects = import_plugin(EntryPoint("plugin", target, ""))
+    kinds: list[tuple[str, type, Mapping[str, object], Callable[[Any], None]]] = [
+        ("tool", Tool, discover_tools(), check_tool),
+        ("command", Command, discover_commands(), check_command),
+        ("contributor", Contributor, {}, _check_in_folder),
+    ]
+    for kind, expected, taken, check in kinds:
+        for one in objects[f"{kind}s"]:
+            name = str(getattr(one, "id" if kind == "contributor" else "name", type(one).__name__))
+            yield f"{kind} {name}", partial(_check_one, one, expected, name, taken, check)
+
+
+def _check_one(
+    one: object, expected: type, name: str, taken: Mapping[str, object], check: Callable[[Any], None]
+) -> None:
+    assert isinstance(one, expected), f"{one!r} is no {expected.__name__}"
+    assert name not in taken, f"{name} is the name of one of nexus"
+    check(one)
+
+
+def _check_in_folder(contributor: Contributor) -> None:
+    counter = TiktokenCounter("o200k_base")
+    view = View.of("openai/m", "chat", TokenBudget.of(200_000), counter.count)
+    with tempfile.TemporaryDirectory() as folder:
+        check_contributor(contributor, Sources.of(Path(folder), local_now()), view)
+
+
+def pytest_generate_tests(metafunc: Any) -> None:
+    """Give a test with the argument `nexus_contract` a check for each object of its module's `NEXUS_PLUGIN`."""
+    if "nexus_contract" in metafunc.fixturenames:
+        checks = dict(contract_checks(str(metafunc.module.NEXUS_PLUGIN)))
+        metafunc.parametrize("nexus_contract", list(checks.values()), ids=list(checks))

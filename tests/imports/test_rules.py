@@ -1,0 +1,116 @@
+"""Rules of other programs: exactly the same here, or left out and named."""
+
+from __future__ import annotations
+
+import pytest
+
+from nexus_cli.imports.claude_setup import map_claude_rule
+from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, is_secret_header, may_overlap
+from nexus_cli.rules.rule_set import Decision, parse_rule
+
+MAPPED = {
+    "Bash(npm test:*)": ["bash(npm test *)"],
+    "Bash(npm run *)": ["bash(npm run *)"],
+    "Bash(npm test)": ["bash(npm test)"],
+    "Bash": ["bash"],
+    "Bash(*)": ["bash"],
+    "Read(./.env)": ["read_file(./.env)"],
+    "Read(.env)": ["read_file(.env)"],
+    "Read(~/.ssh/**)": ["read_file(~/.ssh/**)"],
+    "Read(//etc/passwd)": ["read_file(/etc/passwd)"],
+    "Edit(src/**)": ["edit_file(src/**)"],
+    "Edit": ["edit_file", "write_file"],
+    "Write(*.md)": ["write_file(*.md)"],
+    "WebFetch(domain:docs.python.org)": ["fetch(docs.python.org)"],
+    "mcp__github": ["mcp__github__*"],
+    "mcp__github__*": ["mcp__github__*"],
+    "mcp__github__create_issue": ["mcp__github__create_issue"],
+    "Task": ["agent"],
+}
+LEFT_OUT = (
+    *(
+        "Bash(git * main)",
+        "Bash(ls*)",
+        "Bash(a && b)",
+        "Bash(X=1 make:*)",
+        "Bash($(x))",
+        "Read(/secrets/**)",
+        "Read([a-z].pem)",
+    ),
+    *(
+        "Read(!a)",
+        "Edit(\\a)",
+        "WebFetch(domain:*.org)",
+        "WebFetch(url:x)",
+        "NotebookEdit",
+        "Glob(src)",
+        "mcp__a__b(c)",
+    ),
+    *("PowerShell(rm:*)", "", "(x)", "Bash(x", "Read(" + "**/" * 9 + ")", "Agent(Explore)", "\x00", "Bash(ls \u202e)"),
+)
+
+
+@pytest.mark.parametrize("written", MAPPED)
+def test_a_rule_of_claude_has_the_same_meaning_here(written: str) -> None:
+    setup = ForeignSetup("claude")
+    assert map_claude_rule("allow", written) == MAPPED[written]
+    assert [parse_rule("allow", text, setup.tools).text for text in MAPPED[written]] == MAPPED[written]
+
+
+@pytest.mark.parametrize("written", LEFT_OUT)
+def test_a_rule_without_the_same_meaning_is_left_out_and_named(written: str) -> None:
+    for decision in ("allow", "deny"):
+        if decision == "deny" and "*.org" in written:  # the name of every host below it, which a deny rule may have
+            continue
+        setup = ForeignSetup("claude")
+        kind: Decision = "deny" if decision == "deny" else "allow"
+        setup.add_rules(kind, written, lambda: map_claude_rule(kind, written))  # noqa: B023
+        assert not setup.rules and len(setup.lost if kind == "deny" else setup.notes) == 1
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_allow_rule_goes_with_the_rule_that_limited_it(order: int) -> None:
+    setup = ForeignSetup("claude")
+    rules: list[tuple[Decision, str]] = [
+        ("deny", "Bash(git push * main)"),
+        ("allow", "Bash(git push:*)"),
+        ("allow", "Bash(npm test:*)"),
+        ("allow", "Read(~/docs/**)"),
+    ]
+    for decision, written in rules[::order]:
+        setup.add_rules(decision, written, lambda: map_claude_rule(decision, written))  # noqa: B023
+    assert set(setup.rules) == {("allow", "bash(npm test *)"), ("allow", "read_file(~/docs/**)")}
+    assert any("Bash(git push:*)" in line and "without the rule" in line for line in setup.notes)
+
+
+def test_a_rule_with_a_key_in_it_is_left_out_and_the_key_is_not_shown() -> None:
+    setup = ForeignSetup("claude")
+    written = 'Bash(curl -H "Authorization: Bearer sk-' + "a1b2c3" * 6 + '":*)'
+    setup.add_rules("allow", written, lambda: map_claude_rule("allow", written))
+    assert not setup.rules and "key in it" in setup.notes[0] and "a1b2c3" not in str(setup.notes)
+
+
+def test_what_may_overlap() -> None:
+    assert (
+        may_overlap("Bash(git:*)", "Bash(git * main)")
+        and may_overlap("Bash", "Bash(x*)")
+        and may_overlap("Read(a)", "Read([b])")
+    )
+    assert not may_overlap("Bash(npm:*)", "Bash(git * x)") and not may_overlap("Edit(a)", "Read([a])")
+
+
+def test_keys_are_recognized_by_name_and_by_form_and_references_are_none() -> None:
+    key = "ghp_" + "A1b2" * 9
+    assert is_key("abc", "GITHUB_TOKEN") and is_key(key, "X") and is_key("Bearer " + "x1" * 20, "Authorization")
+    assert is_key(f"${{A}} {key}") and not is_key("Bearer ${A}", "Authorization")
+    assert (
+        not is_key("${GITHUB_TOKEN}", "GITHUB_TOKEN") and not is_key("test", "NODE_ENV") and not is_key("", "A_TOKEN")
+    )
+    assert (
+        is_secret_header("Cookie", "a=b") and not is_secret_header("X-Key", "${A}") and not is_secret_header("X-A", "b")
+    )
+
+
+def test_unmapped_rules_say_why() -> None:
+    with pytest.raises(UnmappedError, match="whole path"):
+        map_claude_rule("deny", "Read(/x)")

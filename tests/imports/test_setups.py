@@ -1,0 +1,221 @@
+"""The setups of other programs, real-looking and broken ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import read_values
+from nexus_cli.core.errors import NexusError
+from nexus_cli.imports.other_setups import SETUPS
+from nexus_cli.imports.personal_changes import BOTH, MINE, THEIRS, plan_import
+
+KEY = "sk-" + "proj1234" * 5
+CODEX = f"""
+model = "gpt-5-codex"
+model_reasoning_effort = "high"
+approval_policy = "on-request"
+sandbox_mode = "workspace-write"
+[mcp_servers.docs]
+command = "npx"
+args = ["-y", "docs-server"]
+env = {{ DOCS_API_KEY = "{KEY}", MODE = "ro" }}
+startup_timeout_sec = 20
+disabled_tools = ["delete"]
+enabled_tools = ["search"]
+[mcp_servers.web]
+url = "https://api.example.com/mcp"
+bearer_token_env_var = "WEB_TOKEN"
+[projects."/srv/a"]
+trust_level = "trusted"
+"""
+UNREADABLE = """prefix_rule(pattern=[x for x in y], decision="forbidden")
+__import__("os").system("touch /tmp/ran")
+"""
+RULES = """
+prefix_rule(pattern=["git", ["push", "fetch"]], decision="prompt")
+prefix_rule(pattern=["rm", "-rf"], decision="forbidden", justification="no")
+prefix_rule(pattern=["ls"])
+"""
+OPENCODE = """\ufeff{
+  // comments and trailing commas
+  "model": "anthropic/claude-sonnet-4-5", /* here too */
+  "permission": {"edit": "ask", "bash": {"*": "ask", "git *": "allow", "rm -rf *": "deny", "a*b": "deny"},
+                 "webfetch": "deny"},
+  "mcp": {"local": {"type": "local", "command": ["bun", "x", "s"], "environment": {"A": "{env:HOME_A}"},
+                    "enabled": false},
+          "away": {"type": "remote", "url": "https://api.example.com/m", "headers": {"X-Key": "{env:K_TOKEN}"}}},
+  "tools": {"write": false, "webfetch": false},
+  "provider": {"openai": {"options": {"apiKey": "KEY"}}},
+}""".replace("KEY", KEY, 1)
+GEMINI = {
+    "model": {"name": "gemini-2.5-pro"},
+    "tools": {
+        "allowed": ["run_shell_command(git status)", "write_file"],
+        "exclude": ["run_shell_command(rm)", "save_memory"],
+    },
+    "mcpServers": {
+        "sse": {"url": "https://api.example.com/sse"},
+        "http": {"httpUrl": "https://api.example.com/m", "trust": True, "excludeTools": ["wipe"]},
+    },
+}
+AIDER = f"model: sonnet\nopenai-api-key: {KEY}\napi-key:\n  - gemini={KEY}\nread: [CONVENTIONS.md]\ndark-mode: true\n"
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def apply(setup: object, answer: str = MINE) -> str:
+    plan = plan_import(setup, places(), lambda what, answers: answer)  # type: ignore[arg-type]
+    for change in plan.changes:
+        change.write()
+    assert not plan_import(setup, places(), lambda what, answers: MINE).changes  # type: ignore[arg-type]
+    read_values(places().settings)
+    return places().settings.read_text() if places().settings.exists() else ""
+
+
+def test_codex(tmp_path: Path) -> None:
+    write(tmp_path / "config.toml", CODEX)
+    write(tmp_path / "rules/default.rules", RULES)
+    assert ("allow", "bash(ls *)") in SETUPS["codex"](tmp_path).rules
+    write(tmp_path / "rules/more.rules", UNREADABLE)
+    write(tmp_path / "AGENTS.md", f"Be brief. The key is {KEY}\n")
+    write(tmp_path / "prompts/review.md", "Review $1.\n")
+    setup = SETUPS["codex"](tmp_path)
+    assert setup.settings == {"model": "openai/gpt-5-codex", "effort": "high", "allow": "auto"}
+    assert set(setup.rules) == {
+        ("ask", "bash(git push *)"),
+        ("ask", "bash(git fetch *)"),
+        ("deny", "bash(rm -rf *)"),
+        ("deny", "mcp__docs__delete"),
+    }
+    assert setup.lost[0].startswith("deny server docs:") and len(setup.lost) == 3
+    assert any("allow bash(ls *): would allow more" in line for line in setup.notes), "what denies there is not known"
+    made = apply(setup)
+    assert KEY not in made and "DOCS_API_KEY" in made and "MODE=ro" in made and "Bearer ${WEB_TOKEN}" in made
+    assert (places().config / "NEXUS.md").read_text() == "Be brief. The key is [redacted]\n"
+    assert (places().config / "commands/review.md").read_text() == "Review $1.\n"
+    assert any("DOCS_API_KEY" in line and "nexus login DOCS_API_KEY" in line for line in setup.notes)
+
+
+def test_opencode(tmp_path: Path) -> None:
+    write(tmp_path / "opencode.json", OPENCODE)
+    setup = SETUPS["opencode"](tmp_path)
+    assert setup.settings == {"model": "anthropic/claude-sonnet-4-5"}
+    assert set(setup.rules) == {
+        ("ask", "edit_file"),
+        ("ask", "write_file"),
+        ("allow", "bash(git *)"),
+        ("deny", "bash(rm -rf *)"),
+        ("deny", "fetch"),
+    }
+    assert [line[:12] for line in setup.lost] == ["ask bash(*):", "deny bash(a*", "deny write(*"]
+    made = apply(setup)
+    assert KEY not in made and "${HOME_A}" in made and "enabled = false" in made and "X-Key: ${K_TOKEN}" in made
+    assert any("nexus login openai" in line for line in setup.notes)
+
+
+def test_gemini_and_aider(tmp_path: Path) -> None:
+    write(tmp_path / "settings.json", json.dumps(GEMINI))
+    write(
+        tmp_path / "commands/git/fix.toml",
+        'description = "Fix: it"\nprompt = "Fix {{args}} after !{git status} in @{a.md}"\n',
+    )
+    setup = SETUPS["gemini"](tmp_path)
+    assert setup.settings == {"model": "gemini/gemini-2.5-pro"}
+    assert set(setup.rules) == {
+        ("allow", "bash(git status *)"),
+        ("allow", "write_file"),
+        ("deny", "bash(rm *)"),
+        ("deny", "mcp__http__wipe"),
+    }
+    assert setup.lost == ["deny save_memory: nexus has no such tool"] and set(setup.servers) == {"http"}
+    assert setup.commands["git/fix"].endswith("Fix $ARGUMENTS after !`git status` in @a.md")
+    assert any("server http" in line and "trust" in line for line in setup.notes) and apply(setup)
+
+    write(tmp_path / ".aider.conf.yml", AIDER)
+    setup = SETUPS["aider"](tmp_path)
+    assert not setup.settings and KEY not in str(setup) and "nexus login gemini" in str(setup.notes)
+    assert "sonnet" in str(setup.notes) and "dark-mode" in str(setup.notes) and "CONVENTIONS.md" in str(setup.notes)
+
+
+def test_what_differs_is_asked_about_and_both_may_stay(tmp_path: Path) -> None:
+    write(places().settings, '# mine\nmodel = "openai/a"\n\n[rules]\nallow = ["bash(rm *)"]  # sic\n')
+    write(places().config / "NEXUS.md", "Mine.\n")
+    write(
+        tmp_path / "settings.json",
+        json.dumps({"model": {"name": "b"}, "tools": {"exclude": ["run_shell_command(rm)"]}}),
+    )
+    write(tmp_path / "GEMINI.md", "Theirs.\n")
+    setup = SETUPS["gemini"](tmp_path)
+    asked: list[str] = []
+
+    def mine(what: str, answers: object) -> str:
+        asked.append(what)
+        return MINE
+
+    plan = plan_import(setup, places(), mine)
+    assert (
+        not plan.changes and len(plan.kept) == 3 and [one.split()[0] for one in asked] == ["model", "rule", "NEXUS.md"]
+    )
+    plan = plan_import(setup, places(), lambda what, answers: BOTH if BOTH in answers else THEIRS)
+    settings, texts = (one.after for one in plan.changes)
+    assert "# mine" in settings and '"gemini/b"' in settings and settings.count("bash(rm *)") == 2
+    assert texts == "Mine.\n\nTheirs.\n"
+    settings = plan_import(setup, places(), lambda what, answers: THEIRS).changes[0].after
+    assert settings.count("bash(rm *)") == 1 and 'deny = ["bash(rm *)"]' in settings
+    stale = plan.changes[0]
+    write(places().settings, "# changed meanwhile\n")
+    with pytest.raises(NexusError, match="changed it meanwhile"):
+        stale.write()
+
+
+BROKEN = (
+    "",
+    "{",
+    "[]",
+    "null",
+    "\0",
+    "\ufeff{}",
+    "{" * 5000,
+    '{"permissions": 3, "mcpServers": [1], "env": "x", "model": {}}',
+    "= [[[",
+    "- - :\n\t",
+)
+
+
+@pytest.mark.parametrize("program", SETUPS)
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_broken_file_is_a_line_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, text: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in (
+        "settings.json",
+        "config.toml",
+        "opencode.json",
+        ".aider.conf.yml",
+        "rules/a.rules",
+        "commands/a.toml",
+        ".claude.json",
+    ):
+        write(tmp_path / name, text)
+    setup = SETUPS[program](tmp_path)
+    assert not setup.rules and not setup.servers and not setup.settings
+    apply(setup)
+
+
+@pytest.mark.parametrize("program", SETUPS)
+def test_odd_files_are_named_and_do_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert not SETUPS[program](tmp_path / "none").files
+    for name in ("settings.json", "config.toml", "opencode.json", ".aider.conf.yml"):
+        os.mkfifo(tmp_path / name)
+    setup = SETUPS[program](tmp_path)
+    assert any("is not a regular file" in line for line in [*setup.lost, *setup.notes]) and not setup.files

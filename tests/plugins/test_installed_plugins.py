@@ -1,0 +1,112 @@
+"""The record of plugins: what is in effect, what a changed or broken copy or record turns off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from plugins.plugin_layouts import make_hookify
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.context.sections.skills import COMMAND, SKILL, find_guides
+from nexus_cli.core.errors import NexusError
+from nexus_cli.plugins.installed_plugins import find_plugin, has_plugins, installed_plugins, plugins_root
+from nexus_cli.plugins.plugin_folder import read_plugin
+from nexus_cli.plugins.plugin_source import PluginSource, parse_source
+from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
+
+
+def install(root: Path, *keys: str) -> None:
+    plugin = read_plugin(make_hookify(root))
+    store_plugin(plugin, PluginSource(str(root)), keys or plugin.items)
+
+
+def states() -> dict[str, str]:
+    return {item.key: state for item, state in find_plugin("hookify").items("skill", "command", "hook", "server")}
+
+
+def test_only_what_was_accepted_is_in_effect(tmp_path: Path) -> None:
+    assert not has_plugins() and installed_plugins() == []
+    install(tmp_path / "a", "skill writing-rules")
+    assert has_plugins() and states()["skill writing-rules"] == "active"
+    assert {state for key, state in states().items() if key != "skill writing-rules"} == {"off"}
+    remove_plugin("hookify")
+    assert not has_plugins() and not plugins_root().exists()
+
+
+def test_each_change_of_the_copy_is_seen_in_the_same_process(tmp_path: Path) -> None:
+    install(tmp_path / "a")
+    root = find_plugin("hookify").root
+    assert set(states().values()) == {"active"}
+    (root / "new.py").write_text("x")
+    assert states()["skill writing-rules"] == "active" and set(states().values()) == {"active", "changed"}
+    (root / "new.py").unlink()
+    assert set(states().values()) == {"active"}
+    skill = root / "skills" / "writing-rules" / "SKILL.md"
+    skill.chmod(0o600)
+    skill.write_text(skill.read_text().replace("brief", "terse"))
+    assert "skill writing-rules" in find_plugin("hookify").describe_change()
+    skill.unlink()
+    assert "skill writing-rules" in find_plugin("hookify").changed
+    (root / ".claude-plugin" / "plugin.json").unlink()
+    assert "plugin hookify is off: it has no plugin.json" in find_plugin("hookify").describe_change()
+    assert find_guides(tmp_path, COMMAND)[0] == ()
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"plugins": 3}', '{"plugins": {"x": 4}}', "[" * 100_000])
+def test_nothing_is_in_effect_with_an_invalid_record(tmp_path: Path, text: str) -> None:
+    install(tmp_path / "a")
+    (places().data / "plugins.json").write_text(text)
+    assert installed_plugins() == []
+    with pytest.raises(NexusError, match="no plugin"):
+        find_plugin("hookify")
+
+
+def test_a_guide_whose_name_is_taken_has_its_plugin_s_before_it(tmp_path: Path) -> None:
+    install(tmp_path / "a")
+    own = places().config / "commands"
+    own.mkdir(parents=True)
+    (own / "list.md").write_text("Mine.\n")
+    found = {one.name: one for one in find_guides(tmp_path, COMMAND)[0]}
+    assert set(found) == {"help", "list", "hookify:list"} and found["list"].origin == "personal"
+    assert not any(one.shadowed for one in found.values())
+    (skill,) = find_guides(tmp_path, SKILL)[0]
+    assert (skill.name, skill.whole_name, skill.shown_origin) == (
+        "writing-rules",
+        "hookify:writing-rules",
+        "plugin hookify",
+    )
+    assert skill.files == {"examples/one.md": b"An example.\n"}
+
+
+def test_its_files_may_be_read_and_the_data_folder_beside_not(tmp_path: Path) -> None:
+    install(tmp_path / "a")
+    secrets = SecretPlaces(places(), tmp_path)
+    assert secrets.find(plugins_root() / "hookify" / "hooks" / "pretooluse.py") is None
+    assert secrets.find(places().data / "plugins.json") and secrets.find(places().data / "trust.json")
+
+
+def test_a_broken_record_of_items_is_no_consent(tmp_path: Path) -> None:
+    install(tmp_path / "a")
+    path = places().data / "plugins.json"
+    record = json.loads(path.read_text())
+    record["plugins"]["hookify"]["items"] = dict.fromkeys(record["plugins"]["hookify"]["items"], "0")
+    path.write_text(json.dumps(record))
+    assert set(states().values()) == {"changed"}
+    record["plugins"]["hookify"]["items"] = 4
+    path.write_text(json.dumps(record))
+    assert set(states().values()) == {"off"}
+
+
+@pytest.mark.parametrize("text", ["https://example.com/x", "git@example.com:x/y", "x.git", "ssh://h/x@main"])
+def test_a_repository_needs_a_whole_commit(tmp_path: Path, text: str) -> None:
+    with pytest.raises(NexusError, match="needs a commit"):
+        parse_source(text, tmp_path)
+    commit = "a1" * 20
+    found = parse_source(f"{text}@{commit}:plugins/x", tmp_path)
+    assert (found.place, found.commit, found.inner) == (text, commit, "plugins/x")
+    assert found.shown == f"{text}@{commit}:plugins/x"
+    with pytest.raises(NexusError, match="no folder in a repository"):
+        parse_source(f"{text}@{commit}:../x", tmp_path)
