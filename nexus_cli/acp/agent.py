@@ -32,7 +32,16 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, Event, Notice, Outcome, TurnEnd, WorkerState
+from nexus_cli.core.event import (
+    AgentEvent,
+    CompactionDone,
+    CompactionStart,
+    Event,
+    Notice,
+    Outcome,
+    TurnEnd,
+    WorkerState,
+)
 from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level, require_level
 from nexus_cli.lane.available_models import resolve_alias, unnamed_model
 from nexus_cli.lane.open_session import open_ledger
@@ -181,7 +190,7 @@ class EditorAgent:
     ) -> schema.LoadSessionResponse:
         """Open a session of the ledger, and send its conversation as it was shown."""
         one = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
-        stream = one.stream()
+        stream = UpdateStream(one.session.state.dispatcher.registry, one.session.folder, replays=True)
         for turn in reversed(list(newest_turns(one.session))):
             for past in turn:
                 await self._send(one, stream.translate(past))
@@ -449,9 +458,9 @@ class EditorAgent:
                 await self._send(one, [update])
 
     def _tell_beside(self, one: EditorSession, event: Event) -> None:
-        """Send an event of a worker or a job that comes while no turn runs."""
+        """Send an event of a worker, a job or a command that comes while no turn runs."""
         inner = event.event if isinstance(event, AgentEvent) else event
-        if isinstance(inner, Notice | WorkerState):
+        if isinstance(inner, Notice | WorkerState | CompactionStart | CompactionDone):
             self._spawn(self._send(one, list(one.stream().translate(event))))
 
     def _spawn(self, work: Any) -> None:

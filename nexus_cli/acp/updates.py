@@ -46,9 +46,11 @@ LONGEST = 200_000
 class UpdateStream:
     """Translates the events of one session, in order."""
 
-    def __init__(self, registry: ToolRegistry, folder: Path) -> None:
+    def __init__(self, registry: ToolRegistry, folder: Path, *, replays: bool = False) -> None:
+        """`replays`: the events are past, and files are not as they were before a call."""
         self._registry = registry
         self._folder = folder
+        self._replays = replays
         self._output: dict[str, str] = {}
         """Output so far of the calls that run."""
 
@@ -57,7 +59,7 @@ class UpdateStream:
         match one:
             case event.TurnStart(text) if text:
                 yield schema.UserMessageChunk(content=text_block(text), session_update="user_message_chunk")
-            case event.Text(text):
+            case event.Text(text) if text:
                 yield message(text)
             case event.Thinking(text):
                 yield schema.AgentThoughtChunk(content=text_block(text), session_update="agent_thought_chunk")
@@ -130,7 +132,7 @@ class UpdateStream:
         if isinstance(edits, Sequence) and not isinstance(edits, str):
             pairs = [(one.get("old"), one.get("new")) for one in edits if isinstance(one, Mapping)]
         elif isinstance(whole, str):
-            pairs = [(_read(path), whole)]
+            pairs = [(None if self._replays else _read(path), whole)]
         else:
             return []
         return [

@@ -37,6 +37,7 @@ from nexus_cli.cli.command_options import (
 )
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.errors import NexusError
@@ -55,6 +56,9 @@ Until = Annotated[
         help="Work on until this shell command exits 0, within the limits; exit status 3 otherwise.",
     ),
 ]
+
+OTHERS = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
+"""Files and folders of a project for other programs, some of which nexus reads too."""
 
 
 @app.command("ask")
@@ -159,6 +163,11 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
                 chosen = replace(chosen, model=asked.model or chosen.model, announce="")
                 options = replace(options, shared=replace(shared, effort=shared.effort or asked.effort))
     if not shared.quiet:
+        root = project_root(work.path)
+        if not shared.no_save and any(os.path.exists(root / name) for name in OTHERS):
+            from nexus_cli.config.unsupported import new_unsupported_line  # noqa: PLC0415  (few projects have these)
+
+            notices += new_unsupported_line(root, "ask:").splitlines()
         for line in filter(None, (chosen.announce, *work.notices, *notices)):
             write_stderr_line(f"nexus: {line}")
     trigger = replace(trigger, until=options.until) if options.until else trigger

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import Annotated, cast, get_args
 
 import typer
 
@@ -11,7 +11,6 @@ from nexus_cli.cli.command_options import Json, refuse_empty
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger.usage_totals import BY
 from nexus_cli.reports.usage import UsageBy, usage_report, usage_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -23,7 +22,7 @@ def usage(
         str, typer.Option(metavar="DATE", help="Start at this day: YYYY-MM-DD.", callback=refuse_empty)
     ] = "",
     by: Annotated[
-        str, typer.Option(metavar="WHO", help="Sum also by person, agent or plan.", callback=refuse_empty)
+        str, typer.Option(metavar="WHO", help="Sum also by person, agent, plan or key.", callback=refuse_empty)
     ] = "",
     json: Json = False,
 ) -> int:
@@ -31,8 +30,9 @@ def usage(
 
     Days are local; with --json they are days in UTC, and so is DATE.
     """
-    if by and by not in BY:
-        raise NexusError("usage", f"wrong value for --by: '{by}'", f"it is one of {', '.join(BY)}")
+    if by and by not in get_args(UsageBy):
+        why = f"it is one of {', '.join(get_args(UsageBy))}"
+        raise NexusError("usage", f"wrong value for --by: '{by}'", why)
     moment = _parse_date(since, local=not json) if since else None
     value = usage_report(open_ledger(), moment, local=not json, by=cast("UsageBy | None", by or None))
     return print_report(value, usage_text, json=json)

@@ -57,12 +57,12 @@ def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
     return f"Found {', '.join(named)}: not supported, `nexus doctor` says line by line what" if named else ""
 
 
-def new_unsupported_line(project: Path) -> str:
-    """Return the lines of `describe_waiting` and `describe_unsupported` for `project`, if they have changed since
-    the last call, else ""."""
+def new_unsupported_line(project: Path, front: str = "") -> str:
+    """Return what `describe_waiting` and `describe_unsupported` say of `project`, if that has changed since the last
+    call for this front end, else ""."""
     lines = (describe_waiting(project), describe_unsupported(find_unsupported(project)))
     line, path = "\n".join(filter(None, lines)), places().data / "unsupported.json"
-    key, now = os.path.realpath(project), hashlib.sha256(line.encode()).hexdigest()[:16]
+    key, now = f"{front}{os.path.realpath(project)}", hashlib.sha256(line.encode()).hexdigest()[:16]
     told = _read_told(path)
     if told.get(key, "") == now or not (line or key in told):
         return ""

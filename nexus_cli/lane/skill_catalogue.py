@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 from nexus_cli.context.sections.skills import SKILL, Skill, find_guides
 
+_CALL = re.compile(r"<(skill|command) name=.*?</\1>|\A/([\w:-]+)|(?<![\w$\\])\$([A-Za-z][\w:-]*)", re.DOTALL)
+"""A call of a guide in a message, and the guide that was put behind the words."""
 MOST_NAMED = 2
 """Most skills that are named for one message."""
 
@@ -37,7 +40,7 @@ class SkillCatalogue:
         return self._describe()
 
     def matching(self) -> list[dict[str, Any]]:
-        """Return those that fit the newest message, the best first, without those that it calls by name."""
+        """Return those that fit the words of the newest message, the best first, without those that it calls."""
         message = self.about()
         if not message:
             return []
@@ -45,9 +48,10 @@ class SkillCatalogue:
 
         if self._last is None:
             self.read()
-        skills = [one for one in self._describe() if f"${one['name']}" not in message]
+        called = {found[2] or found[3] for found in _CALL.finditer(message)}
+        skills = [one for one in self._describe() if one["name"] not in called]
         texts = [f"{one['name'].replace('-', ' ')} {one['description']}" for one in skills]
-        return [skills[place] for place in rank_relevant(texts, message)[:MOST_NAMED]]
+        return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 
     def _describe(self) -> list[dict[str, Any]]:
         found = self._last[0] if self._last else ()

@@ -48,13 +48,11 @@ _NAMES = {
     "plan": "SELECT s.key, coalesce(nullif(p.name, ''), 'plan-' || r.plan) FROM runs r JOIN sessions s"
     " ON s.id = r.session LEFT JOIN plans p ON p.key = r.plan WHERE r.plan IS NOT NULL",
 }
-"""By `BY`: a query of the names by session key."""
-BY = tuple(_NAMES)
-"""Whose usage can be summed: that of a person (a role of the server), an agent of spaces, a plan."""
+"""Queries of the names by session key: of a person (a role of the server), an agent of spaces, a plan."""
 
 
 def names_of_sessions(db: Database, by: str) -> dict[int, str]:
-    """Return the name of whose each session is, by its key; `by` is one of `BY`. A file has only one person: {}."""
+    """Return the name of whose each session is, by its key; `by` is one of `_NAMES`. A file has only one person: {}."""
     if by == "person" and not db.is_shared:
         return {}
     return {int(key): str(name) for key, name in db.all(_NAMES[by])}

@@ -12,6 +12,7 @@ from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.sessions import IMPORTED, list_memos
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
+from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural, share
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         UsageSumObject,
     )
 
-UsageBy = Literal["person", "agent", "plan"]
+UsageBy = Literal["person", "agent", "plan", "key"]
 FIGURES = ("requests", "input", "cached", "output", "cost")
 BAR, WITH_BARS = 20, 80
 """Cells of a day's bar, and the least width for it."""
@@ -40,7 +41,7 @@ def usage_report(
     """Return the sums of every request in the ledger since a moment; `zone` says whose days they are counted by.
 
     A fork counts only its own requests. An unanswered request counts but adds nothing. An unknown price makes a
-    `cost_usd` None; `known_usd` sums the known ones. With `by` there are also sums by person, agent or plan.
+    `cost_usd` None; `known_usd` sums the known ones. With `by` there are also sums by person, agent, plan or API key.
     """
     start = "" if since is None else format_utc(since)
     totals = list_totals(ledger.db, start, local=local)
@@ -63,13 +64,22 @@ def usage_report(
     if not start and (imported := _imported(ledger)):
         report["imported"] = imported
     if by is not None:
-        names = names_of_sessions(ledger.db, by)
+        names = {} if by == "key" else names_of_sessions(ledger.db, by)
         nobody = "you" if by == "person" else ""
-        named: list[UsageByName] = [
-            {"name": name, **_sum(rows)} for name, rows in _group(totals, lambda one: names.get(one.session, nobody))
-        ]
+
+        def name_of(one: UsageTotal) -> str:
+            return _key_of(one.model) if by == "key" else names.get(one.session, nobody)
+
+        named: list[UsageByName] = [{"name": name, **_sum(rows)} for name, rows in _group(totals, name_of)]
         report |= {"by": by, "named": sorted(named, key=_most_first)}
     return report
+
+
+def _key_of(model: str) -> str:
+    """Return the key that pays for a model: its provider, behind the name of the key if it has one."""
+    name, plain = split_key_name(model)
+    provider = split_model_name(plain)[0] or plain
+    return f"{name}:{provider}" if name else provider
 
 
 def _imported(ledger: Ledger) -> list[ImportedUsage]:

@@ -23,6 +23,7 @@ from nexus_cli.context.sections.skills import (
     COMMAND,
     SKILL,
     Skill,
+    explain_uncallable,
     find_guides,
     list_files,
     read_file_of,
@@ -87,7 +88,8 @@ def find_callable(cwd: Path) -> dict[str, Skill]:
 async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     """Return the trigger with the guides that its typed words call behind its text; as it is if they call none.
 
-    A command that is refused or fails is named in its place. Raises `CancelledError` if it is stopped.
+    A command that is refused or fails is named in its place, a called guide that is not active in a notice. Raises
+    `CancelledError` if it is stopped.
     """
     words = split_attachments(trigger.text)[0]
     for pasted in trigger.pasted:
@@ -97,6 +99,12 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
         return trigger
     cwd = state.dispatcher.cwd
     known = await asyncio.to_thread(find_callable, cwd)
+    names = [f"/{called[1]}"] if called is not None else []
+    missing = [name for name in (*names, *(f"${name}" for name in MENTION.findall(words))) if name[1:] not in known]
+    reasons = await asyncio.to_thread(explain_uncallable, cwd) if missing else {}
+    for name in dict.fromkeys(missing):
+        if why := reasons.get(name[1:]):
+            state.lane_state.emit(event.Notice(f"{name} is sent as text: {why}"))
     chosen: dict[str, str] = {}
     if called is not None and called[1] in known:
         chosen[called[1]] = (called[2] or "").strip()

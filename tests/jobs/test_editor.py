@@ -170,6 +170,46 @@ def test_a_bug_is_fixed_from_an_editor_with_a_question_a_diff_and_a_plan(place: 
     assert {"context", "compact"} <= named and "exit" not in named
 
 
+def test_own_commands_are_offered_a_compaction_is_told_and_a_loaded_session_shows_the_diff_of_its_time(
+    place: Stage,
+) -> None:
+    (place.folder / ".nexus/commands").mkdir(parents=True)
+    hello = "---\ndescription: Greet somebody\nargument-hint: [who]\n---\nGreet $1.\n"
+    (place.folder / ".nexus/commands/hello.md").write_text(hello)
+    assert place.run("trust").status == 0
+    write = calls(("write_file", {"path": "note.txt", "content": "later\n"}))
+    seen: list[Any] = []
+
+    def model(body: Any) -> Any:
+        seen.append(body)
+        is_asked = "WRITE" in str(body["messages"][-1]["content"]) and body["messages"][-1]["role"] == "user"
+        return write if is_asked else {"text": "Fine."}
+
+    place.script(model)
+    editor = Editor()
+
+    async def work() -> None:
+        async with connected(place, editor) as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            await editor.until(lambda: bool(editor.of(schema.AvailableCommandsUpdate)))
+            offered = {one.name: one for one in editor.of(schema.AvailableCommandsUpdate)[0].available_commands}
+            assert "Greet somebody" in offered["hello"].description
+            assert offered["hello"].input is not None and offered["hello"].input.root.hint == "[who]"
+            for words in ("/hello Ann", "WRITE it", "one", "two", "three", "four"):
+                await agent.prompt(opened.session_id, [text(words)])
+            assert "Greet Ann." in json.dumps(seen[0]["messages"][-1])
+            await agent.prompt(opened.session_id, [text("/compact")])
+            await editor.until(lambda: "The summary was rejected: " in editor.said(schema.AgentThoughtChunk))
+            assert editor.said(schema.AgentThoughtChunk).count("Summarizing older messages") == 1
+            await agent.close_session(opened.session_id)
+            editor.updates.clear()
+            await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
+            [diff] = [one for call in editor.of(schema.ToolCallStart) for one in call.content or ()]
+            assert (diff.old_text, diff.new_text) == (None, "later\n")
+
+    live(work)
+
+
 def test_a_declined_call_ends_the_turn_and_the_session_goes_on_at_another_level(place: Stage) -> None:
     place.script(lambda body: calls(EDIT) if body["messages"][-1]["role"] == "user" else {"text": "Done."})
     editor = Editor("no")

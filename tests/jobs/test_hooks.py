@@ -200,7 +200,7 @@ def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
     place.script(Worker(write("a.txt", "1\n"), write("b.txt", "2\n")))
     done = place.ask("--allow", "edit", "--json", "write")
     assert done.status == 0 and (place.folder / "b.txt").exists(), done
-    told_of = [line for line in done.told if "hook" in line]
+    told_of = [line for line in done.told if "nexus: hook " in line]
     assert len(told_of) == 3, told_of
     assert any("exit 1: yyy" in line for line in told_of) and any("longer than 1 s" in line for line in told_of)
     assert any("cannot be started" in line for line in told_of) and max(map(len, told_of)) < 500

@@ -46,6 +46,10 @@ def test_each_key_pays_for_the_requests_that_name_it(place: Stage) -> None:
     assert body == {**place.server.requests[-2].body, "messages": body["messages"], **_own_keys(body)}
     models = {row["model"]: row for row in place.run("usage", "--json").result["models"]}
     assert set(models) == {MODEL, f"work:{MODEL}"} and not any(row["unpriced"] for row in models.values())
+    assert place.run("ask", "hi", "-m", "work:openai/other").status == 0
+    keys = {row["name"]: row["requests"] for row in place.run("usage", "--by", "key", "--json").result["named"]}
+    assert keys == {"openai": 1, "work:openai": 2}
+    assert "by key:" in place.run("usage", "--by", "key").text
     assert place.run("logout", "openai", "--as", "work").status == 0
     gone = place.run("ask", "hi", "-m", f"work:{MODEL}")
     assert gone.status != 0 and "nexus login openai --as work" in " ".join(gone.told)

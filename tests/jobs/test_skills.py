@@ -134,6 +134,39 @@ def test_what_may_not_run_does_not_and_is_named(place: Stage) -> None:
     assert (place.folder / "pwned").exists()
 
 
+def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: Stage) -> None:
+    seen: list[Any] = []
+    place.script(answers(seen, "Fine."))
+    broken = place.folder / ".claude/commands/broken.md"
+    broken.write_text("---\ndescription: >\n\tno yaml\n---\nText\n")
+    told = "\n".join(place.ask("/inspect shop.py").told)
+    assert "/inspect is sent as text" in told and "commands/inspect.md is not trusted: nexus trust" in told
+    told = "\n".join(place.ask("use $release, not $HOME").told)
+    assert "$release is sent as text" in told and "HOME" not in told
+    with opened(place) as repl:
+        repl.wait_for(lambda one: "not in effect" in one.text, 30, back=False)
+        repl.send("/inspect shop.py" + ENTER)
+        repl.wait_for(lambda one: "trusted: nexus trust" in one.text, 60)
+    assert place.run("trust").status == 0
+    told = "\n".join(place.ask("/broken").told)
+    assert "/broken is sent as text" in told and "no YAML" in told
+    assert "sent as text" not in "\n".join(place.ask("/inspect shop.py with $release, $5").told)
+
+
+def test_what_waits_for_trust_is_said_once_and_again_when_it_has_changed(place: Stage) -> None:
+    place.script(lambda body: {"text": "Fine."})
+    waiting = "1 skill and 3 commands for agents, not in effect"
+    assert waiting in "\n".join(place.ask("hello").told)
+    assert "not in effect" not in "\n".join(place.ask("hello").told)
+    (place.folder / ".claude/settings.json").write_text(
+        '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}'
+    )
+    assert "1 hook for agents, not in effect" in "\n".join(place.ask("hello").told)
+    assert "not in effect" not in "\n".join(place.ask("hello", "--quiet").told)
+    with opened(place) as repl:  # somebody else may have read the lines of a script
+        repl.wait_for(lambda one: "not in effect" in one.text, 30, back=False)
+
+
 def test_skills_are_listed_and_checked_line_by_line(place: Stage) -> None:
     checked = place.run("skill", "check")
     assert checked.status == 0, checked

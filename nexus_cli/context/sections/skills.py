@@ -153,6 +153,22 @@ def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     return tuple(listed), max(0, inactive)
 
 
+def explain_uncallable(cwd: Path) -> dict[str, str]:
+    """Return why a guide cannot be called, by its name: its file is not trusted or no guide, or it is for the model
+    alone. A name may also be that of a guide that can be called. Raises nothing."""
+    found: dict[str, str] = {}
+    for folder in project_folders(cwd):
+        configuration = read_configuration(folder, beside=PLACES)
+        active = trusted_configuration(folder, configuration).files if configuration.files else {}
+        for kind in PLACES:
+            waiting = [(key, name) for key, name in _names(configuration, kind) if key not in active]
+            found |= {_name(name): f"{_place(folder, key)} is not trusted: nexus trust" for key, name in waiting}
+    for one in (one for kind in PLACES for one in find_guides(cwd, kind)[0] if not one.is_callable):
+        if not one.shadowed:
+            found[one.name] = f"{one.path} {one.problem or 'is for the model alone (user-invocable)'}"
+    return found
+
+
 def count_untrusted(cwd: Path) -> int:
     """Count the skills that are inactive because they are not trusted or have changed since."""
     return find_guides(cwd, SKILL)[1]
@@ -249,10 +265,14 @@ def _in_project(root: Path, trusted: Configuration, kind: str) -> Iterator[Skill
     """Yield the trusted ones from the bytes that were judged: nothing is read again."""
     others = _other_files(trusted) if kind == SKILL else {}
     for key, name in [*_names(trusted, kind)][:MOST]:
-        path = root / key.removeprefix(ABOVE) if key.startswith(ABOVE) else root / FOLDER / key
-        made = _find_guide(name, trusted.files[key], one_line(str(path)), "project", kind)
+        made = _find_guide(name, trusted.files[key], _place(root, key), "project", kind)
         files = others.get(key.removesuffix(FILE))
         yield replace(made, files=files) if files else made
+
+
+def _place(root: Path, key: str) -> str:
+    """Return the path of a project's file by its key, in a form that can be shown."""
+    return one_line(str(root / key.removeprefix(ABOVE) if key.startswith(ABOVE) else root / FOLDER / key))
 
 
 def _in_plugins(kind: str) -> Iterator[Skill]:

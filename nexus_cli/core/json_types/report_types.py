@@ -111,7 +111,7 @@ class UsageReport(TypedDict):
     days: list[UsageByDay]
     models: list[UsageByModel]
     projects: list[UsageByProject]
-    by: NotRequired[Literal["person", "agent", "plan"]]
+    by: NotRequired[Literal["person", "agent", "plan", "key"]]
     """With `--by`: whose usage `named` has."""
     named: NotRequired[list[UsageByName]]
     imported: NotRequired[list[ImportedUsage]]

@@ -59,6 +59,7 @@ class LocalSession:
         self._status: Status | None = None
         self._branch = ""
         self._own_commands: Mapping[str, Command] = {}
+        self._uncallable: Mapping[str, str] = {}
         self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
         """Outputs of `!` lines for the transcript, each with the newest entry at its time."""
 
@@ -81,7 +82,9 @@ class LocalSession:
     async def _read_own_commands(self, *, tells: bool = False) -> None:
         """Read the commands of the person and the project; `tells` of those whose name is taken."""
         from nexus_cli.commands.own_guides import describe_taken, own_commands  # noqa: PLC0415  (after the start)
+        from nexus_cli.context.sections.skills import explain_uncallable  # noqa: PLC0415  (after the start)
 
+        self._uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
         self._own_commands = await asyncio.to_thread(own_commands, self.folder, discover())
         for line in await asyncio.to_thread(describe_taken, self.folder, discover()) if tells else ():
             self.repl.show_note(line)
@@ -99,6 +102,10 @@ class LocalSession:
     @property
     def commands(self) -> Mapping[str, Command]:
         return {**self._own_commands, **discover()}
+
+    @property
+    def uncallable(self) -> Mapping[str, str]:
+        return self._uncallable
 
     @property
     def folder(self) -> Path:

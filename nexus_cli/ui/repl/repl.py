@@ -361,7 +361,8 @@ class Repl:
             command = find(name, {**self.backend.commands, **discover()})
         except NexusError as error:
             self._echo(typed.shown)
-            self.show_note(error.line, "error")
+            why = self.backend.uncallable.get(name)
+            self.show_note(f"nexus: /{name}: {why}" if why else error.line, "error")
             return
         if self.jobs.current is not None and command.idle and rest not in command.at_once:
             self.input_queue.later.append(typed)

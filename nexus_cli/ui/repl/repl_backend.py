@@ -35,6 +35,11 @@ class ReplBackend(Protocol):
         """The slash commands that work."""
 
     @property
+    def uncallable(self) -> Mapping[str, str]:
+        """Why own commands do not work, by their names."""
+        return {}
+
+    @property
     def output(self) -> str:
         """The newest output of a running shell line."""
         return ""

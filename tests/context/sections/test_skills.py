@@ -45,6 +45,29 @@ def test_front_matter_names_and_describes_a_skill(tmp_path: Path) -> None:
     assert read_guide(found) == "# Deploy\nStep one."
 
 
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("[pr-number] [priority] [assignee]", "[pr-number] [priority] [assignee]"),
+        ("[file]", "[file]"),
+        ("[it's] | list", "[it's] | list"),
+        ("<file> [mode]", "<file> [mode]"),
+        ('"[a] [b]"', "[a] [b]"),
+    ],
+)
+def test_a_hint_of_arguments_is_text_as_other_programs_write_it(line: str, value: str) -> None:
+    found = read_front_matter(f"---\nargument-hint: {line}\ndescription: Fix: an issue\n---\nText\n")
+    assert not found.problem and dict(found.fields) == {"argument-hint": value, "description": "Fix: an issue"}
+
+
+@pytest.mark.parametrize(
+    "value", ["*Important* work", "@file first", "%d things", "`x` runs", "[WIP] not done", "a: b: c"]
+)
+def test_a_value_that_nobody_quoted_is_text(value: str) -> None:
+    found = read_front_matter(f"---\nname: a\ndescription: {value}\nmodel: [x, y]\n---\nText\n")
+    assert not found.problem and found.fields["description"] == value and found.fields["model"] == "x, y"
+
+
 def test_a_description_over_several_lines_becomes_one(tmp_path: Path) -> None:
     personal("a", "---\ndescription: >-\n  Roll out\n  carefully\nlicense: MIT\n---\nText\n")
     personal("b", "---\ndescription: first\n  and second\n---\nText\n")
