@@ -110,7 +110,7 @@ def command_line(hook: Mapping[str, Any]) -> str:
 
 
 def server_line(entry: Any) -> str:
-    """Return what starts a server in one line, with its folder and the values of its environment."""
+    """Return the command line or address of a server in one line, with its folder and the values of its environment."""
     if not isinstance(entry, Mapping):
         return ""
     named = [entry.get("command"), entry.get("args"), entry.get("cwd"), entry.get("env")]

@@ -58,8 +58,8 @@ def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
 
 
 def new_unsupported_line(project: Path, front: str = "") -> str:
-    """Return what `describe_waiting` and `describe_unsupported` say of `project`, if that has changed since the last
-    call for this front end, else ""."""
+    """Return the lines of `describe_waiting` and `describe_unsupported` for `project`, if that has changed since the
+    last call for this front end, else ""."""
     lines = (describe_waiting(project), describe_unsupported(find_unsupported(project)))
     line, path = "\n".join(filter(None, lines)), places().data / "unsupported.json"
     key, now = f"{front}{os.path.realpath(project)}", hashlib.sha256(line.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What another program keeps in the home folder, in our terms: settings, rules, servers, instructions, commands.
+"""Hold what another program keeps in the home folder, in our terms: settings, rules, servers, instructions, commands.
 
 What has no counterpart is a line in `lost` (it kept something from happening) or `notes`. An allow rule that would be
 broader here is left out. A value that is a key is never taken.

@@ -62,7 +62,7 @@ class PersonalChange:
 
 @dataclass
 class ImportPlan:
-    """What an import would change."""
+    """Hold the changes that an import would make."""
 
     changes: list[PersonalChange] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)

@@ -225,8 +225,8 @@ def _clean_schema(value: Any) -> Any:
 
 
 def _describe_rest(parameters: Any) -> str:
-    """Return what `object_schema` leaves out of a schema because providers refuse every request with it, as a line of
-    the description; "" if nothing."""
+    """Return the parts that `object_schema` leaves out of a schema because providers refuse every request with it, as a
+    line of the description; "" if nothing."""
     if not isinstance(parameters, Mapping) or _is_deep(parameters, MOST_DEEP):
         return ""
     properties = parameters.get("properties")

@@ -32,7 +32,7 @@ ENCODING = "o200k_base"
 
 @dataclass(frozen=True, slots=True)
 class ToolList:
-    """What one server lists."""
+    """Hold the lists of one server."""
 
     tools: tuple[ServerTool, ...]
     """Sorted by name, each name once."""

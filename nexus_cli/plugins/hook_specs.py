@@ -15,7 +15,8 @@ hookspec = pluggy.HookspecMarker("nexus")
 
 
 class HookSpecs:
-    """What a plugin may implement. The first four are called once, the others again and again, for at most 0.5 s."""
+    """Declare the hooks that a plugin may implement. The first four are called once, the others again and again, for at
+    most 0.5 s."""
 
     @hookspec
     def nexus_tools(self) -> Iterable[Any]:

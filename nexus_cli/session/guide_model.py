@@ -21,7 +21,7 @@ AS_IT_IS = ("", "inherit", "default")
 
 @dataclass(frozen=True, slots=True)
 class GuideModel:
-    """What a guide asks for."""
+    """Hold the model and effort of a guide."""
 
     model: str = ""
     """A litellm name; "" for the session's."""
@@ -42,7 +42,7 @@ class GuideModel:
 
 
 def read_guide_model(guide: Skill, present: str, settings: Settings, environ: Mapping[str, str]) -> GuideModel:
-    """Return what a guide asks for, beside the model `present`. Blocks: a keyring may have to be unlocked."""
+    """Return the model and effort of a guide, beside the model `present`. Blocks: a keyring may have to be unlocked."""
     named, effort = guide.fields.get("model", "").strip(), guide.fields.get("effort", "").strip().lower()
     model, problems = "", []
     if named.casefold() not in AS_IT_IS:

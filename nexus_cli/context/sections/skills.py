@@ -154,8 +154,8 @@ def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
 
 
 def explain_uncallable(cwd: Path) -> dict[str, str]:
-    """Return why a guide cannot be called, by its name: its file is not trusted or no guide, or it is for the model
-    alone. A name may also be that of a guide that can be called. Raises nothing."""
+    """Return the reason that a guide cannot be called, by its name: its file is not trusted or no guide, or it is for
+    the model alone. A name may also be that of a guide that can be called. Raises nothing."""
     found: dict[str, str] = {}
     for folder in project_folders(cwd):
         configuration = read_configuration(folder, beside=PLACES)
