@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
-from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, map_command, map_path
-from nexus_cli.rules.rule_set import DECISIONS, Decision
+from nexus_cli.imports.foreign_setup import ForeignSetup, is_key
+from nexus_cli.rules.claude_rules import map_claude_rule
+from nexus_cli.rules.rule_set import DECISIONS
 
-TOOLS: Mapping[str, tuple[str, ...]] = {
-    "Read": ("read_file",),
-    "Edit": ("edit_file", "write_file"),
-    "MultiEdit": ("edit_file",),
-    "Write": ("write_file",),
-    "Grep": ("grep",),
-    "Glob": ("glob",),
-    "WebFetch": ("fetch",),
-    "Task": ("agent",),
-    "Agent": ("agent",),
-    "Skill": ("skill",),
-    "TodoWrite": ("todo",),
-}
-PATHS = {"Read": "read_file", "Edit": "edit_file", "MultiEdit": "edit_file", "Write": "write_file"}
 SERVER_KEYS = ("type", "command", "args", "env", "url", "headers", "disabled")
-_RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
 
 
 def read_claude(home: Path, servers: Path) -> ForeignSetup:
@@ -87,40 +72,6 @@ def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
     elif mode not in (None, "default"):
         setup.notes.append(f"defaultMode {str(mode)[:40]}: choose a level yourself, nexus docs rules")
     setup.note_unused(table, ("allow", "ask", "deny", "defaultMode"), f"permissions in {where}")
-
-
-def map_claude_rule(decision: Decision, written: str) -> list[str]:
-    """Return our rules for one of Claude's; raise `UnmappedError` with the reason if there are none."""
-    found = _RULE.fullmatch(written.strip())
-    if found is None:
-        raise UnmappedError("it is not TOOL or TOOL(PATTERN)")
-    name, pattern = found[1], found[2]
-    if name.startswith("mcp__"):
-        if pattern is not None:
-            raise UnmappedError("a tool of a server takes no pattern here")
-        return [name if "__" in name[5:] else f"{name}__*"]
-    if name == "Bash":
-        return [map_command("*" if pattern is None else pattern)]
-    if pattern is None or pattern.strip() in ("", "*", "**"):
-        if name not in TOOLS:
-            raise UnmappedError("nexus has no such tool")
-        return list(TOOLS[name])
-    if name in PATHS:
-        return [f"{PATHS[name]}({_map_claude_path(pattern)})"]
-    if name == "WebFetch" and pattern.startswith("domain:"):
-        host = pattern.removeprefix("domain:").strip()
-        if "*" in host and decision == "allow":
-            raise UnmappedError("an allow rule here names one host")
-        return [f"fetch({host})"]
-    raise UnmappedError("nexus has no such pattern" if name in TOOLS else "nexus has no such tool")
-
-
-def _map_claude_path(pattern: str) -> str:
-    if pattern.startswith("//"):
-        return map_path(pattern[1:])
-    if pattern.startswith("/"):
-        raise UnmappedError("it begins at the folder of Claude's settings; write the whole path, or ./ for the project")
-    return map_path(pattern)
 
 
 def _read_servers(setup: ForeignSetup, path: Path) -> None:

@@ -18,8 +18,9 @@ import yaml
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.imports.claude_setup import read_claude
-from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, map_command, map_path
+from nexus_cli.imports.foreign_setup import ForeignSetup, is_key
 from nexus_cli.provider.model_names import provider_prefixes
+from nexus_cli.rules.claude_rules import map_command, map_path
 from nexus_cli.rules.rule_set import Decision
 
 CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
@@ -145,12 +146,12 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
         try:
             call = line.value if isinstance(line, ast.Expr) else None
             if not isinstance(call, ast.Call) or getattr(call.func, "id", "") != "prefix_rule" or call.args:
-                raise UnmappedError("it is no prefix_rule")
+                raise ValueError("it is no prefix_rule")
             given = {one.arg: one.value for one in call.keywords}
             choices = [one if isinstance(one, list) else [one] for one in ast.literal_eval(given["pattern"])]
             decision = CODEX_DECISIONS[ast.literal_eval(given["decision"]) if "decision" in given else "allow"]
             found = [f"bash({' '.join(map(_quote, words))} *)" for words in product(*choices)]
-        except (UnmappedError, ValueError, KeyError, TypeError, SyntaxError) as error:
+        except (ValueError, KeyError, TypeError, SyntaxError) as error:
             setup.lose_unknown(f"{with_tilde(str(path))} line {line.lineno}: {error}")
             continue
         for text in found:
@@ -159,7 +160,7 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
 
 def _quote(word: object) -> str:
     if not isinstance(word, str) or not re.fullmatch(r"[\w./:=@%+,-]+", word):
-        raise UnmappedError(f"{word!r} is no plain word")
+        raise ValueError(f"{word!r} is no plain word")
     return word
 
 
@@ -202,13 +203,13 @@ def _read_opencode_rules(setup: ForeignSetup, permission: object) -> None:
 def _add_opencode_rule(setup: ForeignSetup, tool: str, pattern: str, action: object) -> None:
     def convert() -> list[str]:
         if tool not in OPENCODE_TOOLS:
-            raise UnmappedError("nexus has no such tool")
+            raise ValueError("nexus has no such tool")
         if tool == "bash":
             return [map_command(pattern)]
         if pattern == "*":
             return list(OPENCODE_TOOLS[tool])
         if tool not in ("edit", "read"):
-            raise UnmappedError("nexus has no such pattern")
+            raise ValueError("nexus has no such pattern")
         return [f"{OPENCODE_TOOLS[tool][0]}({map_path(pattern)})"]
 
     if action in ("allow", "ask", "deny"):
@@ -269,9 +270,9 @@ def read_gemini(home: Path) -> ForeignSetup:
 def _map_gemini_rule(written: str) -> list[str]:
     name, _, pattern = written.removesuffix(")").partition("(")
     if name.startswith("mcp__") or name not in GEMINI_TOOLS:
-        raise UnmappedError("nexus has no such tool")
+        raise ValueError("nexus has no such tool")
     if pattern and GEMINI_TOOLS[name] != "bash":
-        raise UnmappedError("nexus has no such pattern")
+        raise ValueError("nexus has no such pattern")
     return [map_command(f"{pattern}:*") if pattern else GEMINI_TOOLS[name]]
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust_files import FOLDER
@@ -308,7 +309,8 @@ class CallPermission:
         if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
-            self._names_rules = any(map(names_rules, (places().settings, self._project / FOLDER / "config.toml")))
+            theirs = (self._project / name for name in (f"{FOLDER}/config.toml", *RULES))
+            self._names_rules = any(map(names_rules, (places().settings, *theirs)))
         return self._names_rules
 
     def _read_rules(self) -> RuleSet:

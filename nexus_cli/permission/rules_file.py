@@ -18,8 +18,9 @@ def read_stamp(path: Path) -> tuple[int, ...]:
 
 
 def names_rules(path: Path) -> bool:
-    """Return True if a settings file may have rules: it contains the word."""
+    """Return True if a settings file, of ours or of Claude, may have rules: it contains the word."""
     try:
-        return b"rules" in read_beginning(path, MOST_BYTES)
+        data = read_beginning(path, MOST_BYTES)
+        return b"rules" in data or b"permissions" in data
     except OSError:
         return False
