@@ -32,6 +32,8 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 }
 """Files and folders of each kind of item, in the order in which they are read."""
 KINDS = frozenset(PATHS)
+COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
+"""A command that runs when a guide is called."""
 MOST_HOOKS = 200
 """Most hooks of one file."""
 MOST_WORDS = 40

@@ -111,8 +111,7 @@ def _keep_beside(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, 
     reduced: dict[str, bytes] = {}
     for path in foreign_items.HOOKS:
         name = foreign_items.ABOVE + path
-        hooks = foreign_items.read_hooks(files[name])[0] if name in files else []
-        kept = [one for one in hooks if f"hook {path}: {_name_hook(*one)}" in keys]
+        kept = [one for one in _hooks_of(files, path) if f"hook {path}: {_name_hook(*one)}" in keys]
         rules = foreign_items.read_permissions(files.get(name, b""))
         chosen_rules = [(kind, text) for kind, text in rules if f"rule {path}: {kind} {text}" in keys]
         if kept or chosen_rules:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
-from nexus_cli.imports.foreign_setup import ForeignSetup, is_key
+from nexus_cli.imports.foreign_setup import ForeignSetup, as_table, as_texts, is_key
 from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import DECISIONS
 
@@ -29,7 +29,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
         setup.notes.append(f"model {str(model)[:60]} is a name of Claude Code alone: nexus config set model NAME")
     if effort in EFFORTS:
         setup.settings["effort"] = str(effort)
-    for name, value in _table(settings.get("env")).items():
+    for name, value in as_table(settings.get("env")).items():
         if is_key(str(value), str(name)):
             setup.note_key(str(name), where)
         else:
@@ -54,12 +54,8 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     return setup
 
 
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
-    table = _table(value)
+    table = as_table(value)
     for decision in DECISIONS:
         listed = table.get(decision)
         for written in listed if isinstance(listed, list) else ():
@@ -77,21 +73,20 @@ def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
 def _read_servers(setup: ForeignSetup, path: Path) -> None:
     settings = setup.read_table(path, guards=False)
     where = with_tilde(str(path))
-    for name, value in _table(settings.get("mcpServers")).items():
-        table = _table(value)
+    for name, value in as_table(settings.get("mcpServers")).items():
+        table = as_table(value)
         entry: dict[str, Any] = {}
         if table.get("command"):
-            arguments = table.get("args")
-            entry["command"] = [str(table["command"]), *map(str, arguments if isinstance(arguments, list) else ())]
+            entry["command"] = [str(table["command"]), *as_texts(table.get("args"))]
         entry |= {key: table[key] for key in ("url", "env", "headers", "disabled") if table.get(key)}
         entry |= {"type": "sse"} if table.get("type") == "sse" else {}
         setup.add_server(str(name), entry)
         setup.note_unused(table, SERVER_KEYS, f"server {name} in {where}")
-    projects = _table(settings.get("projects"))
+    projects = as_table(settings.get("projects"))
     for folder, value in projects.items():
-        for name in _table(_table(value).get("mcpServers")):
+        for name in as_table(as_table(value).get("mcpServers")):
             setup.notes.append(
                 f"server {name} of {with_tilde(str(folder))} alone: nexus mcp add, or {folder}/.mcp.json"
             )
-        for rule in cast("list[Any]", _table(value).get("allowedTools") or []):
+        for rule in cast("list[Any]", as_table(value).get("allowedTools") or []):
             setup.notes.append(f"allow {rule} in {with_tilde(str(folder))} alone: nexus rules add there")

@@ -195,6 +195,16 @@ class ForeignSetup:
             self.notes.append(f"{where}: no counterpart for {', '.join(rest[:30])}")
 
 
+def as_table(value: object) -> dict[str, Any]:
+    """Return `value` if it is an object, else {}."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_texts(value: object) -> list[str]:
+    """Return the entries of a list as texts, [] for anything else."""
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
 def is_key(value: str, name: str = "") -> bool:
     """Return True if a value, of that name, is a secret. A reference to a variable is none."""
     rest = FROM_ENVIRONMENT.sub("", value).strip()

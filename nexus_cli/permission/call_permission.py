@@ -20,6 +20,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
+from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.call_decision import Permission
 from nexus_cli.permission.folder_rules import (
     ALLOWED as ALLOWED,
@@ -32,7 +33,7 @@ from nexus_cli.permission.folder_rules import (
     parse_allowed,
 )
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
-from nexus_cli.permission.rules_file import names_rules, read_stamp
+from nexus_cli.permission.rules_file import names_rules
 from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class CallPermission:
 
     def check_rules(self, level: str) -> None:
         """Read the rules, if there are any, before the first call. Blocks; raises as `refuse_unguarded` does."""
-        self._stamp = read_stamp(places().settings)
+        self._stamp = read_version(places().settings)
         self.load(level, runs=False)
         self.refuse_unguarded(level)
 
@@ -347,7 +348,7 @@ class CallPermission:
     def begin_turn(self) -> None:
         """Let this turn look again for denied files, and for rules if the personal settings file has changed."""
         self._denied = {}
-        stamp = read_stamp(places().settings)
+        stamp = read_version(places().settings)
         if stamp != self._stamp:
             self._stamp, self._names_rules, self._is_outdated = stamp, None, self._rules is not None
 

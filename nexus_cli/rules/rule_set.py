@@ -353,9 +353,9 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet
             theirs = read_project(files[FILE], str(path)).values
             # Lines are those of the file as it is, of which only a part may be trusted.
             collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
-    for wanted, rule, name in claude_rules(files):
+    for wanted, rule, file in claude_rules(files):
         with suppress(ValueError):  # `nexus trust` has told it
-            collected.rules.append(parse_rule(wanted, rule, tools, str(project / name)))
+            collected.rules.append(parse_rule(wanted, rule, tools, str(project / file)))
     if source != project:
         collected.rules += _rules_of_worktree(collected.rules, source)
     return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
