@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.elide import one_line
@@ -19,6 +19,8 @@ ABOVE = "../"
 SKILLS = (".agents/skills", ".claude/skills")
 COMMANDS = (".claude/commands",)
 HOOKS = (".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json")
+RULES = HOOKS[:2]
+"""Settings of Claude, of which `permissions.deny` and `permissions.ask` count."""
 SERVERS: Mapping[str, str] = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """Files with MCP servers, and the key that they are below."""
 PATHS: Mapping[str, tuple[str, ...]] = {
@@ -26,9 +28,12 @@ PATHS: Mapping[str, tuple[str, ...]] = {
     "server": tuple(SERVERS),
     "skill": SKILLS,
     "command": COMMANDS,
+    "rule": RULES,
 }
 """Files and folders of each kind of item, in the order in which they are read."""
 KINDS = frozenset(PATHS)
+COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
+"""A command that runs when a guide is called."""
 MOST_HOOKS = 200
 """Most hooks of one file."""
 MOST_WORDS = 40
@@ -94,12 +99,26 @@ def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, dic
             ]
 
 
-def write_hooks(kept: Iterable[tuple[str, str, dict[str, Any]]]) -> bytes:
-    """Return a file with the hooks `kept`."""
+def read_permissions(data: bytes) -> list[tuple[Literal["deny", "ask"], str]]:
+    """Return decision and text of the deny and ask rules of Claude's settings, [] if they are invalid."""
+    try:
+        table = json.loads(data.decode("utf-8-sig"))["permissions"]
+        listed: dict[Literal["deny", "ask"], Any] = {"deny": table.get("deny"), "ask": table.get("ask")}
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        return []
+    found = [(kind, one) for kind, texts in listed.items() if isinstance(texts, list) for one in texts]
+    return [(kind, one) for kind, one in found if isinstance(one, str)]
+
+
+def write_settings(kept: Iterable[tuple[str, str, dict[str, Any]]], rules: Iterable[tuple[str, str]]) -> bytes:
+    """Return a file with the hooks `kept` and the rules."""
     events: dict[str, list[Any]] = {}
     for event, matcher, hook in kept:
         events.setdefault(event, []).append({"matcher": matcher, "hooks": [hook]})
-    return json.dumps({"hooks": events}).encode()
+    permissions: dict[str, list[str]] = {}
+    for decision, text in rules:
+        permissions.setdefault(decision, []).append(text)
+    return json.dumps({"hooks": events, "permissions": permissions}).encode()
 
 
 def command_line(hook: Mapping[str, Any]) -> str:

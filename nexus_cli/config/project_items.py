@@ -1,4 +1,4 @@
-"""Find the trusted skills, commands, hooks and servers of a folder's project, and say which wait for trust."""
+"""Find the trusted skills, commands, hooks, servers and rules of a folder's project, and say which wait for trust."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nexus_cli.config.foreign_items import ABOVE, KINDS
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_keys
 
-NOUNS = {"skill": "skill", "command": "command", "hook": "hook", "server": "MCP server"}
+NOUNS = {"skill": "skill", "command": "command", "hook": "hook", "server": "MCP server", "rule": "rule"}
 """Kinds of items beside `.nexus`, with their names for people."""
 
 

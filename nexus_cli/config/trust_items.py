@@ -98,6 +98,9 @@ def _split_beside(
     if path in foreign_items.HOOKS:
         for event, matcher, hook in foreign_items.read_hooks(data)[0]:
             yield _hook_item(f"{path}: {_name_hook(event, matcher, hook)}", name, (event, matcher, hook), files)
+    for kind, text in foreign_items.read_permissions(data) if path in foreign_items.RULES else ():
+        part = f"{kind} {text}\n".encode("utf-8", "surrogatepass")
+        yield TrustItem("rule", f"{path}: {kind} {text}", {name: part})
     if path in foreign_items.SERVERS:
         for server, entry in (_read_servers(data, foreign_items.SERVERS[path]) or {}).items():
             yield _server_item(f"{path}: {server}", name, entry, files)
@@ -108,10 +111,11 @@ def _keep_beside(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, 
     reduced: dict[str, bytes] = {}
     for path in foreign_items.HOOKS:
         name = foreign_items.ABOVE + path
-        hooks = foreign_items.read_hooks(files[name])[0] if name in files else []
-        kept = [one for one in hooks if f"hook {path}: {_name_hook(*one)}" in keys]
-        if kept:
-            reduced[name] = foreign_items.write_hooks(kept)
+        kept = [one for one in _hooks_of(files, path) if f"hook {path}: {_name_hook(*one)}" in keys]
+        rules = foreign_items.read_permissions(files.get(name, b""))
+        chosen_rules = [(kind, text) for kind, text in rules if f"rule {path}: {kind} {text}" in keys]
+        if kept or chosen_rules:
+            reduced[name] = foreign_items.write_settings(kept, chosen_rules)
     for path, key in foreign_items.SERVERS.items():
         name = foreign_items.ABOVE + path
         servers = _read_servers(files.get(name, b""), key) or {}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.project_items import describe_waiting
@@ -26,7 +27,6 @@ PLACES: Mapping[str, str] = {
     ".opencode/command": "commands",
 }
 """Paths in a project, and their contents."""
-SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
 SETTINGS_KEYS = ("permissions", "statusLine", "outputStyle", "env")
 """Keys of these files worth reporting; files without them are ignored."""
 MOST_BYTES = 1 << 20
@@ -45,7 +45,7 @@ class Unsupported:
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     """Return the unsupported files of `project`, in the order of the table. Never raises."""
     found = [Unsupported(path, what) for path, what in PLACES.items() if os.path.exists(project / path)]
-    return (*found, *(Unsupported(path, what) for path in SETTINGS for what in _settings_keys(project / path)))
+    return (*found, *(Unsupported(path, what) for path in RULES for what in _settings_keys(project / path)))
 
 
 def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
@@ -79,7 +79,10 @@ def _settings_keys(path: Path) -> Iterator[str]:
             table = json.loads(file.read(MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return
-    yield from (key for key in SETTINGS_KEYS if isinstance(table, dict) and table.get(key))
+    for key in SETTINGS_KEYS if isinstance(table, dict) else ():
+        value = table.get(key)
+        if value and (key != "permissions" or not isinstance(value, dict) or set(value) - {"deny", "ask"}):
+            yield key
 
 
 def _read_told(path: Path) -> dict[str, Any]:

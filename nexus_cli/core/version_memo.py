@@ -37,6 +37,14 @@ def file_version(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
+def read_version(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """Return the `file_version` of the file that a path leads to; () if there is none."""
+    try:
+        return file_version(os.stat(path))
+    except OSError:
+        return ()
+
+
 def is_settled(status: os.stat_result) -> bool:
     """Return True if another change of the file would show in `file_version`: the last one was not just now."""
     return time.time() - max(status.st_ctime, status.st_mtime) >= SETTLED

@@ -27,6 +27,7 @@ from nexus_cli.config.trust_beside import UNREAD, read_scripts
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.version_memo import read_version
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins, plugin_record_path
 
 PERSONAL = "config.toml"
@@ -139,18 +140,8 @@ def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
     """Return the state of the files that decide which hooks count in `cwd`, to notice a change: the records of
     trust and of plugins, and the files that may name hooks."""
     names = (f"{FOLDER}/{SETTINGS}", *HOOKS)
-    found: list[tuple[int, ...]] = []
-    for path in (
-        record_path(),
-        plugin_record_path(),
-        *(folder / name for folder in project_folders(cwd) for name in names),
-    ):
-        try:
-            about = os.stat(path)
-            found.append((about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns))
-        except OSError:
-            found.append(())
-    return found
+    theirs = (folder / name for folder in project_folders(cwd) for name in names)
+    return [*map(read_version, (record_path(), plugin_record_path(), *theirs))]
 
 
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:

@@ -39,7 +39,7 @@ def read_claude_session(path: Path) -> ForeignSession:
     records = _keep_records(session)
     chosen = _choose_branch(records, session)
     talk = _Talk(session)
-    for record in (record for place, record in enumerate(records) if record["type"] in SPOKEN):
+    for record in (record for record in records if record["type"] in SPOKEN):
         if id(record) in chosen:
             talk.add(record)
         else:
@@ -204,10 +204,7 @@ class _Talk:
         self._count_usage(key, model, message.get("usage"))
         text = clean_text("\n\n".join(filter(None, texts)))
         if (place := self._messages.get(key)) is not None:
-            old = session.entries[place]
-            joined = "\n\n".join(filter(None, (old.message.content, text)))
-            whole = replace(old.message, content=joined, tool_calls=(*old.message.tool_calls, *calls))
-            session.entries[place] = replace(old, message=whole)
+            session.extend(place, text, calls)
         elif text or calls:
             reply = Message(Role.ASSISTANT, text, tuple(calls))
             self._messages[key] = session.add(Kind.ASSISTANT, reply, "agent")

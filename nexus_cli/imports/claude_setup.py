@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
-from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, map_command, map_path
-from nexus_cli.rules.rule_set import DECISIONS, Decision
+from nexus_cli.imports.foreign_setup import ForeignSetup, as_table, as_texts, is_key
+from nexus_cli.rules.claude_rules import map_claude_rule
+from nexus_cli.rules.rule_set import DECISIONS
 
-TOOLS: Mapping[str, tuple[str, ...]] = {
-    "Read": ("read_file",),
-    "Edit": ("edit_file", "write_file"),
-    "MultiEdit": ("edit_file",),
-    "Write": ("write_file",),
-    "Grep": ("grep",),
-    "Glob": ("glob",),
-    "WebFetch": ("fetch",),
-    "Task": ("agent",),
-    "Agent": ("agent",),
-    "Skill": ("skill",),
-    "TodoWrite": ("todo",),
-}
-PATHS = {"Read": "read_file", "Edit": "edit_file", "MultiEdit": "edit_file", "Write": "write_file"}
 SERVER_KEYS = ("type", "command", "args", "env", "url", "headers", "disabled")
-_RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
 
 
 def read_claude(home: Path, servers: Path) -> ForeignSetup:
@@ -44,7 +29,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
         setup.notes.append(f"model {str(model)[:60]} is a name of Claude Code alone: nexus config set model NAME")
     if effort in EFFORTS:
         setup.settings["effort"] = str(effort)
-    for name, value in _table(settings.get("env")).items():
+    for name, value in as_table(settings.get("env")).items():
         if is_key(str(value), str(name)):
             setup.note_key(str(name), where)
         else:
@@ -69,12 +54,8 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     return setup
 
 
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
-    table = _table(value)
+    table = as_table(value)
     for decision in DECISIONS:
         listed = table.get(decision)
         for written in listed if isinstance(listed, list) else ():
@@ -89,58 +70,23 @@ def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
     setup.note_unused(table, ("allow", "ask", "deny", "defaultMode"), f"permissions in {where}")
 
 
-def map_claude_rule(decision: Decision, written: str) -> list[str]:
-    """Return our rules for one of Claude's; raise `UnmappedError` with the reason if there are none."""
-    found = _RULE.fullmatch(written.strip())
-    if found is None:
-        raise UnmappedError("it is not TOOL or TOOL(PATTERN)")
-    name, pattern = found[1], found[2]
-    if name.startswith("mcp__"):
-        if pattern is not None:
-            raise UnmappedError("a tool of a server takes no pattern here")
-        return [name if "__" in name[5:] else f"{name}__*"]
-    if name == "Bash":
-        return [map_command("*" if pattern is None else pattern)]
-    if pattern is None or pattern.strip() in ("", "*", "**"):
-        if name not in TOOLS:
-            raise UnmappedError("nexus has no such tool")
-        return list(TOOLS[name])
-    if name in PATHS:
-        return [f"{PATHS[name]}({_map_claude_path(pattern)})"]
-    if name == "WebFetch" and pattern.startswith("domain:"):
-        host = pattern.removeprefix("domain:").strip()
-        if "*" in host and decision == "allow":
-            raise UnmappedError("an allow rule here names one host")
-        return [f"fetch({host})"]
-    raise UnmappedError("nexus has no such pattern" if name in TOOLS else "nexus has no such tool")
-
-
-def _map_claude_path(pattern: str) -> str:
-    if pattern.startswith("//"):
-        return map_path(pattern[1:])
-    if pattern.startswith("/"):
-        raise UnmappedError("it begins at the folder of Claude's settings; write the whole path, or ./ for the project")
-    return map_path(pattern)
-
-
 def _read_servers(setup: ForeignSetup, path: Path) -> None:
     settings = setup.read_table(path, guards=False)
     where = with_tilde(str(path))
-    for name, value in _table(settings.get("mcpServers")).items():
-        table = _table(value)
+    for name, value in as_table(settings.get("mcpServers")).items():
+        table = as_table(value)
         entry: dict[str, Any] = {}
         if table.get("command"):
-            arguments = table.get("args")
-            entry["command"] = [str(table["command"]), *map(str, arguments if isinstance(arguments, list) else ())]
+            entry["command"] = [str(table["command"]), *as_texts(table.get("args"))]
         entry |= {key: table[key] for key in ("url", "env", "headers", "disabled") if table.get(key)}
         entry |= {"type": "sse"} if table.get("type") == "sse" else {}
         setup.add_server(str(name), entry)
         setup.note_unused(table, SERVER_KEYS, f"server {name} in {where}")
-    projects = _table(settings.get("projects"))
+    projects = as_table(settings.get("projects"))
     for folder, value in projects.items():
-        for name in _table(_table(value).get("mcpServers")):
+        for name in as_table(as_table(value).get("mcpServers")):
             setup.notes.append(
                 f"server {name} of {with_tilde(str(folder))} alone: nexus mcp add, or {folder}/.mcp.json"
             )
-        for rule in cast("list[Any]", _table(value).get("allowedTools") or []):
+        for rule in cast("list[Any]", as_table(value).get("allowedTools") or []):
             setup.notes.append(f"allow {rule} in {with_tilde(str(folder))} alone: nexus rules add there")

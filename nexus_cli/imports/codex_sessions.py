@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +157,8 @@ class _Talk:
             return
         if self._reply < 0:
             self._reply = self.session.add(Kind.ASSISTANT, Message(Role.ASSISTANT, text, calls), "agent")
-            return
-        old = self.session.entries[self._reply]
-        joined = "\n\n".join(filter(None, (old.message.content, text)))
-        whole = replace(old.message, content=joined, tool_calls=(*old.message.tool_calls, *calls))
-        self.session.entries[self._reply] = replace(old, message=whole)
+        else:
+            self.session.extend(self._reply, text, calls)
 
     def _output(self, value: object) -> str:
         """Return the text of a result: as it is, or inside a JSON object with `output` or `content`."""

@@ -64,6 +64,13 @@ class ForeignSession:
         self.entries.append(Entry(0, at, actor, kind, message))
         return len(self.entries) - 1
 
+    def extend(self, place: int, text: str, calls: Sequence[ToolCall]) -> None:
+        """Add to the assistant message at a place."""
+        entry = self.entries[place]
+        joined = "\n\n".join(filter(None, (entry.message.content, text)))
+        whole = replace(entry.message, content=joined, tool_calls=(*entry.message.tool_calls, *calls))
+        self.entries[place] = replace(entry, message=whole)
+
     def add_text(self, text: str, parts: Sequence[Part] = (), *, typed: bool = True) -> None:
         """Append a user message: of the person, or (not `typed`) of the other program."""
         if text or parts:

@@ -28,11 +28,6 @@ from nexus_cli.tools.registry import rule_tools
 FROM_ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^{}]*)?\}")
 COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "ShellTool")
 _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|passw")
-_ODD_IN_PATHS = re.compile(r"[\[\]{}\\]|^!")
-
-
-class UnmappedError(Exception):
-    """A rule or server that has no counterpart, with the reason."""
 
 
 @dataclass
@@ -120,11 +115,11 @@ class ForeignSetup:
         """Add the rules that `convert` returns for one of the other program, if all of them are rules of ours."""
         try:
             if redact(written, environ={}) != written:
-                raise UnmappedError("there is a key in it")
+                raise ValueError("there is a key in it")
             rules = list(convert())
             for text in rules:
                 parse_rule(decision, text, self.tools)
-        except (UnmappedError, ValueError) as error:
+        except ValueError as error:
             self.lose(decision, f"{written}: {error}")
             if decision != "allow":
                 self._lost_rules.append(written)
@@ -148,16 +143,16 @@ class ForeignSetup:
         """Add a server without the keys in its entry: `command` (a list) or `url`, `env` and `headers` (objects)."""
         try:
             self._add_server(name, entry)
-        except (UnmappedError, ValueError) as error:
+        except ValueError as error:
             self.notes.append(one_line(f"server {name}: {error}")[:300])
 
     def _add_server(self, name: str, entry: dict[str, Any]) -> None:
         env, headers = entry.pop("env", None) or {}, entry.pop("headers", None) or {}
         if not isinstance(env, Mapping) or not isinstance(headers, Mapping):
-            raise UnmappedError("env and headers have to be objects")
+            raise ValueError("env and headers have to be objects")
         line = " ".join(map(str, [*entry.get("command", ()), entry.get("url", "")]))
         if is_key(line) or any(is_key(word) for word in line.replace("=", " ").split()):
-            raise UnmappedError("a key is in its command or address. Store it by nexus login, then nexus mcp add")
+            raise ValueError("a key is in its command or address. Store it by nexus login, then nexus mcp add")
         secret = [str(one) for one, value in env.items() if is_key(str(value), str(one))]
         unsent = [str(one) for one, value in headers.items() if is_secret_header(str(one), str(value))]
         for one in (*secret, *unsent):
@@ -200,6 +195,16 @@ class ForeignSetup:
             self.notes.append(f"{where}: no counterpart for {', '.join(rest[:30])}")
 
 
+def as_table(value: object) -> dict[str, Any]:
+    """Return `value` if it is an object, else {}."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_texts(value: object) -> list[str]:
+    """Return the entries of a list as texts, [] for anything else."""
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
 def is_key(value: str, name: str = "") -> bool:
     """Return True if a value, of that name, is a secret. A reference to a variable is none."""
     rest = FROM_ENVIRONMENT.sub("", value).strip()
@@ -226,17 +231,3 @@ def may_overlap(one: str, other: str) -> bool:
         return name == other_name
     first, second = (re.split(r"[\s:*)]", text.strip(), maxsplit=1)[0] for text in (pattern, other_pattern))
     return first.startswith(second) or second.startswith(first)
-
-
-def map_path(pattern: str) -> str:
-    """Return a path pattern in our form; raise `UnmappedError` for signs that mean something else here."""
-    if _ODD_IN_PATHS.search(pattern):
-        raise UnmappedError("a pattern here has only `*`, `**` and `?`")
-    return pattern
-
-
-def map_command(pattern: str) -> str:
-    """Return the rule for a command pattern: exact words, a prefix with `:*` or ` *`, or every command."""
-    pattern = pattern.strip()
-    pattern = f"{pattern[:-2]} *" if pattern.endswith(":*") else pattern
-    return "bash" if pattern.strip() in ("*", "") else f"bash({pattern})"

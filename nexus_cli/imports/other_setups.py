@@ -18,8 +18,9 @@ import yaml
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.imports.claude_setup import read_claude
-from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, map_command, map_path
+from nexus_cli.imports.foreign_setup import ForeignSetup, as_table, as_texts, is_key
 from nexus_cli.provider.model_names import provider_prefixes
+from nexus_cli.rules.claude_rules import map_command, map_path
 from nexus_cli.rules.rule_set import Decision
 
 CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
@@ -45,14 +46,6 @@ OPENCODE_TOOLS: Mapping[str, tuple[str, ...]] = {
 }
 _JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _ENV = re.compile(r"\{env:([A-Za-z_]\w*)\}")
-
-
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _texts(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
 
 
 def _set_model(setup: ForeignSetup, model: object, provider: str = "") -> None:
@@ -94,8 +87,8 @@ def read_codex(home: Path) -> ForeignSetup:
         setup.settings["allow"] = "auto"
     elif sandbox or approval:
         setup.notes.append(f"approval_policy {approval}, sandbox_mode {sandbox}: choose a level, nexus docs rules")
-    for name, value in _table(settings.get("mcp_servers")).items():
-        _add_codex_server(setup, name, _table(value), where)
+    for name, value in as_table(settings.get("mcp_servers")).items():
+        _add_codex_server(setup, name, as_table(value), where)
     used = ("model", "model_provider", "model_reasoning_effort", "approval_policy", "sandbox_mode", "mcp_servers")
     setup.note_unused(settings, (*used, "projects"), where)
     for file in sorted((home / "rules").glob("*.rules")):
@@ -107,14 +100,14 @@ def read_codex(home: Path) -> ForeignSetup:
 
 
 def _add_codex_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
-    entry: dict[str, Any] = {"env": dict(_table(table.get("env")))}
-    entry["env"] |= {one: f"${{{one}}}" for one in _texts(table.get("env_vars"))}
-    headers = dict(_table(table.get("http_headers")))
-    headers |= {one: f"${{{name}}}" for one, name in _table(table.get("env_http_headers")).items()}
+    entry: dict[str, Any] = {"env": dict(as_table(table.get("env")))}
+    entry["env"] |= {one: f"${{{one}}}" for one in as_texts(table.get("env_vars"))}
+    headers = dict(as_table(table.get("http_headers")))
+    headers |= {one: f"${{{name}}}" for one, name in as_table(table.get("env_http_headers")).items()}
     if variable := table.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
     if table.get("command"):
-        entry["command"] = [str(table["command"]), *_texts(table.get("args"))]
+        entry["command"] = [str(table["command"]), *as_texts(table.get("args"))]
     entry |= {key: table[key] for key in ("url", "cwd") if table.get(key)} | ({"headers": headers} if headers else {})
     entry |= {"enabled": False} if table.get("enabled") is False else {}
     seconds = {"startup_timeout_sec": "start_seconds", "tool_timeout_sec": "call_seconds"}
@@ -128,10 +121,10 @@ def _add_codex_server(setup: ForeignSetup, name: str, table: dict[str, Any], whe
 
 def _restrict_server(setup: ForeignSetup, name: str, only: object, without: object) -> None:
     """Deny the tools that a server is not to offer."""
-    for tool in _texts(without):
+    for tool in as_texts(without):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
     if only:
-        setup.lose("deny", f"server {name}: offers only {', '.join(_texts(only))}; here all its tools are there")
+        setup.lose("deny", f"server {name}: offers only {', '.join(as_texts(only))}; here all its tools are there")
 
 
 def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
@@ -145,12 +138,12 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
         try:
             call = line.value if isinstance(line, ast.Expr) else None
             if not isinstance(call, ast.Call) or getattr(call.func, "id", "") != "prefix_rule" or call.args:
-                raise UnmappedError("it is no prefix_rule")
+                raise ValueError("it is no prefix_rule")
             given = {one.arg: one.value for one in call.keywords}
             choices = [one if isinstance(one, list) else [one] for one in ast.literal_eval(given["pattern"])]
             decision = CODEX_DECISIONS[ast.literal_eval(given["decision"]) if "decision" in given else "allow"]
             found = [f"bash({' '.join(map(_quote, words))} *)" for words in product(*choices)]
-        except (UnmappedError, ValueError, KeyError, TypeError, SyntaxError) as error:
+        except (ValueError, KeyError, TypeError, SyntaxError) as error:
             setup.lose_unknown(f"{with_tilde(str(path))} line {line.lineno}: {error}")
             continue
         for text in found:
@@ -159,7 +152,7 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
 
 def _quote(word: object) -> str:
     if not isinstance(word, str) or not re.fullmatch(r"[\w./:=@%+,-]+", word):
-        raise UnmappedError(f"{word!r} is no plain word")
+        raise ValueError(f"{word!r} is no plain word")
     return word
 
 
@@ -172,13 +165,13 @@ def read_opencode(home: Path) -> ForeignSetup:
         _set_model(setup, settings.get("model"))
         permission = settings.get("permission")
         _read_opencode_rules(setup, {"bash": permission, "edit": permission} if permission == "ask" else permission)
-        for name, on in _table(settings.get("tools")).items():
+        for name, on in as_table(settings.get("tools")).items():
             if on is False:
                 _add_opencode_rule(setup, str(name), "*", "deny")
-        for name, value in _table(settings.get("mcp")).items():
-            _add_opencode_server(setup, name, _table(value), where)
-        for name, value in _table(settings.get("provider")).items():
-            if is_key(str(_table(_table(value).get("options")).get("apiKey") or "")):
+        for name, value in as_table(settings.get("mcp")).items():
+            _add_opencode_server(setup, name, as_table(value), where)
+        for name, value in as_table(settings.get("provider")).items():
+            if is_key(str(as_table(as_table(value).get("options")).get("apiKey") or "")):
                 setup.note_key(name, where)
         used = ("$schema", "model", "permission", "tools", "mcp", "provider")
         setup.note_unused(settings, used, where)
@@ -190,7 +183,7 @@ def read_opencode(home: Path) -> ForeignSetup:
 
 
 def _read_opencode_rules(setup: ForeignSetup, permission: object) -> None:
-    for tool, value in _table(permission).items():
+    for tool, value in as_table(permission).items():
         patterns = value if isinstance(value, dict) else {"*": value}
         for pattern, action in patterns.items():
             if pattern == "*" and action == "ask" and len(patterns) > 1:
@@ -202,13 +195,13 @@ def _read_opencode_rules(setup: ForeignSetup, permission: object) -> None:
 def _add_opencode_rule(setup: ForeignSetup, tool: str, pattern: str, action: object) -> None:
     def convert() -> list[str]:
         if tool not in OPENCODE_TOOLS:
-            raise UnmappedError("nexus has no such tool")
+            raise ValueError("nexus has no such tool")
         if tool == "bash":
             return [map_command(pattern)]
         if pattern == "*":
             return list(OPENCODE_TOOLS[tool])
         if tool not in ("edit", "read"):
-            raise UnmappedError("nexus has no such pattern")
+            raise ValueError("nexus has no such pattern")
         return [f"{OPENCODE_TOOLS[tool][0]}({map_path(pattern)})"]
 
     if action in ("allow", "ask", "deny"):
@@ -219,7 +212,7 @@ def _add_opencode_rule(setup: ForeignSetup, tool: str, pattern: str, action: obj
 
 
 def _add_opencode_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
-    entry = {"env": dict(_table(table.get("environment")))} | {
+    entry = {"env": dict(as_table(table.get("environment")))} | {
         key: table[key] for key in ("url", "headers", "command") if table.get(key)
     }
     entry |= {"enabled": False} if table.get("enabled") is False else {}
@@ -233,22 +226,22 @@ def read_gemini(home: Path) -> ForeignSetup:
     setup = ForeignSetup("gemini")
     path = home / "settings.json"
     settings, where = setup.read_table(path), with_tilde(str(path))
-    tools, model = _table(settings.get("tools")), settings.get("model")
-    _set_model(setup, _table(model).get("name") if isinstance(model, dict) else model, "gemini")
+    tools, model = as_table(settings.get("tools")), settings.get("model")
+    _set_model(setup, as_table(model).get("name") if isinstance(model, dict) else model, "gemini")
     for decision, listed in (
-        ("allow", [*_texts(tools.get("allowed")), *_texts(settings.get("allowedTools"))]),
-        ("deny", [*_texts(tools.get("exclude")), *_texts(settings.get("excludeTools"))]),
+        ("allow", [*as_texts(tools.get("allowed")), *as_texts(settings.get("allowedTools"))]),
+        ("deny", [*as_texts(tools.get("exclude")), *as_texts(settings.get("excludeTools"))]),
     ):
         for written in listed:
             kind: Decision = "allow" if decision == "allow" else "deny"
             setup.add_rules(kind, written, partial(_map_gemini_rule, written))
     if core := tools.get("core") or settings.get("coreTools"):
-        setup.lose("deny", f"every tool but {', '.join(_texts(core))}: nexus has all its tools")
-    for name, value in _table(settings.get("mcpServers")).items():
-        table = _table(value)
+        setup.lose("deny", f"every tool but {', '.join(as_texts(core))}: nexus has all its tools")
+    for name, value in as_table(settings.get("mcpServers")).items():
+        table = as_table(value)
         entry = {key: table[key] for key in ("env", "headers", "cwd") if table.get(key)}
         if table.get("command"):
-            entry["command"] = [str(table["command"]), *_texts(table.get("args"))]
+            entry["command"] = [str(table["command"]), *as_texts(table.get("args"))]
         if address := table.get("httpUrl") or table.get("url"):
             entry |= {"url": address} | ({} if table.get("httpUrl") else {"type": "sse"})
         setup.add_server(name, entry)
@@ -269,9 +262,9 @@ def read_gemini(home: Path) -> ForeignSetup:
 def _map_gemini_rule(written: str) -> list[str]:
     name, _, pattern = written.removesuffix(")").partition("(")
     if name.startswith("mcp__") or name not in GEMINI_TOOLS:
-        raise UnmappedError("nexus has no such tool")
+        raise ValueError("nexus has no such tool")
     if pattern and GEMINI_TOOLS[name] != "bash":
-        raise UnmappedError("nexus has no such pattern")
+        raise ValueError("nexus has no such pattern")
     return [map_command(f"{pattern}:*") if pattern else GEMINI_TOOLS[name]]
 
 
@@ -294,7 +287,7 @@ def read_aider(home: Path) -> ForeignSetup:
     setup = ForeignSetup("aider")
     path = home / ".aider.conf.yml"
     try:
-        settings = _table(yaml.safe_load(setup.read(path)))
+        settings = as_table(yaml.safe_load(setup.read(path)))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         setup.skip_file(path, f"is not valid YAML ({error})", guards=False)
         settings = {}

@@ -68,6 +68,11 @@ class ImportPlan:
     kept: list[str] = field(default_factory=list)
     """Where the person has something else and keeps it."""
 
+    def add(self, change: PersonalChange) -> None:
+        """Add a change of a file, if it changes it."""
+        if change.before != change.after:
+            self.changes.append(change)
+
 
 def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPlan:
     """Return the changes that `setup` makes, asking `choose` where a personal file has something else.
@@ -89,13 +94,13 @@ def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPl
         mine = _plain(document.get("mcp", {}).get(name))
         if mine is None or (mine != entry and asked.choose(f"server {name}", (MINE, THEIRS)) == THEIRS):
             set_server(document, name, entry)
-    _add_change(plan, PersonalChange(path, before, tomlkit.dumps(document), is_settings=True))
+    plan.add(PersonalChange(path, before, tomlkit.dumps(document), is_settings=True))
     _plan_instructions(setup, places, asked)
     for name, text in setup.commands.items():
         file = places.config / "commands" / f"{name}.md"
         mine = read_settings_text(file)
         if not mine or (mine != text and asked.choose(f"command {name}", (MINE, THEIRS)) == THEIRS):
-            _add_change(plan, PersonalChange(file, mine, text))
+            plan.add(PersonalChange(file, mine, text))
     return plan
 
 
@@ -115,11 +120,6 @@ class _Asked:
 
 def _plain(value: Any) -> Any:
     return value.unwrap() if hasattr(value, "unwrap") else value
-
-
-def _add_change(plan: ImportPlan, change: PersonalChange) -> None:
-    if change.before != change.after:
-        plan.changes.append(change)
 
 
 def _plan_settings(setup: ForeignSetup, document: Any, mine: Mapping[str, Any], asked: _Asked) -> None:
@@ -168,7 +168,7 @@ def _plan_instructions(setup: ForeignSetup, places: Places, asked: _Asked) -> No
     if answer == MINE:
         return
     head = f"{mine.rstrip()}\n\n" if answer == BOTH else ""
-    _add_change(asked.plan, PersonalChange(path, mine, f"{head}{theirs}\n"))
+    asked.plan.add(PersonalChange(path, mine, f"{head}{theirs}\n"))
 
 
 def refuse_without_terminal() -> NexusError:

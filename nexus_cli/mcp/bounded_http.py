@@ -9,18 +9,14 @@ import httpx2
 from nexus_cli.mcp.server_values import ServerError
 
 
-def bounded_transport(
-    inner: httpx2.AsyncBaseTransport, most: int, see_status: Callable[[int], None]
-) -> httpx2.AsyncBaseTransport:
-    """Return a transport whose responses raise `ServerError` after `most` bytes; streams of events are not counted."""
-    return _Bounded(inner, most, see_status)
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """A transport whose responses raise `ServerError` after `most` bytes; streams of events are not counted."""
 
-
-class _Bounded(httpx2.AsyncBaseTransport):
     def __init__(self, inner: httpx2.AsyncBaseTransport, most: int, see_status: Callable[[int], None]) -> None:
         self._inner, self._most, self._see_status = inner, most, see_status
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request; pass on the status of its response."""
         response = await self._inner.handle_async_request(request)
         self._see_status(response.status_code)
         # The SDK bounds each event of a stream, which may run for days.
@@ -30,6 +26,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         return response
 
     async def aclose(self) -> None:
+        """Close the inner transport."""
         await self._inner.aclose()
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -24,10 +23,10 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from nexus_cli import __version__
-from nexus_cli.mcp.bounded_http import bounded_transport
+from nexus_cli.mcp.bounded_http import BoundedTransport
 from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
 from nexus_cli.mcp.server_values import Fault, ServerError
-from nexus_cli.mcp.stdio_server import MAX_MESSAGE, ServerProcess, run_server
+from nexus_cli.mcp.stdio_server import MAX_MESSAGE, ServerProcess, printable_line, run_server
 
 Json = dict[str, Any]
 Ask = Callable[[Json], Awaitable[Json | None]]
@@ -200,7 +199,7 @@ class ServerConnection:
             elif tokens.has_tokens():
                 auth = stored_login(target.url, tokens)
             client = create_mcp_http_client(headers=target.headers, auth=auth)
-            client._transport = bounded_transport(client._transport, MAX_MESSAGE, self._see_status)
+            client._transport = BoundedTransport(client._transport, MAX_MESSAGE, self._see_status)
             await stack.enter_async_context(client)
             yield streamable_http_client(target.url, http_client=client, max_sse_event_size=MAX_MESSAGE)
 
@@ -268,7 +267,7 @@ class ServerConnection:
     # -- errors --------------------------------------------------------------------------------------------------------
 
     def _error(self, fault: Fault, text: str) -> ServerError:
-        return ServerError(fault, f"{self.target.name}: {one_line(text)}")
+        return ServerError(fault, f"{self.target.name}: {printable_line(text, _ERROR_SHOWN)}")
 
     def _explain(self, error: BaseException) -> ServerError:
         """Return the error of a server for what the SDK raised."""
@@ -315,12 +314,6 @@ def is_drop(error: BaseException) -> bool:
     return isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
 
 
-def one_line(text: str) -> str:
-    """Return `text` as one line of printable characters, cut where it is long."""
-    plain = " ".join("".join(char if char.isprintable() else " " for char in text[: 8 * _ERROR_SHOWN]).split())
-    return plain if len(plain) <= _ERROR_SHOWN else f"{plain[:_ERROR_SHOWN]}…"
-
-
 def _with_defaults(schema: Json, content: Json) -> Json:
     """Return the answer with the defaults of fields that it leaves out."""
     fields = schema.get("properties")
@@ -331,8 +324,3 @@ def _with_defaults(schema: Json, content: Json) -> Json:
 
 async def _accept_result(_name: str, _result: object) -> None:
     """Take the place of the SDK's check of structured content."""
-
-
-def silence_logs() -> None:
-    """Drop the SDK's log: what matters of it is in the errors."""
-    logging.disable(logging.CRITICAL)

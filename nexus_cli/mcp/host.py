@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import time
@@ -23,10 +24,10 @@ from pydantic import ValidationError
 
 from nexus_cli.core.private_process import make_process_private
 from nexus_cli.mcp.answers import call_json, prompt_json, resource_json, tool_json
-from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, is_drop, one_line, silence_logs
+from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, is_drop
 from nexus_cli.mcp.login import LOGIN_SECONDS
 from nexus_cli.mcp.server_values import ServerError
-from nexus_cli.mcp.stdio_server import end_group
+from nexus_cli.mcp.stdio_server import end_group, printable_line
 
 Json = dict[str, Any]
 
@@ -106,7 +107,7 @@ class ServerHost:
         except asyncio.CancelledError:
             self._write({"id": number, "error": {"fault": "silent", "text": "the call was cancelled"}})
         except Exception as error:  # a mistake of ours: told as the error of this request, so that nobody waits
-            text = one_line(f"{type(error).__name__}: {error}")
+            text = printable_line(f"{type(error).__name__}: {error}")
             self._write({"id": number, "error": {"fault": "protocol", "text": text}})
 
     async def _carry_out(self, number: int, message: Json) -> Any:
@@ -139,7 +140,9 @@ class ServerHost:
                 await self._settle(target, connection, error)
                 if attempt == 2 or not _may_repeat(do, call, error):
                     unsure = do == "call" and error.fault == "died" and call.may_have_arrived
-                    raise _mark_unsure(error) if unsure else error from None
+                    if unsure:
+                        raise ServerError("died", f"{error}; whether the call took effect is not known") from None
+                    raise
             else:
                 self._state(target).failures = 0
                 return result
@@ -264,10 +267,6 @@ def _is_session_gone(error: ServerError) -> bool:
     return error.fault == "refused" and str(error).endswith(_SESSION_GONE)
 
 
-def _mark_unsure(error: ServerError) -> ServerError:
-    return ServerError("died", f"{error}; whether the call took effect is not known")
-
-
 # -- what is asked of a server -----------------------------------------------------------------------------------------
 
 
@@ -301,7 +300,7 @@ def _resource_row(one: Any) -> list[str]:
 async def _call_tool(client: Client, message: Json, call: Call) -> Json:
     async def show(progress: float, total: float | None, message: str | None) -> None:
         share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-        call.progress(one_line(message) if message else share)
+        call.progress(printable_line(message) if message else share)
 
     return call_json(await client.call_tool(message["tool"], message["arguments"], progress_callback=show))
 
@@ -364,7 +363,7 @@ async def serve(source: int, sink: int) -> None:
 def main() -> None:
     """Serve stdin and stdout; whatever else writes to stdout writes to stderr."""
     make_process_private()
-    silence_logs()
+    logging.disable(logging.CRITICAL)  # the SDK's: what matters of it is in the errors
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = os.dup(0), os.dup(1)
     os.dup2(2, 1)

@@ -56,13 +56,11 @@ _MISSING = "MCP servers need the extra `mcp`: pip install 'nexus-cli[mcp]'"
 
 
 class McpHost:
-    """The servers of one event loop. Everything raises `ServerError`, and starts the process where there is none.
+    """The servers of one event loop. Everything raises `ServerError`, and starts the process where there is none."""
 
-    `folder` is the project: the folder of servers that name none (default: the working folder).
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or Path.cwd()
+    def __init__(self) -> None:
+        self._folder = Path.cwd()
+        """The folder of servers that name none."""
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[int, asyncio.Queue[Json]] = {}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core.elide import plural
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
@@ -105,7 +106,7 @@ class Catalogue:
 
     def _one_tool(self, offered: str) -> Tool:
         servers = [
-            f"{name} ({_count(len(self.lists[name].tools))})" if name in self.lists else f"{name} (starting)"
+            f"{name} ({plural(len(self.lists[name].tools), 'tool')})" if name in self.lists else f"{name} (starting)"
             for name in self.entries
         ]
         more = f" and {len(servers) - MOST_NAMED} more" if len(servers) > MOST_NAMED else ""
@@ -284,7 +285,3 @@ def _clean(text: str) -> str:
 def _first_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 160 else f"{line[:160]}..."
-
-
-def _count(tools: int) -> str:
-    return f"{tools} tool{'s' * (tools != 1)}"

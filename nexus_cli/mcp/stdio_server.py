@@ -24,7 +24,6 @@ from nexus_cli.mcp.server_values import Fault
 MAX_MESSAGE = 10_000_000
 """Most bytes of one message of a server."""
 _KEPT_LINES = 20
-_LINE_SHOWN = 300
 _GRACE_SECONDS = 1.0
 """Seconds that a server has to end after its stdin was closed, and again after SIGTERM."""
 
@@ -107,7 +106,7 @@ async def _read_messages(process: asyncio.subprocess.Process, to_session: Any, s
                 try:
                     message = jsonrpc_message_adapter.validate_json(text, by_name=False)
                 except ValueError:
-                    server.stray = _shorten_line(text)
+                    server.stray = printable_line(text)
                     continue
                 await to_session.send(SessionMessage(message))
     except ValueError:  # a longer line than the limit
@@ -159,14 +158,15 @@ async def _keep_errors(process: asyncio.subprocess.Process, server: ServerProces
     while data := await process.stderr.read(65_536):
         lines = (rest + data.decode("utf-8", "replace")).split("\n")
         rest = lines.pop()[-4_000:]
-        server.errors.extend(shown for line in lines if (shown := _shorten_line(line)))
-    if shown := _shorten_line(rest):
+        server.errors.extend(shown for line in lines if (shown := printable_line(line)))
+    if shown := printable_line(rest):
         server.errors.append(shown)
 
 
-def _shorten_line(text: str) -> str:
-    plain = "".join(char if char.isprintable() else " " for char in text[: 4 * _LINE_SHOWN])
-    return " ".join(plain.split())[:_LINE_SHOWN]
+def printable_line(text: str, most: int = 300) -> str:
+    """Return `text` as one line of printable characters, cut where it is long."""
+    plain = " ".join("".join(char if char.isprintable() else " " for char in text[: 8 * most]).split())
+    return plain if len(plain) <= most else f"{plain[:most]}…"
 
 
 async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]], server: ServerProcess) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust_files import FOLDER
@@ -19,6 +20,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
+from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.call_decision import Permission
 from nexus_cli.permission.folder_rules import (
     ALLOWED as ALLOWED,
@@ -31,7 +33,7 @@ from nexus_cli.permission.folder_rules import (
     parse_allowed,
 )
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
-from nexus_cli.permission.rules_file import names_rules, read_stamp
+from nexus_cli.permission.rules_file import names_rules
 from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
@@ -151,7 +153,7 @@ class CallPermission:
 
     def check_rules(self, level: str) -> None:
         """Read the rules, if there are any, before the first call. Blocks; raises as `refuse_unguarded` does."""
-        self._stamp = read_stamp(places().settings)
+        self._stamp = read_version(places().settings)
         self.load(level, runs=False)
         self.refuse_unguarded(level)
 
@@ -308,7 +310,8 @@ class CallPermission:
         if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
-            self._names_rules = any(map(names_rules, (places().settings, self._project / FOLDER / "config.toml")))
+            theirs = (self._project / name for name in (f"{FOLDER}/config.toml", *RULES))
+            self._names_rules = any(map(names_rules, (places().settings, *theirs)))
         return self._names_rules
 
     def _read_rules(self) -> RuleSet:
@@ -345,7 +348,7 @@ class CallPermission:
     def begin_turn(self) -> None:
         """Let this turn look again for denied files, and for rules if the personal settings file has changed."""
         self._denied = {}
-        stamp = read_stamp(places().settings)
+        stamp = read_version(places().settings)
         if stamp != self._stamp:
             self._stamp, self._names_rules, self._is_outdated = stamp, None, self._rules is not None
 

@@ -6,7 +6,6 @@ folder can run any of its files: their hash covers all of them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import posixpath
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, command_line, read_hooks
+from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT, PLUGIN_ROOT, command_line, read_hooks
 from nexus_cli.config.trust_files import MOST_FILES, MOST_IN_ALL, UnfitError, find_below, read_part
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line
@@ -36,8 +35,6 @@ SKIPPED = frozenset({".git", "__pycache__"})
 """Folders of a source that are not installed."""
 DEFINITION = "definition"
 """The part of a hook's or server's item that defines it, as JSON."""
-COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
-"""A command that runs when a guide is called."""
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
 _HINT = "A plugin is a folder with plugin.json or .claude-plugin/plugin.json"
 
@@ -126,11 +123,8 @@ class _Reader:
         self._items: dict[str, TrustItem] = {}
         self._guides: dict[str, tuple[str, str]] = {}
         self._left_out: list[str] = []
-        digest = hashlib.sha256()
-        for name, data in files.items():
-            raw = os.fsencode(name)
-            digest.update(b"%d:%d:" % (len(raw), len(data)) + raw + data)
-        self._all = digest.digest()
+        self._all = TrustItem("plugin", "", files).sha256.encode()
+        """Stands for the content of all files."""
 
     def read(self, name: str, programs: frozenset[str]) -> PluginFolder:
         """Return the plugin."""
@@ -227,8 +221,7 @@ class _Reader:
     def _add_program(self, kind: str, name: str, definition: Any) -> None:
         text = json.dumps(definition, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
         item = TrustItem(kind, name, {DEFINITION: text, "": self._all}, DEFINITION)
-        if item.key not in self._items:
-            self._items[item.key] = item
+        self._items.setdefault(item.key, item)
 
     def _name_others(self) -> None:
         folders = {path.partition("/")[0] for path in self._files if "/" in path}

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.foreign_items import RULES, read_permissions
 from nexus_cli.config.programs import find_program
-from nexus_cli.config.unsupported import MOST_BYTES, SETTINGS, find_unsupported
+from nexus_cli.config.unsupported import MOST_BYTES, find_unsupported
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.skill_check import check_guides
+from nexus_cli.rules.claude_rules import map_claude_rule
+from nexus_cli.rules.rule_set import parse_rule
+from nexus_cli.tools.registry import rule_tools
 
 PLACES: Mapping[str, str] = {
     "agents": "workers have no instructions of their own: a command that names one gets a general worker",
@@ -35,9 +38,6 @@ KEYS: Mapping[str, str] = {
 }
 """What becomes of keys of Claude's settings."""
 APPLIED = ("hooks", "permissions", "$schema")
-TOOLS = {"Bash": "bash", "Read": "read_file", "Edit": "edit_file", "Write": "write_file", "WebFetch": "fetch"}
-"""Claude's tools in rules, and ours."""
-RULE = re.compile(r"(\w+)(?:\((.*)\))?")
 IMPORT = re.compile(r"(?:^|\s)@((?:~|\.{0,2}/)?[\w][\w./-]*\.\w+)")
 PROGRAM = re.compile(r"\s*([\w.+-]+)(?=\s|$)")
 """The program that a line of the shell begins with, by its name alone."""
@@ -60,18 +60,18 @@ def list_gaps(project: Path) -> list[str]:
 
 def _places(project: Path) -> Iterator[str]:
     for one in find_unsupported(project):
-        if one.path not in SETTINGS:
+        if one.path not in RULES:
             yield f"{one.path}: {PLACES.get(one.what, f'{one.what} are not read')}"
 
 
 def _settings(project: Path) -> Iterator[str]:
-    for name in SETTINGS:
+    for name in RULES:
         path = project / name
         try:
             if not path.is_file():
                 continue
             with path.open("rb") as file:
-                table = json.loads(file.read(MOST_BYTES).decode("utf-8-sig"))
+                table = json.loads((data := file.read(MOST_BYTES)).decode("utf-8-sig"))
         except (OSError, ValueError, RecursionError):
             yield f"{name}: it is no JSON"
             continue
@@ -81,17 +81,20 @@ def _settings(project: Path) -> Iterator[str]:
             if key not in APPLIED:
                 yield one_line(f"{name}: {key} {KEYS.get(key, 'is not read')}")
         permissions = table.get("permissions")
-        yield from (f"{name}: {line}" for line in _permissions(permissions if isinstance(permissions, dict) else {}))
+        if isinstance(permissions, dict):
+            yield from (f"{name}: {line}" for line in _permissions(permissions, data))
 
 
-def _permissions(table: Mapping[str, Any]) -> Iterator[str]:
+def _permissions(table: Mapping[str, Any], data: bytes) -> Iterator[str]:
     if allowed := _texts(table.get("allow")):
         yield f"permissions.allow ({len(allowed)}) permits nothing: your own rules do (`nexus rules add allow RULE`)"
-    for kind in ("deny", "ask"):
-        for text in _texts(table.get(kind)):
-            ours = translate_rule(text)
-            said = f"`nexus rules add {kind} {shlex.quote(ours)}`" if ours else "there is no such rule here"
-            yield one_line(f"permissions.{kind} {cut_at_word(text, 100)} is not in force: {said}")
+    tools = rule_tools()
+    for kind, text in read_permissions(data):
+        try:
+            for ours in map_claude_rule(kind, text):
+                parse_rule(kind, ours, tools)
+        except ValueError as error:
+            yield one_line(f"permissions.{kind} {cut_at_word(text, 100)} is not in force: {error}")
     for key in table:
         if key not in ("allow", "deny", "ask"):
             yield one_line(f"permissions.{key} is not applied")
@@ -99,26 +102,6 @@ def _permissions(table: Mapping[str, Any]) -> Iterator[str]:
 
 def _texts(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-
-
-def translate_rule(text: str) -> str:
-    """Return a rule of Claude's settings as one of ours, "" if there is none that says the same."""
-    found = RULE.fullmatch(text.strip())
-    if found is None:
-        return ""
-    tool, inner = TOOLS.get(found[1], found[1] if found[1].startswith("mcp__") else ""), found[2]
-    if not tool or not inner:
-        return tool
-    if tool == "bash":
-        inner = re.sub(r":\*$", " *", inner)
-        return f"bash({inner})" if "*" not in inner.removesuffix(" *") else ""
-    if tool == "fetch":
-        return f"fetch({inner.removeprefix('domain:')})" if inner.startswith("domain:") else ""
-    return (
-        f"{tool}({inner.removeprefix('./').removeprefix('//')})"
-        if not inner.startswith("//")
-        else f"{tool}({inner[1:]})"
-    )
 
 
 def _hooks(project: Path) -> Iterator[str]:

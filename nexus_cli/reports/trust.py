@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.config.foreign_items import HOOKS
+from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings import LoadedSettings, shown_value
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_keys, trusted_texts
@@ -19,7 +19,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.recipes import INSIDE, folders
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Value, filled, join_names, number
-from nexus_cli.session.skill_guides import COMMAND_TEXT
 from nexus_cli.text.cells import expand_tabs, fold
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff

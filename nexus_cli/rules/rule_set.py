@@ -10,6 +10,7 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +28,7 @@ from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.rules.address_rules import address_matches, refuse_bad_pattern
 from nexus_cli.rules.bash_syntax import find_hidden_sign, read_command_line
+from nexus_cli.rules.claude_rules import claude_rules
 from nexus_cli.rules.command_line import Word
 from nexus_cli.rules.read_only_commands import keeps_form
 from nexus_cli.rules.read_only_table import GIT_FLAGS, GIT_VALUED
@@ -344,17 +346,16 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet
         name = split_key(key)
         if name[0] == "rule_examples" and isinstance(examples, tuple):
             collected.check_examples(name[1], examples, f"{own.settings} line {find_line(text, name) or 1}", project)
-    path = project / FOLDER / FILE
-    if os.path.lexists(project / FOLDER):
-        found = trust.read_configuration(project)
-        data = trust.trusted_configuration(project, found).files.get(FILE)
-        if data is not None:
-            try:
-                theirs = read_project(data, str(path)).values
-            except NexusError:  # the settings have told it
-                theirs = {}
-            # Lines are those of the file as it is, of which `data` may be a part.
+    path, found = project / FOLDER / FILE, trust.read_configuration(project, ("rule",))
+    files = trust.trusted_configuration(project, found).files
+    if FILE in files:
+        with suppress(NexusError):  # the settings have told it
+            theirs = read_project(files[FILE], str(path)).values
+            # Lines are those of the file as it is, of which only a part may be trusted.
             collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
+    for wanted, rule, file in claude_rules(files):
+        with suppress(ValueError):  # `nexus trust` has told it
+            collected.rules.append(parse_rule(wanted, rule, tools, str(project / file)))
     if source != project:
         collected.rules += _rules_of_worktree(collected.rules, source)
     return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
@@ -71,9 +72,6 @@ from nexus_cli.turn.dispatch import Dispatcher
 if TYPE_CHECKING:
     from nexus_cli.turn.edit_checks import EditChecks
     from nexus_cli.turn.session_hooks import SessionHooks
-
-HOOK_FILES = (".nexus/config.toml", ".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json")
-"""Files of a project that may name hooks."""
 
 
 def open_session(
@@ -442,8 +440,7 @@ class SessionFactory:
         folder, personal = self.options.cwd, self.settings.hook
         found = bool(personal) or has_plugins()
         while not found:
-            for name in HOOK_FILES:
-                found = found or os.path.lexists(folder / name)
+            found = found or any(os.path.lexists(folder / name) for name in (".nexus/config.toml", *HOOKS))
             if folder == dispatcher.project or folder == folder.parent:
                 break
             folder = folder.parent

@@ -16,6 +16,7 @@ from typing import Protocol
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core import event
 from nexus_cli.core.attachment import IMAGE_NAMES, TEXT, AttachedFile, Part, Trigger, image_type
+from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.typed_text import split_attachments
@@ -129,7 +130,7 @@ class _Inputs:
         self.files.append(AttachedFile(f"@{path}", TEXT, len(text.encode(errors="replace")), 1, count))
         self.files += [AttachedFile(f"@{path}", part.media_type, len(part.data)) for part in taken]
         self.parts += taken
-        self.tell(f"Attached {path}, {count:,} line{'s' * (count != 1)}", warning=False)
+        self.tell(f"Attached {path}, {plural(count, 'line')}", warning=False)
 
 
 def read_arguments(prompt: ServerPrompt, text: str) -> dict[str, str]:

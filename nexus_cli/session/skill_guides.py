@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
+from nexus_cli.config.foreign_items import COMMAND_TEXT
 from nexus_cli.config.paths import project_root
 from nexus_cli.context.sections.skills import (
     COMMAND,
@@ -44,7 +45,6 @@ from nexus_cli.session.session_state import SessionState
 
 CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
-COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
 FILE = re.compile(r"(?<![\w.@+/\\`-])@(~?[\w./-]*[\w/-])")
 VALUE = re.compile(
     r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))|\$\{(CLAUDE_(?:SKILL_DIR|PROJECT_DIR|PLUGIN_ROOT))\}"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +128,7 @@ class SessionHooks:
         while waiting := [one for one in control.steering if not any(one is other for other in admitted)]:
             said = waiting[0]
             admitted.append(said)
-            why = await self._refuse_prompt(said.text)
-            if why:
+            if why := await self._refuse_prompt(said.text):
                 with suppress(ValueError):  # the person has taken it back meanwhile
                     control.steering.remove(said)
                 self._tell(f"your message was not sent: {why}")
@@ -136,10 +137,16 @@ class SessionHooks:
     async def _refuse_prompt(self, prompt: str) -> str:
         """Run the hooks of a prompt; return why one refuses it, "" if none does."""
         runs = await self._fire("UserPromptSubmit", [], {"prompt": prompt})
-        if refusal := next((run for run in runs if _denies(run)), None):
-            return one_line(f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(_reason(refusal))}")
-        self._add_section("UserPromptSubmit", runs)
-        return ""
+        if not (why := self._find_refusal(runs)):
+            self._add_section("UserPromptSubmit", runs)
+        return why
+
+    def _find_refusal(self, runs: Sequence[HookRun]) -> str:
+        """Return a line about the first hook that refuses, "" if none does."""
+        refusal = next((run for run in runs if _denies(run)), None)
+        if refusal is None:
+            return ""
+        return one_line(f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(_reason(refusal))}")
 
     async def next_message(self) -> str:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
@@ -162,9 +169,8 @@ class SessionHooks:
         """Run the hooks of a compaction. Raises `NexusError("denied", ...)` if one refuses it."""
         kind = "manual" if is_manual else "auto"
         runs = await self._fire("PreCompact", [kind], {"trigger": kind, "custom_instructions": instructions})
-        if refusal := next((run for run in runs if _denies(run)), None):
-            why = f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(_reason(refusal))}"
-            raise NexusError("denied", "not compacted", one_line(why))
+        if why := self._find_refusal(runs):
+            raise NexusError("denied", "not compacted", why)
 
     async def end(self, reason: str = "other") -> None:
         """Run the hooks of the session's end, each for at most `LAST_SECONDS`. `reason` is `clear` or `resume` if
@@ -325,7 +331,7 @@ class SessionHooks:
         fields: Mapping[str, Any] | Callable[[Hook], list[dict[str, Any]]],
         *,
         about: str = "",
-        most: float | None = None,
+        most: float = math.inf,
     ) -> list[HookRun]:
         """Run the hooks of an event at the same time; return their runs in the order of the files. `names` are those
         that a matcher may name, `fields` the event's own part of the input."""
@@ -345,10 +351,10 @@ class SessionHooks:
         }
         jobs = []
         for hook in chosen:
-            limited = hook if most is None else _limited(hook, most)
+            limited = replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
             for own in fields(hook) if callable(fields) else [fields]:
                 given = json.dumps({**common, **own}).encode("utf-8", "surrogatepass")
-                jobs.append(_run(limited, given, cwd, self.permission))
+                jobs.append(run_in_thread(partial(run_hook, limited, given, cwd, self.permission)))
         runs = list(await asyncio.gather(*jobs))
         for run in runs:
             self._note(run, about)
@@ -441,14 +447,6 @@ class SessionHooks:
         if line not in self._told:
             self._told.add(line)
             self._tell(line)
-
-
-async def _run(hook: Hook, given: bytes, cwd: Path, permission: CallPermission) -> HookRun:
-    return await run_in_thread(lambda stop: run_hook(hook, given, cwd, permission, stop))
-
-
-def _limited(hook: Hook, most: float) -> Hook:
-    return replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
 
 
 def _denies(run: HookRun) -> bool:

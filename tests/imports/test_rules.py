@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nexus_cli.imports.claude_setup import map_claude_rule
-from nexus_cli.imports.foreign_setup import ForeignSetup, UnmappedError, is_key, is_secret_header, may_overlap
+from nexus_cli.imports.foreign_setup import ForeignSetup, is_key, is_secret_header, may_overlap
+from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import Decision, parse_rule
 
 MAPPED = {
@@ -112,5 +112,5 @@ def test_keys_are_recognized_by_name_and_by_form_and_references_are_none() -> No
 
 
 def test_unmapped_rules_say_why() -> None:
-    with pytest.raises(UnmappedError, match="whole path"):
+    with pytest.raises(ValueError, match="whole path"):
         map_claude_rule("deny", "Read(/x)")

@@ -120,10 +120,7 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
         ".claude/output-styles: are not applied",
         "statusLine is not run",
         "permissions.allow (2) permits nothing",
-        "permissions.deny Bash(curl:*) is not in force: `nexus rules add deny 'bash(curl *)'`",
-        "nexus rules add deny 'read_file(secrets/**)'",
-        "nexus rules add deny 'fetch(evil.example)'",
-        "permissions.deny Task(x) is not in force: there is no such rule here",
+        "permissions.deny Task(x) is not in force: nexus has no such pattern",
         "no event Notification here",
         "2 hooks cannot run: no-such-uv is not installed",
         "plan_w_team.md: hooks of a skill do not run",
@@ -132,6 +129,23 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
     ):
         assert line in told and line in doctor, line
     assert "plan_w_team.md: has front matter" not in told
+
+
+def test_its_deny_rules_hold_once_they_are_trusted_and_its_allow_rules_never(place: Stage) -> None:
+    (place.folder / "secrets").mkdir()
+    (place.folder / "secrets/key").write_text("hidden words\n")
+    reads = (("read_file", {"path": "secrets/key"}), ("bash", {"command": "curl --version"}))
+    place.script(worker(*reads))
+    assert place.ask("look").status == 0 and "hidden words" in results(place)
+    assert "rule .claude/settings.json: deny Bash(curl:*)" in plain(place.run("trust").text)
+    place.script(worker(*reads, ("write_file", {"path": "new", "content": "x"})))
+    assert place.ask("look").status == 0
+    assert "hidden words" not in results(place) and "Bash(curl" not in results(place), results(place)
+    assert "bash(curl *)" in results(place) and not (place.folder / "new").exists(), results(place)
+    settings = place.folder / ".claude/settings.json"
+    settings.write_text(settings.read_text().replace("Bash(curl:*)", "Bash(wget:*)"))
+    assert ".claude/settings.json" in place.run("rules", "list").text
+    assert "curl" not in place.run("rules", "list").text and "wget" not in place.run("rules", "list").text
 
 
 def test_hooks_guard_a_fix_which_is_taken_back_and_each_lack_is_told_once(place: Stage) -> None:

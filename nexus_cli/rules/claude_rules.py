@@ -1,0 +1,84 @@
+"""Say the rules of Claude's settings in ours: exactly the same, or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Literal
+
+from nexus_cli.config.foreign_items import ABOVE, RULES, read_permissions
+
+TOOLS: Mapping[str, tuple[str, ...]] = {
+    "Read": ("read_file",),
+    "Edit": ("edit_file", "write_file"),
+    "MultiEdit": ("edit_file",),
+    "Write": ("write_file",),
+    "Grep": ("grep",),
+    "Glob": ("glob",),
+    "WebFetch": ("fetch",),
+    "Task": ("agent",),
+    "Agent": ("agent",),
+    "Skill": ("skill",),
+    "TodoWrite": ("todo",),
+}
+PATHS = ("Read", "Edit", "MultiEdit", "Write")
+"""The tools whose patterns are paths."""
+_RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
+_ODD_IN_PATHS = re.compile(r"[\[\]{}\\]|^!")
+
+
+def claude_rules(files: Mapping[str, bytes]) -> Iterator[tuple[Literal["deny", "ask"], str, str]]:
+    """Yield decision, our text and file of the deny and ask rules in a project's files that have a counterpart."""
+    for name in RULES:
+        for decision, written in read_permissions(files.get(ABOVE + name, b"")):
+            with suppress(ValueError):  # `reports/foreign_gaps` names it
+                yield from ((decision, text, name) for text in map_claude_rule(decision, written))
+
+
+def map_claude_rule(decision: str, written: str) -> list[str]:
+    """Return our rules for one of Claude's; raise `ValueError` with the reason if there are none."""
+    found = _RULE.fullmatch(written.strip())
+    if found is None:
+        raise ValueError("it is not TOOL or TOOL(PATTERN)")
+    name, pattern = found[1], found[2]
+    if name.startswith("mcp__"):
+        if pattern is not None:
+            raise ValueError("a tool of a server takes no pattern here")
+        return [name if "__" in name[5:] else f"{name}__*"]
+    if name == "Bash":
+        return [map_command("*" if pattern is None else pattern)]
+    if pattern is None or pattern.strip() in ("", "*", "**"):
+        if name not in TOOLS:
+            raise ValueError("nexus has no such tool")
+        return list(TOOLS[name])
+    if name in PATHS:
+        return [f"{TOOLS[name][0]}({_map_claude_path(pattern)})"]
+    if name == "WebFetch" and pattern.startswith("domain:"):
+        host = pattern.removeprefix("domain:").strip()
+        if "*" in host and decision == "allow":
+            raise ValueError("an allow rule here names one host")
+        return [f"fetch({host})"]
+    raise ValueError("nexus has no such pattern" if name in TOOLS else "nexus has no such tool")
+
+
+def _map_claude_path(pattern: str) -> str:
+    if pattern.startswith("//"):
+        return map_path(pattern[1:])
+    if pattern.startswith("/"):
+        raise ValueError("it begins at the folder of Claude's settings; write the whole path, or ./ for the project")
+    return map_path(pattern)
+
+
+def map_path(pattern: str) -> str:
+    """Return a path pattern in our form; raise `ValueError` for signs that mean something else here."""
+    if _ODD_IN_PATHS.search(pattern):
+        raise ValueError("a pattern here has only `*`, `**` and `?`")
+    return pattern
+
+
+def map_command(pattern: str) -> str:
+    """Return the rule for a command pattern: exact words, a prefix with `:*` or ` *`, or every command."""
+    pattern = pattern.strip()
+    pattern = f"{pattern[:-2]} *" if pattern.endswith(":*") else pattern
+    return "bash" if pattern.strip() in ("*", "") else f"bash({pattern})"
