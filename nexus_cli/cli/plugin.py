@@ -177,7 +177,7 @@ def _choose(
         return list(asking)
     if yes:
         for text in yes:
-            if not any(key.startswith(text) for key in states):
+            if not text.strip() or not any(key.startswith(text) for key in states):
                 raise NexusError(
                     "usage", f"--yes {one_line(text)}", "no item begins so", f"There are: {_names(states)}"
                 )
