@@ -133,7 +133,7 @@ def _accept(
         if not [*kept, *chosen]:
             write_stderr_line("nexus: nothing was accepted, nothing was changed.")
             return 0
-        store_plugin(plugin, source, [*kept, *chosen])
+        store_plugin(plugin, source, [*kept, *chosen], is_new=before is None)
         count = plural(len(kept) + len(chosen), "item")
         write_stderr_line(f"nexus: {plugin.name} is installed, {count} of {len(states)} in effect.")
     if json:
