@@ -133,7 +133,7 @@ def _accept(
         if not [*kept, *chosen]:
             write_stderr_line("nexus: nothing was accepted, nothing was changed.")
             return 0
-        store_plugin(plugin, source, [*kept, *chosen])
+        store_plugin(plugin, source, [*kept, *chosen], is_new=before is None)
         count = plural(len(kept) + len(chosen), "item")
         write_stderr_line(f"nexus: {plugin.name} is installed, {count} of {len(states)} in effect.")
     if json:
@@ -177,7 +177,7 @@ def _choose(
         return list(asking)
     if yes:
         for text in yes:
-            if not any(key.startswith(text) for key in states):
+            if not text.strip() or not any(key.startswith(text) for key in states):
                 raise NexusError(
                     "usage", f"--yes {one_line(text)}", "no item begins so", f"There are: {_names(states)}"
                 )

@@ -16,6 +16,7 @@ from nexus_cli.imports.foreign_session import (
     clean_text,
     count,
     image_part,
+    is_shallow,
     make_call,
     read_name,
     read_records,
@@ -143,7 +144,7 @@ class _Talk:
         if isinstance(arguments, str):
             try:
                 found = json.loads(arguments)
-                arguments = found if isinstance(found, dict) else arguments
+                arguments = found if isinstance(found, dict) and is_shallow(found) else arguments
             except (ValueError, RecursionError):
                 pass  # kept as raw text
         call = make_call(read_name(item, "call_id") or read_name(item, "id"), name, arguments)

@@ -6,6 +6,9 @@ import base64
 import binascii
 import hashlib
 import json
+import os
+import re
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +26,9 @@ from nexus_cli.turn.dispatch import UNKNOWN_OUTCOME
 
 MOST_LINE = 64 * 1024 * 1024
 """Bytes of one line that are read."""
+MOST_DEEP = 100
+"""Most nested levels of a value: deeper ones fail in the stack of whoever writes them."""
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 NOTE = "nexus"
 """Actor of messages that the other program wrote in the person's place."""
 
@@ -123,6 +129,17 @@ def clean_text(text: str) -> str:
     return text.replace("\x00", "\ufffd")
 
 
+def is_shallow(value: object) -> bool:
+    """Return True if a value of JSON has at most `MOST_DEEP` levels."""
+    level = [value]
+    for _ in range(MOST_DEEP):
+        tables = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [inner for table in tables for inner in table]
+        if not level:
+            return True
+    return False
+
+
 def make_call(call: str, name: str, arguments: object) -> ToolCall:
     """Return a call whose arguments are an object, or else are kept as raw text."""
     fit = arguments if isinstance(arguments, dict) else {}
@@ -147,6 +164,9 @@ def count(value: object) -> int:
 
 def read_records(path: Path, bad_lines: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a file, one a line; add to `bad_lines` what is none. Raises `OSError`."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe is to wait for its writer
+        bad_lines.append("it is not a regular file")
+        return
     with path.open("rb") as file:
         number = 0
         while line := file.readline(MOST_LINE + 1):
@@ -161,10 +181,14 @@ def read_records(path: Path, bad_lines: list[str]) -> Iterator[dict[str, Any]]:
             if not line:
                 continue
             try:
-                value = json.loads(line.decode("utf-8", "replace"))
+                value = json.loads(line.decode("utf-8", "replace"), parse_constant=str)
+                if b"\\ud" in line or b"\\uD" in line:
+                    value = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
             except (ValueError, RecursionError):
                 value = None
-            if isinstance(value, dict):
+            if isinstance(value, dict) and not is_shallow(value):
+                bad_lines.append(f"line {number} is nested too deeply")
+            elif isinstance(value, dict):
                 yield value
             else:
                 bad_lines.append(f"line {number} is {'cut off' if is_last else 'no JSON object'}")

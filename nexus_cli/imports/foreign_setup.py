@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from nexus_cli.tools.registry import rule_tools
 
 FROM_ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^{}]*)?\}")
 COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "ShellTool")
+EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit", "write_file", "replace")
+"""Names of one program that rules for the others of it may limit."""
 _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|passw")
 
 
@@ -227,7 +230,8 @@ def may_overlap(one: str, other: str) -> bool:
     if not other:
         return True
     (name, _, pattern), (other_name, _, other_pattern) = one.partition("("), other.partition("(")
-    if name != other_name or name not in COMMAND_TOOLS:
-        return name == other_name
+    if name not in COMMAND_TOOLS or other_name not in COMMAND_TOOLS:
+        edits = name in EDIT_TOOLS and other_name in EDIT_TOOLS
+        return edits or fnmatchcase(name, other_name)
     first, second = (re.split(r"[\s:*)]", text.strip(), maxsplit=1)[0] for text in (pattern, other_pattern))
     return first.startswith(second) or second.startswith(first)

@@ -183,6 +183,10 @@ def read_opencode(home: Path) -> ForeignSetup:
 
 
 def _read_opencode_rules(setup: ForeignSetup, permission: object) -> None:
+    if permission == "allow":
+        setup.lose("allow", "every tool: choose a level, nexus docs rules")
+    elif permission is not None and not isinstance(permission, dict):
+        setup.lose_unknown(f"permission {permission} for every tool: nexus has levels, nexus docs rules")
     for tool, value in as_table(permission).items():
         patterns = value if isinstance(value, dict) else {"*": value}
         for pattern, action in patterns.items():
@@ -202,13 +206,19 @@ def _add_opencode_rule(setup: ForeignSetup, tool: str, pattern: str, action: obj
             return list(OPENCODE_TOOLS[tool])
         if tool not in ("edit", "read"):
             raise ValueError("nexus has no such pattern")
-        return [f"{OPENCODE_TOOLS[tool][0]}({map_path(pattern)})"]
+        return [f"{OPENCODE_TOOLS[tool][0]}({_map_opencode_path(pattern)})"]
 
     if action in ("allow", "ask", "deny"):
         decision: Decision = action
         setup.add_rules(decision, f"{tool}({pattern})", convert)
     else:
         setup.lose_unknown(f"{tool}({pattern}): {action} is not known")
+
+
+def _map_opencode_path(pattern: str) -> str:
+    """Return a pattern for the whole path below the project, whose `*` crosses folders."""
+    pattern = re.sub(r"\*+", "**", map_path(pattern))
+    return pattern if pattern.startswith(("/", "~", "./")) else f"./{pattern}"
 
 
 def _add_opencode_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
@@ -236,7 +246,7 @@ def read_gemini(home: Path) -> ForeignSetup:
             kind: Decision = "allow" if decision == "allow" else "deny"
             setup.add_rules(kind, written, partial(_map_gemini_rule, written))
     if core := tools.get("core") or settings.get("coreTools"):
-        setup.lose("deny", f"every tool but {', '.join(as_texts(core))}: nexus has all its tools")
+        setup.lose_unknown(f"deny every tool but {', '.join(as_texts(core))}: nexus has all its tools")
     for name, value in as_table(settings.get("mcpServers")).items():
         table = as_table(value)
         entry = {key: table[key] for key in ("env", "headers", "cwd") if table.get(key)}

@@ -18,7 +18,7 @@ from typing import Any
 from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT, PLUGIN_ROOT, command_line, read_hooks
 from nexus_cli.config.trust_files import MOST_FILES, MOST_IN_ALL, UnfitError, find_below, read_part
 from nexus_cli.config.trust_items import TrustItem
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import LONGEST_LINE, one_line
 from nexus_cli.core.errors import NexusError
 
 MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
@@ -231,9 +231,14 @@ class _Reader:
 
 
 def describe_item(item: TrustItem, folder: PluginFolder) -> str:
-    """Return in one line the commands that a guide runs, or the entry of a server; "" for a hook, whose name has its
-    command."""
+    """Return in one line, never cut, the commands that a guide runs, or the entry of a server; "" for a hook, unless
+    its name is too long for its whole command."""
     if item.kind in ("skill", "command"):
         text = folder.files[folder.guides[item.key][0]].decode("utf-8", "replace")
-        return one_line("; ".join(COMMAND_TEXT.findall(text)))[:500]
-    return one_line(item.parts[DEFINITION].decode("utf-8", "replace"))[:500] if item.kind == "server" else ""
+        return _whole_line("; ".join(COMMAND_TEXT.findall(text)))
+    has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
+    return "" if has_whole_name else _whole_line(item.parts[DEFINITION].decode("utf-8", "replace"))
+
+
+def _whole_line(text: str) -> str:
+    return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))

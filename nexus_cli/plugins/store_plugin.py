@@ -13,6 +13,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.config.private_file import replace_private_file, write_error
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError
 from nexus_cli.plugins.installed_plugins import plugin_record_path, plugins_root, read_record
 from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.plugin_source import PluginSource
@@ -21,14 +22,19 @@ WAIT = 10.0
 """Seconds to wait for another process's change of the record."""
 
 
-def store_plugin(plugin: PluginFolder, source: PluginSource, keys: Iterable[str]) -> None:
+def store_plugin(plugin: PluginFolder, source: PluginSource, keys: Iterable[str], *, is_new: bool = False) -> None:
     """Copy a plugin, replacing an earlier copy, and record its source and the accepted items.
 
-    Raises `NexusError("internal", ...)` if it cannot be written.
+    Raises `NexusError`: `internal` if it cannot be written, `usage` if it `is_new` and another process has meanwhile
+    added one of its name.
     """
     root, draft = plugins_root() / plugin.name, plugins_root() / f".{os.urandom(8).hex()}"
     accepted = {key: plugin.items[key].sha256 for key in keys}
     with _change_record() as known:
+        if is_new and plugin.name in known:
+            raise NexusError("usage", f"plugin {plugin.name}", "there is one of this name", "Try nexus plugin list")
+        for left in plugins_root().glob(".*"):  # drafts of processes that were killed
+            shutil.rmtree(left, ignore_errors=True)
         try:
             for name, data in plugin.files.items():
                 path = draft / name

@@ -41,7 +41,7 @@ from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
-from nexus_cli.session.start_lane import expand_trigger, find_rounds, prepare_servers, start_lane
+from nexus_cli.session.start_lane import expand_trigger, find_rounds, may_expand, prepare_servers, start_lane
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.admit_trigger import admit_trigger
 from nexus_cli.turn.turn import turn
@@ -478,14 +478,14 @@ class Session:
         lane_state.emit(event.TurnEnd(ended))
 
     async def _prepare_trigger(self, trigger: Trigger) -> Trigger:
-        """Run the hooks of the prompt, and return the trigger with the guides that it calls. Opens the session first if
-        it has either."""
+        """Run the hooks of the prompt, and return the trigger with what it calls and attaches. Opens the session first
+        if it has either."""
         hooks = self.state.dispatcher.hooks
-        if hooks or trigger.expands:
+        if hooks or may_expand(trigger):
             await run_shielded(self._open())
         if hooks:
             await hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
-        if trigger.expands:
+        if may_expand(trigger):
             trigger = await expand_trigger(self.state, trigger)
         return trigger
 

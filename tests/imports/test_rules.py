@@ -114,3 +114,16 @@ def test_keys_are_recognized_by_name_and_by_form_and_references_are_none() -> No
 def test_unmapped_rules_say_why() -> None:
     with pytest.raises(ValueError, match="whole path"):
         map_claude_rule("deny", "Read(/x)")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("run_shell_command(git)", "ShellTool(git push)"),
+        ("Write(src/**)", "Edit(/src/keys)"),
+        ("mcp__github", "mcp__*"),
+        ("Read(a)", "*"),
+    ],
+)
+def test_a_lost_rule_limits_the_other_names_of_its_tool_too(one: str, other: str) -> None:
+    assert may_overlap(one, other) and not may_overlap("Read(a)", "Edit(/a)")

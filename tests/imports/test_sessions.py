@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -338,3 +339,17 @@ def test_a_huge_message_is_shortened_and_the_rest_can_be_recalled(tmp_path: Path
     talk.user("More").write(tmp_path)
     assert import_sessions(ledger, "claude", tmp_path, "").grown == 1
     ledger.close()
+
+
+def test_records_that_no_ledger_takes_cost_themselves_alone(tmp_path: Path) -> None:
+    """Lone surrogates, deep values and a pipe in the place of a file ended the whole import."""
+    deep = (
+        '{"type":"assistant","message":{"content":[{"type":"tool_use","input":{"a":' + "[" * 400 + "]" * 400 + "}}]}}"
+    )
+    text = json.dumps({"type": "user", "cwd": "/srv/\ud800", "message": {"content": "a\ud800b \U0001f600"}})
+    (tmp_path / "a.jsonl").write_text(f"{text}\n{deep}\n{text}\n")
+    os.mkfifo(tmp_path / "b.jsonl")
+    session = read_claude_session(tmp_path / "a.jsonl")
+    assert session.folder == "/srv/\ufffd" and session.bad_lines == ["line 2 is nested too deeply"]
+    assert [one.message.content for one in session.entries] == ["a\ufffdb \U0001f600"] * 2
+    assert read_claude_session(tmp_path / "b.jsonl").bad_lines == ["it is not a regular file"]

@@ -13,6 +13,8 @@ from nexus_cli.config.settings import read_values
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS
 from nexus_cli.imports.personal_changes import BOTH, MINE, THEIRS, plan_import
+from nexus_cli.rules.rule_set import parse_rule, path_matches
+from nexus_cli.tools.registry import rule_tools
 
 KEY = "sk-" + "proj1234" * 5
 CODEX = f"""
@@ -119,6 +121,26 @@ def test_opencode(tmp_path: Path) -> None:
     made = apply(setup)
     assert KEY not in made and "${HOME_A}" in made and "enabled = false" in made and "X-Key: ${K_TOKEN}" in made
     assert any("nexus login openai" in line for line in setup.notes)
+
+
+def test_the_star_of_opencode_crosses_folders_and_its_names_begin_at_the_project(tmp_path: Path) -> None:
+    edit = {"README.md": "allow", "*.env": "deny", "src/*.key": "deny", "~/notes/*": "allow"}
+    write(tmp_path / "opencode.json", json.dumps({"permission": {"edit": edit}}))
+    assert set(SETUPS["opencode"](tmp_path).rules) == {
+        ("allow", "edit_file(./README.md)"),
+        ("deny", "edit_file(./**.env)"),
+        ("deny", "edit_file(./src/**.key)"),
+        ("allow", "edit_file(~/notes/**)"),
+    }
+    rule = parse_rule("deny", "edit_file(./**.env)", rule_tools())
+    assert path_matches(rule, "/p/a/b/x.env", "/p") and path_matches(rule, "/p/.env", "/p")
+
+
+def test_what_was_denied_for_all_tools_is_named_and_no_rule_allows_more(tmp_path: Path) -> None:
+    write(tmp_path / "opencode.json", json.dumps({"permission": "deny"}))
+    write(tmp_path / "settings.json", json.dumps({"tools": {"core": ["ReadFile"], "allowed": ["write_file"]}}))
+    opencode, gemini = SETUPS["opencode"](tmp_path), SETUPS["gemini"](tmp_path)
+    assert "every tool" in opencode.lost[0] and "every tool but ReadFile" in gemini.lost[0] and not gemini.rules
 
 
 def test_gemini_and_aider(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ HOOKS = {
                 "hooks": [
                     {
                         "type": "command",
-                        "command": f"{sys.executable} ${{CLAUDE_PLUGIN_ROOT}}/hooks/pretooluse.py",
+                        "command": f'"{sys.executable}" ${{CLAUDE_PLUGIN_ROOT}}/hooks/pretooluse.py',
                         "timeout": 60,
                     }
                 ],

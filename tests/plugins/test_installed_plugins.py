@@ -36,6 +36,17 @@ def test_only_what_was_accepted_is_in_effect(tmp_path: Path) -> None:
     assert not has_plugins() and not plugins_root().exists()
 
 
+def test_of_two_that_add_the_same_name_one_wins_and_drafts_of_the_killed_go(tmp_path: Path) -> None:
+    install(tmp_path / "one")
+    (plugins_root() / ".0123").mkdir()
+    plugin = read_plugin(make_hookify(tmp_path / "two"))
+    with pytest.raises(NexusError, match="one of this name"):
+        store_plugin(plugin, PluginSource("two"), plugin.items, is_new=True)
+    assert find_plugin("hookify").source == str(tmp_path / "one")
+    store_plugin(plugin, PluginSource("two"), plugin.items)
+    assert [path.name for path in plugins_root().iterdir()] == ["hookify"]
+
+
 def test_each_change_of_the_copy_is_seen_in_the_same_process(tmp_path: Path) -> None:
     install(tmp_path / "a")
     root = find_plugin("hookify").root

@@ -625,6 +625,22 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
         },
         "workers": {"workers": [worker] * many},
+        "plugins": {
+            "plugins": [
+                {
+                    **dict.fromkeys(("name", "version", "description", "source", "path"), text),
+                    "problem": text * (number % 2),
+                    "items": [
+                        {"kind": kind, "name": text, "what": text * (number % 2), "state": state}
+                        for kind, state in (("skill", "new"), ("hook", "changed"), ("server", "active"))
+                    ],
+                    "left_out": [text] * many,
+                }
+                for number in range(many)
+            ],
+            "python": [{"name": text, "package": text, "adds": [text] * many, "problems": [text]}] * many,
+            **({"diff": text} if many % 2 else {}),
+        },
         "undo": {
             "action": "undo",
             "turn": many or None,
