@@ -338,3 +338,21 @@ def test_a_huge_message_is_shortened_and_the_rest_can_be_recalled(tmp_path: Path
     talk.user("More").write(tmp_path)
     assert import_sessions(ledger, "claude", tmp_path, "").grown == 1
     ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("<command-message>fix is running…</command-message>\n<command-name>/fix</command-name>", "/fix"),
+        (
+            "<command-name>/fix</command-name>\n  <command-message>fix</command-message>\n"
+            "  <command-args>12 now</command-args>",
+            "/fix 12 now",
+        ),
+        ("<command-name>/fix</command-name> and more", None),
+        ("Why does <command-name>/fix</command-name> fail?", None),
+    ],
+)
+def test_a_slash_command_is_taken_over_as_it_was_typed(tmp_path: Path, text: str, typed: str | None) -> None:
+    found = read_claude_session(Session("s", "/srv/a").user(text).reply("Done.").write(tmp_path))
+    assert texts(found.entries) == [typed or text, "Done."] and found.entries[0].actor == "person"
