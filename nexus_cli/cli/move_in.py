@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.print_report import print_text
+from nexus_cli.cli.print_report import print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import places, with_tilde
@@ -20,6 +20,7 @@ from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.lines import wrapped
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
@@ -59,7 +60,7 @@ def import_program(
     _print_lines("Not taken over:", [*setup.notes, *plan.kept])
     _print_lines("Already in use:", setup.in_place)
     if not plan.changes:
-        print_text(f"Nothing new from {', '.join(setup.files) or home}.")
+        _print_wrapped(f"Nothing new from {', '.join(setup.files) or home}.")
         return 0
     if not (asks or yes or dry_run):
         raise refuse_without_terminal()
@@ -70,6 +71,8 @@ def import_program(
         if yes or _confirm(change):
             change.write()
             write_stderr_line(f"nexus: {change.shown} was written.")
+        else:
+            write_stderr_line(f"nexus: {change.shown} stays as it was.")
     return 0
 
 
@@ -87,7 +90,7 @@ def _import_sessions(program: str, dry_run: bool) -> int:
     if not (done.new or done.grown or done.same or done.empty or done.problems):
         raise NexusError("usage", "no sessions", f"{home} has none", "See nexus docs moving")
     _print_lines("Not taken over:", [*done.problems, *_left_out(done)])
-    print_text(_describe(done, dry_run))
+    _print_wrapped(_describe(done, dry_run))
     return 0
 
 
@@ -112,8 +115,16 @@ def _describe(done: SessionsImport, dry_run: bool) -> str:
 
 
 def _print_lines(title: str, lines: Sequence[str]) -> None:
-    if lines:
-        print_text("\n".join([title, *(f"  {with_tilde(line)}" for line in dict.fromkeys(lines))]) + "\n")
+    if not lines:
+        return
+    width = text_width(whole=True)
+    pieces = (wrapped(with_tilde(line), width - 4) for line in dict.fromkeys(lines))
+    print_text("\n".join([*wrapped(title, width), *("  " + "\n    ".join(piece) for piece in pieces)]) + "\n")
+
+
+def _print_wrapped(text: str) -> None:
+    """Print a message, in a terminal broken between words."""
+    print_text("\n".join(wrapped(text, text_width(whole=True))))
 
 
 def _keep_mine(what: str, answers: Sequence[str]) -> str:

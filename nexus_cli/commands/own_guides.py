@@ -24,6 +24,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.mcp.server_tools import Catalogue, describe_arguments
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt
 from nexus_cli.plugins.python_plugins import admit_objects, describe_error
+from nexus_cli.reports.text.lines import join_names
 from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.skill_guides import find_callable
 from nexus_cli.tools.registry import plugin_tools
@@ -86,11 +87,14 @@ def _guard_command(command: Command, plugin: str) -> Command:
     return replace(command, run=call, group=OWN, complete=None, served=None, is_former=False)
 
 
-def describe_taken(cwd: Path, built_in: Collection[str]) -> list[str]:
-    """Return a line for each guide whose name a built-in command has. Blocks."""
+def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
+    """Return a line that names the guides whose name a built-in command has, "" for none. Blocks."""
     found = [one for kind in (SKILL, COMMAND) for one in find_guides(cwd, kind)[0] if one.name in built_in]
-    calls = {id(one): f"/{one.whole_name}" if one.plugin else f"${one.name} in a message" for one in found}
-    return [f"/{one.name} is built in; {calls[id(one)]} calls {one.path}" for one in found if one.is_callable]
+    calls = {one.name: f"/{one.whole_name}" if one.plugin else f"${one.name}" for one in found if one.is_callable}
+    if not calls:
+        return ""
+    names, verb = join_names([f"/{name}" for name in calls]), "is" if len(calls) == 1 else "are"
+    return f"{names} {verb} built in: call yours as {join_names([*calls.values()])}"
 
 
 def _make_prompt(name: str, server: str, prompt: ServerPrompt) -> Command:

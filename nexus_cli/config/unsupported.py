@@ -61,14 +61,19 @@ def new_unsupported_line(project: Path, front: str = "") -> str:
     """Return the lines of `describe_waiting` and `describe_unsupported` for `project`, if that has changed since the
     last call for this front end, else ""."""
     lines = (describe_waiting(project), describe_unsupported(find_unsupported(project)))
-    line, path = "\n".join(filter(None, lines)), places().data / "unsupported.json"
-    key, now = f"{front}{os.path.realpath(project)}", hashlib.sha256(line.encode()).hexdigest()[:16]
+    line = "\n".join(filter(None, lines))
+    return line if is_news(f"{front}{os.path.realpath(project)}", line) else ""
+
+
+def is_news(key: str, line: str) -> bool:
+    """Return True if `line` differs from that of the last call with this key, and record it; "" is none at first."""
+    path, now = places().data / "unsupported.json", hashlib.sha256(line.encode()).hexdigest()[:16]
     told = _read_told(path)
     if told.get(key, "") == now or not (line or key in told):
-        return ""
+        return False
     with suppress(OSError):  # the line is shown again then
         replace_private_file(path, json.dumps({"version": 1, "projects": {**told, key: now}}, indent=1).encode())
-    return line
+    return True
 
 
 def _settings_keys(path: Path) -> Iterator[str]:

@@ -48,6 +48,9 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     if status:
         return HookAnswer()
     value = _read_object(stdout)
+    first = None if value else _read_object(stdout.lstrip().partition("\n")[0])
+    if first and first.get("async") is True:  # Claude goes on while such a hook runs; what follows is not for the model
+        return HookAnswer()
     if value is None:
         return HookAnswer(context=stdout.strip() if event in SPEAKS else "")
     inner = value.get("hookSpecificOutput")

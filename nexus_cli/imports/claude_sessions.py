@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ SPOKEN = ("user", "assistant")
 BOUNDARY = "compact_boundary"
 OWN_TEXTS = ("<local-command-", "[Request interrupted by user")
 """Beginnings of user messages that Claude Code writes itself."""
+_COMMAND_TAG = re.compile(r"<command-(name|message|args)>(.*?)</command-\1>", re.DOTALL)
 _LINKS = ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid")
 Record = dict[str, Any]
 
@@ -118,6 +120,14 @@ def _blocks(record: Record) -> list[Record]:
     return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
 
 
+def _read_typed_command(text: str) -> str:
+    """Return `/NAME ARGUMENTS` for the tags that Claude Code writes in place of a slash command, else `text`."""
+    tags = dict(_COMMAND_TAG.findall(text)) if text.lstrip().startswith("<command-") else {}
+    if "name" not in tags or _COMMAND_TAG.sub("", text).strip():
+        return text
+    return f"{tags['name']} {tags.get('args', '')}".strip()
+
+
 class _Talk:
     """The conversation on its way into a session."""
 
@@ -156,7 +166,7 @@ class _Talk:
                     session.left_out["images without data"] += 1
                 case kind:
                     session.left_out[f"blocks of type {str(kind)[:40]}"] += 1
-        text = "\n\n".join(texts)
+        text = _read_typed_command("\n\n".join(texts))
         own = record.get("isMeta") is True or record.get("isCompactSummary") is True or text.startswith(OWN_TEXTS)
         session.add_text(text, images, typed=not own)
 

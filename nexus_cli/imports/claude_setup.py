@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
+from nexus_cli.core.elide import one_line
 from nexus_cli.imports.foreign_setup import ForeignSetup, as_table, as_texts, is_key
 from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import DECISIONS
@@ -37,7 +38,10 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     if hooks := settings.get("hooks"):
         events = ", ".join(map(str, hooks)) if isinstance(hooks, dict) else "?"
         setup.notes.append(f"hooks ({events[:120]}): they run commands; copy those that you want, see nexus docs hooks")
-    setup.note_unused(settings, ("permissions", "model", "effortLevel", "env", "hooks", "$schema"), where)
+    if plugins := [one_line(str(name))[:60] for name, on in as_table(settings.get("enabledPlugins")).items() if on]:
+        setup.notes.append(f"plugins ({', '.join(plugins[:10])}): nexus plugin add, see nexus docs plugins")
+    used = ("permissions", "model", "effortLevel", "env", "hooks", "enabledPlugins", "$schema")
+    setup.note_unused(settings, used, where)
     if text := setup.read(home / "CLAUDE.md"):
         setup.add_text("", text, with_tilde(str(home / "CLAUDE.md")))
         if re.search(r"(?m)^\s*(?:[-*] )?@[\w~./-]+\s*$", text):

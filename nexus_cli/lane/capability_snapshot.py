@@ -24,6 +24,8 @@ from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.lane.available_models import keys_present, keys_to_choose_from, unnamed_model
 from nexus_cli.lane.recipes import FRONTS, project_recipes
 from nexus_cli.ledger import Ledger
+from nexus_cli.plugins.installed_plugins import installed_plugins
+from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.provider.endpoint import describe_bad_key
 
 if TYPE_CHECKING:
@@ -127,6 +129,7 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
         "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings, environ),
         "servers": _list_servers(servers),
+        "plugins": _list_plugins(),
         "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
         "project": {
             "folder": str(root),
@@ -153,6 +156,11 @@ def _servers(cwd: Path) -> ServerFiles | None:
     from nexus_cli.mcp.server_entries import read_servers  # noqa: PLC0415  (most folders have none)
 
     return read_servers(cwd)
+
+
+def _list_plugins() -> list[str]:
+    """Return the names of the plugin folders and of the Python plugins that are installed."""
+    return [one.name for one in installed_plugins()] + [one.entry.name for one in python_plugins()]
 
 
 def _list_servers(files: ServerFiles | None) -> list[dict[str, str]]:

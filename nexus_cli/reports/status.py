@@ -41,6 +41,8 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "tools", join_names(value["tools"])
     if value["servers"]:
         yield "MCP servers", join_names([one["name"] for one in value["servers"]])
+    if value.get("plugins"):
+        yield "plugins", f"{join_names(value['plugins'])} (nexus plugin list)"
     if value.get("hooks"):
         yield "hooks", count_hooks(value["hooks"])
     yield "keys set", join_names(value["credentials"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.unsupported import PLACES, describe_unsupported, find_unsupported, new_unsupported_line
+from nexus_cli.config.unsupported import PLACES, describe_unsupported, find_unsupported, is_news, new_unsupported_line
 
 
 def put(project: Path, path: str, text: str = "x") -> None:
@@ -47,3 +47,8 @@ def test_files_that_are_none_or_broken_are_no_trouble(tmp_path: Path) -> None:
     put(tmp_path, ".claude/settings.local.json", "[" * 100_000)
     os.mkfifo(tmp_path / ".claude" / "settings.json")
     assert describe_unsupported(find_unsupported(tmp_path)) == ""
+
+
+def test_a_line_is_news_once_for_its_key_and_again_when_it_changes() -> None:
+    told = [is_news("names:/a", line) for line in ("", "one", "one", "two")]
+    assert told == [False, True, False, True] and is_news("names:/b", "two")

@@ -353,3 +353,21 @@ def test_records_that_no_ledger_takes_cost_themselves_alone(tmp_path: Path) -> N
     assert session.folder == "/srv/\ufffd" and session.bad_lines == ["line 2 is nested too deeply"]
     assert [one.message.content for one in session.entries] == ["a\ufffdb \U0001f600"] * 2
     assert read_claude_session(tmp_path / "b.jsonl").bad_lines == ["it is not a regular file"]
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("<command-message>fix is running…</command-message>\n<command-name>/fix</command-name>", "/fix"),
+        (
+            "<command-name>/fix</command-name>\n  <command-message>fix</command-message>\n"
+            "  <command-args>12 now</command-args>",
+            "/fix 12 now",
+        ),
+        ("<command-name>/fix</command-name> and more", None),
+        ("Why does <command-name>/fix</command-name> fail?", None),
+    ],
+)
+def test_a_slash_command_is_taken_over_as_it_was_typed(tmp_path: Path, text: str, typed: str | None) -> None:
+    found = read_claude_session(Session("s", "/srv/a").user(text).reply("Done.").write(tmp_path))
+    assert texts(found.entries) == [typed or text, "Done."] and found.entries[0].actor == "person"

@@ -45,6 +45,7 @@ def test_settings_are_moved_in_once_and_nothing_gets_broader(place: Stage) -> No
     assert lost < done.text.index("deny Read([a-z].pem)") < done.text.index("ask NotebookEdit") < other
     assert other < done.text.index("allow Bash(git * main)") and "read there" in done.text
     assert other < done.text.index("would allow more than there, without the rule NotebookEdit"), "ours edits notebooks"
+    assert "plugins (commit-commands@claude-code-plugins): nexus plugin add" in done.text
     assert "nexus login anthropic" in done.text and "nexus login GITHUB_TOKEN" in done.text
     made = personal_files(place)
     assert (
@@ -168,5 +169,6 @@ def test_each_file_is_asked_about_at_a_terminal(place: Stage) -> None:
     status, shown = answer(place, b"theirs\nn\nyes\n")
     made = personal_files(place)
     assert status == 0 and made == {**before, "NEXUS.md": INSTRUCTIONS}, shown
+    assert "config.toml stays as it was." in " ".join(shown.split())
     status, shown = answer(place, b"t\ny\n")
     assert status == 0 and "anthropic/claude-sonnet-4-5" in personal_files(place)["config.toml"]

@@ -90,6 +90,7 @@ def test_nothing_runs_when_a_plugin_is_added_and_without_an_answer_nothing_is_in
     assert "none" in place.run("plugin", "update", "hookify").told[-1]
 
     add(place, folder, "--yes", "command x")
+    assert "plugins      hookify (nexus plugin list)" in place.run("status").text
     assert set(listed(place).values()) == {"active", "off"} and listed(place)["command x"] == "active"
     assert place.run("skill", "list").status == place.run("mcp", "list").status == 0
     place.settings((place.nexus_home / "config/config.toml").read_text())

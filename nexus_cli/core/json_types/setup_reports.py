@@ -280,6 +280,8 @@ class StatusReport(TypedDict):
     tools: list[str]
     skills: list[SkillName]
     servers: list[ServerState]
+    plugins: list[str]
+    """Plugin folders and Python plugins, by name."""
     hooks: list[HookState]
     credentials: list[str]
     """Names, never values."""

@@ -21,7 +21,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Window
 
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.text.cells import cells, cut, cut_start
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -156,7 +156,8 @@ class Completions(Completer):
         listed = [name for name, command in known.items() if not command.is_former]
         unlisted = [*aliases, *(name for name in known if name not in listed)]
         begun = [name for name in unlisted if place.text and name.startswith(place.text.lower())]
-        for name in _fitting(place.text, [*sorted(listed, key=_rank), *begun]):
+        listed.sort(key=lambda name: _rank(name, known[name], bare=not place.text))
+        for name in _fitting(place.text, [*listed, *begun]):
             yield Completion("/" + name, -place.length, display_meta=(aliases | dict(known))[name].summary)
 
     def _choices(self, command: Command | None, text: str) -> list[str]:
@@ -177,7 +178,10 @@ def _fitting(text: str, names: Iterable[str]) -> list[str]:
     return first + [name for name in known if low in name.lower() and name not in first]
 
 
-def _rank(name: str) -> int:
+def _rank(name: str, command: Command, *, bare: bool) -> int:
+    """Return the place of a command in the menu; in that of a `bare` slash the person's own come first."""
+    if bare and command.group == OWN and command.is_first:
+        return -1
     return COMMONEST.index(name) if name in COMMONEST else len(COMMONEST)
 
 
@@ -204,8 +208,8 @@ def list_programs(path: str) -> list[str]:
 
 ROWS = 8
 """Most rows of the menu; on a low terminal a third of its height."""
-_NAME = 0.6
-"""Largest share of the columns for a name that has an explanation."""
+_NAME, _LEAST_NAME = 0.4, 16
+"""Largest share of the columns for a name that has an explanation, and the columns that it gets at least."""
 
 
 def completion_menu(
@@ -249,10 +253,10 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int,
 
 
 def _entry_rows(completions: list[Completion], selected: int | None, columns: int, wanted: range) -> StyleAndTextTuples:
-    widest = max((cells(one.display_text) for one in completions), default=0)
+    widest = max((cells(completions[number].display_text) for number in wanted), default=0)
     explained = any(one.display_meta_text for one in completions)
     room = max(1, columns - 3)
-    named = min(widest, max(room // 2, int(room * _NAME)) if explained else room)
+    named = min(widest, max(min(_LEAST_NAME, room), int(room * _NAME)) if explained else room)
     shown: StyleAndTextTuples = []
     for number in wanted:
         one, current = completions[number], number == selected

@@ -4,6 +4,7 @@ question after a plan."""
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -80,14 +81,18 @@ class LocalSession:
         self.repl.jobs.start_background(self._read_own_commands(tells=True))
 
     async def _read_own_commands(self, *, tells: bool = False) -> None:
-        """Read the commands of the person and the project; `tells` of those whose name is taken."""
+        """Read the commands of the person and the project; `tells` of those whose name is taken, once."""
         from nexus_cli.commands.own_guides import describe_taken, own_commands  # noqa: PLC0415  (after the start)
+        from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (after the start)
         from nexus_cli.context.sections.skills import explain_uncallable  # noqa: PLC0415  (after the start)
 
         self._uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
         self._own_commands = await asyncio.to_thread(own_commands, self.folder, discover())
-        for line in await asyncio.to_thread(describe_taken, self.folder, discover()) if tells else ():
-            self.repl.show_note(line)
+        line = await asyncio.to_thread(describe_taken, self.folder, discover()) if tells else ""
+        if line:
+            is_new = await asyncio.to_thread(is_news, f"names:{os.path.realpath(self.folder)}", line)
+            if is_new:
+                self.repl.show_note(line)
 
     def share_attachments(self) -> None:
         """Connect the session with the pending attachments and its workers, and queue attachments stored in it."""
@@ -138,13 +143,15 @@ class LocalSession:
         return workers.release() if workers is not None else []
 
     async def run(self, trigger: Trigger) -> None:
-        async for event in self.session.run(trigger):
-            if isinstance(event, e.TurnEnd) and (event.outcome.changed or self.repl.renderer.commands_run):
-                self.repl.renderer.counted = await asyncio.to_thread(self._count_changes)
-            self.repl.feed(event)
-        if (after := self.after_turn) is not None:
-            self.after_turn = None
-            await after()
+        after, self.after_turn = self.after_turn, None
+        try:
+            async for event in self.session.run(trigger):
+                if isinstance(event, e.TurnEnd) and (event.outcome.changed or self.repl.renderer.commands_run):
+                    self.repl.renderer.counted = await asyncio.to_thread(self._count_changes)
+                self.repl.feed(event)
+        finally:
+            if after is not None:
+                await after()
 
     def _count_changes(self) -> str:
         """Return the files and lines that the newest turn changed and /undo would take back; "" if unknown. Blocks."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from nexus_cli.commands import discover
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.completion import (
     COMMONEST,
@@ -23,6 +24,7 @@ from nexus_cli.ui.input.completion import (
     CompletionTarget,
     find_spot,
     list_programs,
+    menu_rows,
     offers_completion,
 )
 from nexus_cli.ui.input.file_index import FileIndex
@@ -199,3 +201,24 @@ def test_without_a_list_of_the_project_names_are_completed_folder_by_folder(tmp_
 
 def _refused(*_: object) -> Sequence[str]:
     raise OSError("not today")
+
+
+def test_the_menu_of_a_bare_slash_begins_with_the_person_s_own_commands(tmp_path: Path) -> None:
+    own = replace(command("zebra", "Ours (project)"), group=OWN, is_first=True)
+    known = {**discover(), "zebra": own}
+    completions = Completions(tmp_path, FileIndex(tmp_path, tmp_path), lambda: known, lambda: cast(Any, object()), {})
+
+    def names(typed: str) -> list[str]:
+        return [one.text for one in completions.get_completions(Document(typed), CompleteEvent())]
+
+    assert names("/")[:3] == ["/zebra", "/help", "/plan"] and names("/e")[0] == "/exit"
+
+
+def test_a_long_name_leaves_more_than_half_of_the_row_to_explanations() -> None:
+    long = Completion("/" + "n" * 50, display_meta="x" * 60)
+    rows = menu_rows([Completion("/help", display_meta="Show what there is."), long], None, 80, 8)
+    told = [text.strip() for style, text in cast(Any, rows) if "meta" in style]
+    assert "Show what there is." in told and max(map(len, told)) > 40
+    aside = [Completion("/help", display_meta="y" * 60)] * 9
+    first = "".join(text for _, text in cast(Any, menu_rows([*aside, long], 0, 80, 8))).split("\n")[0]
+    assert first.startswith("> /help  y"), "a name that is not shown takes no room"

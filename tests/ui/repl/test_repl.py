@@ -1117,3 +1117,27 @@ def test_the_footer_reads_its_dollars_again_when_a_worker_has_spent_some() -> No
         local._status = cast(Any, "figures")
         local.note(event)
         assert (local._status is None) is is_read
+
+
+def test_the_model_of_before_is_in_force_again_after_a_turn_that_failed_unexpectedly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    ran: list[str] = []
+
+    async def broken(session: Session, trigger: object) -> AsyncIterator[object]:
+        raise RuntimeError("a bug")
+        yield
+
+    async def after() -> None:
+        ran.append("switched back")
+
+    async def scene() -> None:
+        cast(Any, stage.repl.backend).after_turn = after
+        stage.type("hello")
+        await stage.until(lambda: "a bug" in stage.text)
+        await stage.idle()
+        assert ran == ["switched back"]
+
+    monkeypatch.setattr(Session, "run", broken)
+    stage.play(scene())

@@ -1,0 +1,17 @@
+"""Answers of hooks in forms that published plugins write."""
+
+from __future__ import annotations
+
+import pytest
+
+from nexus_cli.hooks.hook_answer import HookAnswer, read_answer
+
+
+@pytest.mark.parametrize("more", ["", '\n{"metrics": {"ms": 3}}\n', "\nstill at work"])
+def test_output_of_a_hook_that_asks_to_run_on_in_the_background_is_not_for_the_model(more: str) -> None:
+    assert read_answer("SessionStart", 0, '{"async": true, "asyncTimeout": 1000}' + more, "") == HookAnswer()
+
+
+@pytest.mark.parametrize("text", ["plain words", '{"a": 1}\n{"b": 2}', '{"async": false}\nwords'])
+def test_other_output_of_a_start_is_text_for_the_model(text: str) -> None:
+    assert read_answer("SessionStart", 0, text, "").context == text
