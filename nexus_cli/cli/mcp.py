@@ -14,7 +14,8 @@ import typer
 from nexus_cli.cli.command_options import Directory, Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.config.misplaced_keys import looks_like_key
-from nexus_cli.config.paths import defaults_dir, places, with_tilde
+from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
+from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
@@ -36,7 +37,10 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the serve
 @app.command("list")
 def list_servers(directory: Directory = "", json: Json = False) -> int:
     """List the servers in effect here, with their tools and what the schemas cost. Starts none."""
-    catalogue = Catalogue.read(working_folder(directory))
+    folder = working_folder(directory)
+    catalogue = Catalogue.read(folder)
+    if waiting := describe_waiting(project_root(folder)):
+        write_stderr_line(f"nexus: {waiting}")
     return print_report(servers_report(catalogue, describe_servers(catalogue, {})), mcp_servers_text, json=json)
 
 
@@ -58,6 +62,7 @@ def add(
     """Add a server to the personal config.toml, and ask it for its tools. Options stand before NAME.
 
     nexus mcp add git uvx mcp-server-git
+
     nexus mcp add --header 'Authorization: Bearer ${GITHUB_TOKEN}' github https://api.example.com/mcp/
     """
     for text in (*target, *(env or ()), *(header or ())):

@@ -101,7 +101,8 @@ def _left_out(done: SessionsImport) -> list[str]:
 
 
 def _describe(done: SessionsImport, dry_run: bool) -> str:
-    verb, empty = "would be" if dry_run else "were", f" {plural(done.empty, 'file')} without a message."
+    verb = "would be" if dry_run else "was" if done.new == 1 else "were"
+    empty = f" {plural(done.empty, 'file')} without a message."
     lines = [
         f"{plural(done.new, 'session')} {verb} imported, {done.grown} continued, {done.same} unchanged:"
         f" {plural(done.entries, 'entry', 'entries')}.{empty if done.empty else ''}"

@@ -66,6 +66,7 @@ def add(
     What you accepted is pinned: an item that changes afterwards is not in effect.
 
     nexus plugin add ~/src/hookify
+
     nexus plugin add --yes 'command commit' https://github.com/anthropics/claude-code@COMMIT:plugins/commit-commands
     """
     chosen = parse_source(source, Path.cwd())
@@ -185,7 +186,8 @@ def _choose(
     if asking and not _is_terminal():
         why = "its items have to be accepted one by one, and there is no terminal to ask in"
         hint = f"Accept them by --yes ITEM or --all; items: {_names(asking)}"
-        raise NexusError("usage", f"plugin {plugin.name} was not installed", why, hint)
+        failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
+        raise NexusError("usage", f"plugin {plugin.name} {failed}", why, hint)
     return [key for key in asking if _confirm(stream, key)]
 
 

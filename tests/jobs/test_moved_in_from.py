@@ -128,6 +128,8 @@ def test_what_grew_there_is_added_unless_it_was_continued_here(place: Stage) -> 
     plain.user("And salt?").reply("No salt.").write(place.home / ".claude")
     done = place.run("import", "claude", "--sessions")
     assert "0 sessions were imported, 1 continued, 2 unchanged: 2 entries" in done.text, done
+    Session("44444444-dddd", str(place.folder), 4).user("Salt?").reply("Yes.").write(place.home / ".claude")
+    assert "1 session was imported" in place.run("import", "claude", "--sessions").text
     listed = json.loads(place.run("sessions", "list", "--json").text)["sessions"]
     assert (listed[-1]["first_text"], listed[-1]["turns"]) == ("What is in the pantry?", 2)
 

@@ -83,6 +83,7 @@ def test_nothing_runs_when_a_plugin_is_added_and_without_an_answer_nothing_is_in
     write_files(folder, {"hooks/hooks.json": json.dumps({"hooks": hooks}), "commands/x.md": f"!`touch {canary}`\n"})
     done = place.run("plugin", "add", str(folder))
     assert done.status == 2 and "--yes ITEM or --all" in done.told[-1] and "server canary" in done.told[-1], done
+    assert "plugin hookify was not installed" in done.told[-1], done.told
     done = place.run("plugin", "add", str(folder), "--yes", "")
     assert done.status == 2 and "no item begins so" in done.told[-1], "an unset variable accepts nothing"
     assert f"runstouch{canary}" in "".join(done.text.split()), "it is shown what it would run"
@@ -160,6 +161,7 @@ def test_a_changed_source_changes_nothing_and_a_changed_copy_is_off_and_said(pla
 
     done = place.run("plugin", "update", "hookify")
     assert done.status == 2 and '+FORBIDDEN = "echo"' in done.text, "the source differs: it is asked again"
+    assert "plugin hookify was not updated" in done.told[-1], done.told
     done = place.run("plugin", "update", "hookify", "--yes", "hook", "--json")
     assert done.status == 0 and "FORBIDDEN" in done.result["diff"], done
     states = listed(place)

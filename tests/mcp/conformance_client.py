@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.mcp.host_process import McpHost
@@ -35,10 +35,17 @@ def arguments_for(tool: ServerTool) -> dict[str, Any]:
     return {name: values.get(str(field.get("type")), "text") for name, field in fields.items()}
 
 
+def arguments_of(tool: ServerTool, tools: Sequence[ServerTool]) -> dict[str, Any]:
+    """Return the arguments of a call; one scenario wants the schema of another tool back as it was received."""
+    if tool.name == "json_schema_echo":
+        return {"schema": next(one.parameters for one in tools if one.name == "json_schema_2020_12_tool")}
+    return arguments_for(tool)
+
+
 async def play(host: McpHost, server: ServerEntry) -> None:
     tools = (await host.list_offer(server)).tools
     wanted = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")).get("toolCalls")
-    calls = wanted or [{"name": tool.name, "arguments": arguments_for(tool)} for tool in tools]
+    calls = wanted or [{"name": tool.name, "arguments": arguments_of(tool, tools)} for tool in tools]
     for call in calls:
         print(call["name"], await host.call(server, call["name"], call["arguments"], ask=accept))
 
