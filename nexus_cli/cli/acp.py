@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import stat
 from pathlib import Path
 
 import typer
@@ -32,11 +33,24 @@ def acp(model: Model = "", effort: Effort = "", allow: Allow = "") -> int:
     SharedOptions(model=model, effort=effort, allow=allow).check()
     if importlib.util.find_spec("acp") is None:
         raise NexusError("usage", "nexus acp", "the package for it is missing", "pip install 'nexus-cli[acp]'")
+    if not all(_is_stream(descriptor) for descriptor in (0, 1)):
+        raise NexusError(
+            "usage", "nexus acp", "stdin and stdout have to be pipes", "Editors start it: nexus docs editors"
+        )
     block_imports_from(os.getcwd())
     options = Options(Path.cwd(), model, effort=effort, allow=parse_level(allow) if allow else None)
     for line in load_plugins():
         write_stderr_line(f"nexus: {line}")
     return asyncio.run(_serve(options))
+
+
+def _is_stream(descriptor: int) -> bool:
+    """Return True for a pipe, a socket or a terminal: an event loop cannot wait for files."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 async def _serve(options: Options) -> int:
