@@ -74,14 +74,15 @@ class AnswerRounds:
         schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
         self._is_told = True
         problems = "\n".join(f"- {problem}" for problem in newest.problems)
-        return f"Your answer does not match the JSON Schema:\n{problems}\nAnswer with the whole corrected JSON document alone.{schema}"
+        told = f"Your answer does not match the JSON Schema:\n{problems}"
+        return f"{told}\nAnswer with the whole corrected JSON document alone.{schema}"
 
     def close(self, ended: event.Outcome) -> event.Outcome:
         """Return the outcome with the data of the answer; with the best attempt as its text if none matches."""
         self._state.lane_state.response_format = ""
         if ended.ok:
-            # a message of the person may have followed the last validation
-            newest = self._attempts[-1] if self._read == ended.text and self._attempts else self._read_answer(ended.text)
+            is_read = self._attempts and self._read == ended.text  # else a message of the person followed
+            newest = self._attempts[-1] if is_read else self._read_answer(ended.text)
             if not newest.problems:
                 return replace(ended, data=newest.data, text=newest.text)
             error = self._failure(newest)

@@ -518,9 +518,7 @@ class Session:
             text = await answers.next_message()
         return text
 
-    async def _begin(
-        self, lane_state: LaneState, trigger: Trigger, answers: AnswerRounds | None
-    ) -> UntilRounds | None:
+    async def _begin(self, lane_state: LaneState, trigger: Trigger, answers: AnswerRounds | None) -> UntilRounds | None:
         """Open the session and record the person's message. Return the rounds of a turn that works for a command."""
         await self._open()
         rounds = find_rounds(self.state, trigger)
