@@ -119,9 +119,10 @@ class _Turn:
             from nexus_cli.ui.print.json_renderer import JsonLinesRenderer, JsonRenderer  # noqa: PLC0415
 
             self._renderer: Renderer = JsonLinesRenderer(out) if options.stream_json else JsonRenderer(out)
+        elif self._live is not None and text:
+            self._renderer = self._live
         else:
-            streams = self._live is not None and text
-            self._renderer = self._live if streams else PlainRenderer(out, whole=bool(options.schema))
+            self._renderer = PlainRenderer(out, whole=bool(options.schema))
         return err
 
     def run(self) -> int:
