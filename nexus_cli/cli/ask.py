@@ -12,6 +12,15 @@ from typing import Annotated
 
 import typer
 
+from nexus_cli.cli.ask_contract import (
+    FullInput,
+    MaxDrop,
+    MaxInput,
+    NoDrops,
+    Price,
+    RequireSection,
+    make_contract,
+)
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
     AddDir,
@@ -111,11 +120,18 @@ def ask(
         bool,
         typer.Option("--explain-context", help="Print on stderr what each request holds, and why, before it is sent."),
     ] = False,
+    full_input: FullInput = False,
+    max_input: MaxInput = None,
+    max_drop: MaxDrop = None,
+    no_drops: NoDrops = False,
+    require_section: RequireSection = None,
+    price: Price = False,
 ) -> int:
     """One turn, then exit. Without PROMPT (or with -) stdin is the prompt; with one, piped stdin is added to it.
 
     The answer goes to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 usage or configuration,
-    3 stopped short, 75 try again later, 130, 143 and 129 interrupted by SIGINT, SIGTERM and SIGHUP.
+    3 stopped short, 4 the context contract is broken and nothing was sent, 75 try again later, 130, 143 and 129
+    interrupted by SIGINT, SIGTERM and SIGHUP.
     """
     _require_limit("--max-cost", max_cost)
     _require_limit("--timeout", timeout)
@@ -132,6 +148,8 @@ def ask(
         explain_context,
         until,
         schema,
+        make_contract(full_input, max_input, 0 if no_drops else max_drop, require_section),
+        price,
     )
     return run_ask(options)
 
@@ -159,6 +177,12 @@ def run_ask(options: AskOptions) -> int:
         run = _prepare(options, prompt, work)
         from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (loads the engine)
 
+        if options.price or (options.contract and not run.trigger.expands):
+            from nexus_cli.cli.rehearse_turn import price_turn  # noqa: PLC0415  (few runs have a contract)
+
+            price_turn(run, prints=options.price)
+            if options.price:
+                return 0
         return run_turn(run)
 
 
@@ -180,13 +204,16 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
                 options = replace(options, shared=replace(shared, effort=shared.effort or asked.effort))
     if not shared.quiet:
         root = project_root(work.path)
-        if not shared.no_save and any(os.path.exists(root / name) for name in OTHERS):
+        if not (shared.no_save or options.price) and any(os.path.exists(root / name) for name in OTHERS):
             from nexus_cli.config.unsupported import new_unsupported_line  # noqa: PLC0415  (few projects have these)
 
             notices += new_unsupported_line(root, "ask:").splitlines()
         for line in filter(None, (chosen.announce, *work.notices, *notices)):
             write_stderr_line(f"nexus: {line}")
     trigger = replace(trigger, until=options.until) if options.until else trigger
+    if options.contract is not None:
+        contract = replace(options.contract, inputs=tuple(prompt.inputs), uncounted=trigger.uncounted)
+        options = replace(options, contract=contract)
     return PreparedTurn(options, settings, work, chosen.model, trigger)
 
 
@@ -199,6 +226,8 @@ class PromptReader:
         self._files = files
         self._resumes = resumes
         self.schema = ""
+        self.inputs: list[tuple[str, str]] = []
+        """Name and text of each input that was read."""
         self._reader = None if os.isatty(0) else Reader(0, "stdin")
         if self._reader is None and list(words) == ["-"]:
             raise NexusError(
@@ -223,6 +252,7 @@ class PromptReader:
             files.append(read.record)
             parts += [read.part] if read.part else []
             blocks += [read.block] if read.block else []
+            self.inputs.append((f"--file {name}", read.block))
             notices += [read.notice] if read.notice else []
             uncounted += read.uncounted
         if self._reader and not self._reader.empty:
@@ -233,6 +263,8 @@ class PromptReader:
                 blocks[0] = piped.text.strip("\n")
             else:
                 blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
+            self.inputs.append(("stdin", piped.text))
+        self.inputs += [("the prompt", self._words)] if self._words else []
         text = "\n\n".join(block for block in blocks if block.strip())
         source = "stdin" if self._from_stdin and blocks[0] else "person"
         calls = not self._from_stdin and ("/" in self._words[:1] or "$" in self._words or "@" in self._words)

@@ -53,7 +53,6 @@ def run_turn(run: PreparedTurn) -> int:
 
 class _Turn:
     def __init__(self, run: PreparedTurn) -> None:
-        options = run.options
         self._run = run
         err = self._choose_streams()
         self._interrupt = Interrupt()
@@ -83,16 +82,7 @@ class _Turn:
                 "the input ended before an answer",
             )
         self._session = open_session(
-            session_options(
-                options.shared,
-                run.settings,
-                run.work,
-                run.model,
-                require_save=options.require_save,
-                limits=options.limits,
-                interactive=interactive,
-                one_turn=True,
-            ),
+            ask_options(run, interactive=interactive),
             run.settings,
             approver=approver,
             services=SERVICES,
@@ -281,6 +271,22 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
         save=not shared.no_save,
         add_dirs=_added_folders(shared, work) if shared.add_dirs else (),
         **more,
+    )
+
+
+def ask_options(run: PreparedTurn, *, interactive: bool) -> Options:
+    """Return the session options of one turn of `nexus ask`."""
+    asked = run.options
+    return session_options(
+        asked.shared,
+        run.settings,
+        run.work,
+        run.model,
+        require_save=asked.require_save,
+        limits=asked.limits,
+        contract=asked.contract,
+        interactive=interactive,
+        one_turn=True,
     )
 
 

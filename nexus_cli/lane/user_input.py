@@ -109,6 +109,13 @@ def _like(context: ContextManager, text: str) -> ByKind:
     return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=context.measure(message, "")))
 
 
+def input_cap(window: LaneWindow, text: str) -> int:
+    """Return the most tokens of the person's message `text` that one request takes, by our own count."""
+    epoch = window.lane.epoch
+    most = window.estimator.countable(window.budget.available, _like(window.context, text))
+    return max(64, int((most - epoch.system_tokens - epoch.tools_tokens) * REQUEST_SHARE))
+
+
 async def record_user_message(
     window: LaneWindow,
     control: Control,
@@ -127,10 +134,7 @@ async def record_user_message(
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
     the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
     `notes` are memos of the same commit, by kind."""
-    lane, epoch = window.lane, window.lane.epoch
-    most = window.estimator.countable(window.budget.available, _like(window.context, text))
-    room = most - epoch.system_tokens - epoch.tools_tokens
-    cap = max(64, int(room * REQUEST_SHARE))
+    lane, cap = window.lane, input_cap(window, text)
     clipped, drop = await clip_with_drop(window, text, cap, "part of the input", Cause.INPUT_CAP, uncounted=uncounted)
     content = clipped.text
     if uncounted:

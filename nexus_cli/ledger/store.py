@@ -134,6 +134,10 @@ class Ledger:
                 raise
         return cls(open_readonly(path), path, [])
 
+    def record_in_memory(self) -> None:
+        """Record what its sessions do from now on in memory, as with a read-only ledger."""
+        self.db.writes = self.writes = False
+
     def has_runs(self) -> bool:
         """True if there ever was a run, a plan or a message that started one. The cheapest check."""
         return self.db.one("SELECT 1 FROM runs LIMIT 1") is not None

@@ -94,6 +94,7 @@ def conversation(root: Path) -> dict[str, Any]:
             ("config", "show"),
             ("status",),
             ("warm", "status"),
+            ("ask", "--price", "-c", "hi"),
         )
         return told
 
@@ -208,6 +209,7 @@ REPORTS = {
     "config show": setup_reports.ConfigReport,
     "status": setup_reports.StatusReport,
     "warm status": setup_reports.WarmReport,
+    "ask --price": context_report.PriceReport,
 }
 LATER = {
     "runs list": report_types.RunsReport,
