@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.protected_places import SecretPlaces
-from nexus_cli.context.loader import ContextLayer, Name, load_layers
+from nexus_cli.context.loader import ContextLayer, load_layers
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.context.sections.path_rules import list_rules, why_refused
 from nexus_cli.context.text_file import read_text
@@ -52,26 +52,16 @@ def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
     found: list[ContextLayer] = []
     for layer in layers:
         is_own = layer.name == "global"
-        found += reader.with_imports(layer, None if is_own else within) if layer.folder != defaults_dir() else [layer]
-        if not is_own and within is not None:
-            for rule in _rules_for_all(layer.name, layer.folder, within):
-                if reader.is_new(rule):
-                    found += reader.with_imports(rule, within)
+        found += reader.with_imports(layer, None if is_own else within)
+        for rule in list_rules(layer.folder, within) if within is not None and not is_own else ():
+            if not rule.globs and reader.is_new(rule.path):
+                made = ContextLayer(layer.name, layer.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond)
+                found += reader.with_imports(replace(made, part=one_line(rule.name)), within)
     return [layer for layer in found if layer.text or layer.notice]
-
-
-def _rules_for_all(name: Name, folder: Path, within: Path) -> Iterator[ContextLayer]:
-    for rule in list_rules(folder, within):
-        if not rule.globs:
-            yield ContextLayer(
-                name, folder, rule.path, rule.text, rule.notice, beyond=rule.beyond, part=one_line(rule.name)
-            )
 
 
 def find_imports(text: str) -> Iterator[tuple[int, str]]:
     """Yield line number and path of each `@PATH` outside of code and comments."""
-    if "@" not in text:
-        return
     fence = ""
     for number, line in enumerate(text.splitlines(), 1):
         mark = _FENCE.match(line)
@@ -93,16 +83,16 @@ class _ImportReader:
     secrets: SecretPlaces | None = None
     count: int = 0
 
-    def is_new(self, rule: ContextLayer) -> bool:
+    def is_new(self, path: Path) -> bool:
         """Return True, once, for a rule that no file has imported."""
-        real = os.path.realpath(rule.path or rule.folder)
+        real = os.path.realpath(path)
         is_new = real not in self.seen
         self.seen.add(real)
         return is_new
 
     def with_imports(self, layer: ContextLayer, within: Path | None, chain: Sequence[str] = ()) -> list[ContextLayer]:
         """Return `layer`, with a notice about the imports that are not read, and those that are."""
-        if layer.path is None or not layer.text:
+        if layer.path is None or "@" not in layer.text or layer.folder == defaults_dir():
             return [layer]
         chain = (*chain, os.path.realpath(layer.path))
         parts: list[ContextLayer] = []

@@ -63,16 +63,21 @@ class PathRule:
 
 
 def list_path_rules(cwd: Path) -> tuple[PathRule, ...]:
-    """Return the rules of the folders from the project's root down to `cwd`, by folder and name. Blocks; never raises."""
-    local = Path(os.path.realpath(cwd))
-    root = Path(os.path.realpath(project_root(local)))
-    folders = [folder for folder in (*reversed(local.parents), local) if folder.is_relative_to(root)]
-    return tuple(rule for folder in folders for rule in list_rules(folder, root))
+    """Return the rules of the folders from the project's root down to `cwd`, by folder and name. Never raises."""
+    folder = Path(os.path.realpath(cwd))
+    root = Path(os.path.realpath(project_root(folder)))
+    found = [*list_rules(folder, root)]
+    while folder != root and folder.is_relative_to(root):
+        folder = folder.parent
+        found[:0] = list_rules(folder, root)
+    return tuple(found)
 
 
 def list_rules(folder: Path, within: Path) -> Iterator[PathRule]:
     """Yield the rules of one folder in the project `within`. A link that leads out of the project is left out."""
     found: list[Path] = []
+    if not os.path.isdir(folder / FOLDER):
+        return
     for above, _, names in os.walk(folder / FOLDER):
         found += [Path(above, name) for name in names if name.endswith(".md")]
         if len(found) > MOST:

@@ -162,9 +162,11 @@ def notices(value: Value) -> Sequence[str]:
 
 
 def read_path_rules(sources: Sources) -> Value:
-    """Return one record per rule with a problem or with `paths`, if they name a file of the session; as `read`."""
-    rules = [rule for rule in list_path_rules(sources.cwd) if rule.globs]
-    touched = {os.path.realpath(os.path.join(sources.cwd, path)) for path in sources.touched()} if rules else set()
+    """Return one record per rule with `paths` that name a file of the session, as those of `read`."""
+    rules = list_path_rules(sources.cwd)
+    if not any(rule.globs for rule in rules):
+        return []
+    touched = {os.path.realpath(os.path.join(sources.cwd, path)) for path in sources.touched()}
     root = Path(os.path.realpath(project_root(sources.cwd)))
     return [
         {
@@ -175,7 +177,7 @@ def read_path_rules(sources: Sources) -> Value:
             "beyond": rule.beyond,
         }
         for rule in rules
-        if rule.text and any(map(rule.names, touched))
+        if rule.text and rule.globs and any(map(rule.names, touched))
     ]
 
 
