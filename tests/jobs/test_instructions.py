@@ -122,3 +122,71 @@ def test_an_attached_file_brings_its_rule_and_an_edited_rule_comes_again(place: 
     assert times(place, API) == 1 and times(place, "Endpoints are versioned.") == 1
     assert place.run("replay").status == 0
     assert json.dumps(texts(place)).count("OUTSIDE") == 0
+
+
+LONG = (
+    "# Shop\n\n## Commands\n- `python3 -c 'print(42)'`\n- `git frobnicate --all`\n\n## Traps\n"
+    + "- Mind it well. " * 90
+    + "\n"
+)
+SHORT = "# Shop\n\n## Commands\n- `python3 -c 'print(42)'`\n"
+
+
+def writer(body: Any) -> dict[str, Any]:
+    messages = body["messages"]
+    at = max(at for at, one in enumerate(messages) if one["role"] == "user")
+    done = len(messages) > at + 1
+    if done and messages[-2].get("tool_calls", [{}])[0].get("function", {}).get("name") != "bash":
+        return {"text": "Written."}
+    if "was checked after it was written" in str(messages[at]["content"]):
+        return calls(("write_file", {"path": "NEXUS.md", "content": SHORT}))
+    if not done:
+        return calls(("bash", {"command": "python3 -c 'print(42)'"}))
+    return calls(("write_file", {"path": "NEXUS.md", "content": LONG}))
+
+
+def test_init_names_its_price_and_has_what_was_not_tried_taken_out(place: Stage) -> None:
+    place.script(writer)
+    (place.folder / "CLAUDE.md").unlink()
+    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    with Repl(
+        Place(place.home, place.folder, place.server, environment), "--allow", "all", columns=120, rows=120
+    ) as repl:
+        repl.ready()
+        repl.say("/init 300 mind the tills", ends=False)
+        repl.requested(5)
+        repl.wait_for(lambda one: one.text.count("of 300 tokens") == 2, 60)
+        shown = " ".join(repl.text.split())
+    asked = [text for text in texts(place) if "NEXUS.md" in text]
+    assert "at most 300 tokens" in asked[0] and "mind the tills" in asked[0], asked
+    assert "too many" in shown and "Not run here with exit status 0: `git frobnicate --all`" in shown, shown
+    assert "print(42)" not in shown.partition("Not run here")[2].partition("NEXUS.md was")[0], shown
+    assert (place.folder / "NEXUS.md").read_text() == SHORT and len(place.server.requests) == 5
+
+
+def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> None:
+    (place.folder / ".claude/rules/more.md").write_text(
+        "Never use tabs in the code.\n- Follow @docs/style.md at any time.\nLine length is 80.\nRun `npm run build`.\n"
+    )
+    (place.folder / "docs/testing.md").write_text("Use tabs in the code.\nFollow @docs/style.md, at any time!\n")
+    (place.folder / "package.json").write_text('{"scripts": {"build": "tsc"}}')
+    (place.folder / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
+    value = place.run("doctor", "--instructions", "--json").result
+    files = {one["path"]: one for one in value["files"]}
+    assert files[".claude/rules/backend/api.md"]["paths"] == ["src/api/**/*.ts", "src/api/**/*.tsx"]
+    assert files["docs/style.md"]["kind"] == "import" and files["CLAUDE.md"]["tokens"] > 20
+    assert files["CLAUDE.md"]["cost_usd"] == pytest.approx(files["CLAUDE.md"]["tokens"] * 2.0 * 100 / 1e6)
+    always = [one["tokens"] for one in value["files"] if not one["paths"]]
+    assert value["tokens"] == sum(always) and value["requests"] == 100 and value["model"]
+    found = {(one["kind"], one["path"], one["line"], one["other"]) for one in value["findings"] if one["line"]}
+    more = ".claude/rules/more.md"
+    assert found == {
+        ("contradiction", more, 1, "docs/testing.md:1"),
+        ("duplicate", more, 2, "docs/testing.md:2"),
+        ("contradiction", more, 3, "pyproject.toml: line-length = 100"),
+        ("stated", more, 4, "package.json: scripts.build"),
+    }, found
+    text = place.run("doctor", "--instructions", env={"COLUMNS": "200"}).text
+    assert '"Line length is 80." contradicts pyproject.toml: line-length = 100' in text
+    assert "@gone.md (line 4) is not there" in " ".join(text.split())
+    assert "doctor --instructions" in place.run("doctor").text
