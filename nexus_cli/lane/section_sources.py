@@ -44,7 +44,7 @@ from nexus_cli.lane.lane_state import newest_words
 from nexus_cli.lane.options import CHAT, Options
 from nexus_cli.lane.section_drops import SectionDrops
 from nexus_cli.lane.skill_catalogue import SkillCatalogue
-from nexus_cli.lane.user_input import TRIGGER
+from nexus_cli.lane.user_input import ATTACHMENTS, TRIGGER
 from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.tools.registry import find_tool
 
@@ -88,6 +88,7 @@ class SessionSources:
         return {
             "files": self.files,
             "footprint": self.footprint,
+            "touched": self.touched,
             "trigger": self.trigger,
             "run": self.run,
             "notices": lambda: self.waiting,
@@ -108,6 +109,15 @@ class SessionSources:
             left -= used
             looked.append(replace(one, disk=disk, moment=moment))
         return looked
+
+    def touched(self) -> Sequence[str]:
+        """Return the files that the session read, edited or was given; none if the ledger fails."""
+        try:
+            seen = [one.path for one in self.seen()]
+            memos = self.context.lane.timeline.memos(ATTACHMENTS)
+        except NexusError:
+            return ()
+        return [*seen, *(os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"])]
 
     def footprint(self) -> Footprint:
         """Count the turns and calls that the window no longer shows."""
