@@ -106,8 +106,8 @@ class AssessSettings:
 class WarmSettings:
     """The warm process that one-shots leave behind. `nexus_cli.warm.place` reads this setting without this module."""
 
-    minutes: int = 0
-    """Idle minutes after which the process ends; 0 for no warm process."""
+    minutes: int | str = "auto"
+    """Idle minutes after which the process ends; 0 for no warm process; "auto": `nexus_cli.warm.auto` decides."""
 
 
 @dataclass(frozen=True, slots=True)

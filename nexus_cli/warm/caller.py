@@ -13,9 +13,10 @@ import resource
 import struct
 import sys
 
+from nexus_cli.cli import signal_result
 from nexus_cli.core.private_process import make_process_private
+from nexus_cli.warm import auto, place
 from nexus_cli.warm import call as form
-from nexus_cli.warm import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +56,12 @@ def try_warm(arguments: list[str]) -> str:
     """Run `nexus ask` with these arguments in a child of the warm process and end as it ended.
 
     Return the reason if there is a warm process that cannot be used, otherwise "". Call it only if `place.is_wanted`.
+    With a terminal as stdin only `nexus ask` can be handed over, in the foreground: the run leads another session, so
+    that the terminal does not stop it when it reads.
     """
-    if os.isatty(0) or "_NEXUS_COMPLETE" in os.environ:
+    if "_NEXUS_COMPLETE" in os.environ:
+        return ""
+    if os.isatty(0) and (_in_background() or not signal_result.is_ask(arguments)):
         return ""
     why = ""
     try:
@@ -77,20 +82,38 @@ def try_warm(arguments: list[str]) -> str:
     return why
 
 
-def leave_warm_process(why: str) -> None:
+def _in_background() -> bool:
+    """Return True if the terminal that is stdin would stop this process when it reads."""
+    try:
+        return os.tcgetpgrp(0) != os.getpgrp()
+    except OSError:  # not the terminal of our session
+        return False
+
+
+def leave_warm_process(why: str, arguments: list[str], began: float) -> None:
     """Start a warm process after a cold run that imported the model library, if the settings want one.
 
     `why` is what `try_warm` returned: one that runs, and did not fit this call, is left alone. A run of lowered
-    priority leaves none: its forks could not get the priority of others.
+    priority leaves none: its forks could not get the priority of others. `began` is the time at which the run began.
     """
     if "litellm" not in sys.modules or why not in ("", NOT_RUNNING, form.OUTDATED):
         return
     settings, folder = place.own_folders()
-    if (minutes := place.wanted_minutes(settings)) and os.getpriority(os.PRIO_PROCESS, 0) <= 0:
-        try:
+    minutes, automatic = place.wanted_minutes(settings)
+    if not minutes or os.getpriority(os.PRIO_PROCESS, 0) > 0:
+        return
+    try:
+        if not automatic:
             launch(folder, minutes)
-        except OSError:  # no process or no memory left: the next run is a cold one too
-            pass
+        elif _is_due(folder, arguments, began) and launch(folder, minutes):
+            os.write(2, auto.STARTED.encode())
+    except OSError:  # no process, memory or descriptor left, or nothing can be written: the next run is a cold one too
+        pass
+
+
+def _is_due(folder: str, arguments: list[str], began: float) -> bool:
+    one_shot = signal_result.is_ask(arguments) or not os.isatty(0)
+    return one_shot and auto.may_leave(signal_result.plain_words(arguments)) and auto.is_second_call(folder, began)
 
 
 def launch(folder: str, minutes: float) -> bool:
@@ -200,16 +223,28 @@ def _negotiate(connection: Any, arguments: list[str]) -> None:
 
 
 def _forwarder(connection: Any) -> Callable[[int, FrameType | None], None]:
+    terminal = os.isatty(0)
+
     def forward(number: int, frame: FrameType | None) -> None:
         try:
+            if number == _signal.SIGCONT:
+                resume()
+                return
             connection.send(bytes([number]))
             if number == _signal.SIGTSTP:
                 _signal.signal(number, _signal.SIG_DFL)
                 os.kill(os.getpid(), number)  # returns when this process is continued
                 _signal.signal(number, forward)
-                connection.send(bytes([_signal.SIGCONT]))
+                resume()
         except OSError:  # the child has ended; its status is on its way
             pass
+
+    def resume() -> None:
+        """Continue the run, or stop the job again: in the background it would take what is typed at the shell."""
+        if terminal and _in_background():
+            os.kill(0, _signal.SIGTTIN)  # the next SIGCONT comes here again
+        else:
+            connection.send(bytes([_signal.SIGCONT]))
 
     return forward
 

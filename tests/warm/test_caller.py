@@ -123,11 +123,12 @@ def test_a_reason_is_a_line_on_stderr_only_with_v(folder: Path, capfd: pytest.Ca
         assert lines == (["nexus: cold start: it is busy. See nexus warm status."] if len(arguments) == 3 else [])
 
 
-@pytest.mark.parametrize("how", ["terminal", "mode", "user"])
+@pytest.mark.parametrize("how", ["terminal", "background", "mode", "user"])
 def test_nothing_is_sent_where_it_must_not_be(how: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caller, "request", lambda *given: pytest.fail("it was sent"))
-    if how == "terminal":
+    if how in ("terminal", "background"):
         monkeypatch.setattr(os, "isatty", lambda number: True)
+        monkeypatch.setattr(os, "tcgetpgrp", lambda number: os.getpgrp() + (how == "background"))
     if how == "mode":
         folder.chmod(0o770)
     if how == "user":
@@ -135,7 +136,7 @@ def test_nothing_is_sent_where_it_must_not_be(how: str, folder: Path, monkeypatc
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place.socket_path(str(folder)))
         listener.listen()
-        why = caller.try_warm(["ask", "hi"])
+        why = caller.try_warm(["-m", "ask"] if how == "terminal" else ["ask", "hi"])
     assert bool(why) is (how in ("mode", "user"))
 
 
@@ -160,7 +161,7 @@ def test_a_process_is_left_only_where_it_is_wanted_and_none_runs(
     monkeypatch.setitem(sys.modules, "litellm", None) if imported else monkeypatch.delitem(
         sys.modules, "litellm", raising=False
     )
-    caller.leave_warm_process(why)
+    caller.leave_warm_process(why, ["ask", "hi"], 0.0)
     assert left == ([minutes] if leaves else [])
 
 
@@ -171,7 +172,7 @@ def test_a_run_of_lowered_priority_leaves_no_process(folder: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "litellm", None)
     for nice in (5, 0):
         monkeypatch.setattr(os, "getpriority", lambda which, who, nice=nice: nice)
-        caller.leave_warm_process("")
+        caller.leave_warm_process("", ["ask", "hi"], 0.0)
     assert left == [10]
 
 
@@ -198,7 +199,7 @@ def test_a_full_process_table_is_no_error_of_the_run(folder: Path, monkeypatch: 
 
     monkeypatch.setitem(sys.modules, "litellm", None)
     monkeypatch.setattr(os, "posix_spawn", fail)
-    caller.leave_warm_process("")
+    caller.leave_warm_process("", ["ask", "hi"], 0.0)
 
 
 def test_a_megabyte_of_environment_arrives_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
