@@ -29,9 +29,9 @@ def main() -> NoReturn:
         if page := read_help_page():
             process.exit_process(0, page)
     if signal_result.is_one_shot(sys.argv[1:]):
-        from nexus_cli.warm import place  # noqa: PLC0415  (only a one-shot needs it)
+        from nexus_cli.warm import auto  # noqa: PLC0415  (only a one-shot needs it)
 
-        if place.is_wanted():
+        if auto.is_wanted():
             _run_warm()
     _run_app()
 
@@ -54,7 +54,7 @@ def _run_warm() -> NoReturn:
     if os.path.exists(place.socket_path(place.own_folders()[1])):
         from nexus_cli.warm import caller  # noqa: PLC0415  (most calls find no warm process)
 
-        why = caller.try_warm(sys.argv[1:])
+        why = caller.try_warm(sys.argv[1:], signal_result.plain_words(sys.argv[1:]))
     process.exit_process(_app_status(), before_exit=lambda: _leave_warm_process(why, began))
 
 
@@ -63,7 +63,7 @@ def _leave_warm_process(why: str, began: float) -> None:
         return
     from nexus_cli.warm import caller  # noqa: PLC0415  (after the run: it adds nothing to the way to the answer)
 
-    caller.leave_warm_process(why, sys.argv[1:], began)
+    caller.leave_warm_process(why, signal_result.plain_words(sys.argv[1:]), began)
 
 
 def _run_app() -> NoReturn:

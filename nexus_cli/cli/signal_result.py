@@ -41,11 +41,6 @@ def is_one_shot(arguments: Sequence[str]) -> bool:
     return _command(words) in ("ask", "") and not {"--help", "-h", "--version"} & set(words)
 
 
-def is_ask(arguments: Sequence[str]) -> bool:
-    """True for `nexus ask`, named."""
-    return is_one_shot(arguments) and _command(plain_words(arguments)) == "ask"
-
-
 def plain_words(arguments: Sequence[str]) -> list[str]:
     """Return the arguments before `--`, without options that take a value and those values."""
     words = []

@@ -26,6 +26,19 @@ STARTED = (
 )
 
 
+def is_wanted() -> bool:
+    """Return True if this call may use a warm process by the settings; `NEXUS_WARM=0` switches it off."""
+    if os.environ.get("NEXUS_WARM") == "0":
+        return False
+    minutes, automatic = place.wanted_minutes(place.own_folders()[0])
+    return not find_obstacle() if automatic else minutes > 0
+
+
+def is_ask(words: Sequence[str]) -> bool:
+    """Return True for `nexus ask`, not for plain `nexus`. `words` are those of `signal_result.plain_words`."""
+    return next((word for word in words if word[:1] != "-"), "") == "ask"
+
+
 def find_obstacle() -> str:
     """Return the reason why this process neither uses nor leaves a warm process, "" if there is none."""
     if os.environ.get("CI", "").lower() not in ("", "0", "false"):
@@ -45,10 +58,11 @@ def find_obstacle() -> str:
 
 
 def may_leave(words: Sequence[str]) -> bool:
-    """Return True if a call with these options may leave a process: it is saved, and the person can read that it did.
-
-    Also False where memory is short. `words` are those of `signal_result.plain_words`.
+    """Return True if a call with these `words` may leave a process: the person can read that it did, and did not ask
+    to leave nothing. False where memory is short, and for an interactive session.
     """
+    if os.isatty(0) and not is_ask(words):
+        return False
     quiet = any(word == "--quiet" or (word[:2] != "--" and word[:1] == "-" and "q" in word) for word in words)
     if quiet or "--no-save" in words or not os.isatty(2):
         return False
@@ -70,13 +84,13 @@ def is_second_call(folder: str, began: float) -> bool:
             return True
     except FileNotFoundError:
         pass
-    from pathlib import Path  # noqa: PLC0415  (the run has loaded it)
-
-    from nexus_cli.config.paths import private_dir  # noqa: PLC0415  (as above)
-
-    private_dir(Path(folder))
-    with open(stamp, "wb"):
-        os.utime(stamp)
+    before = os.umask(0o077)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(stamp, "wb"):
+            os.utime(stamp)
+    finally:
+        os.umask(before)
     return False
 
 

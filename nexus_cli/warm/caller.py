@@ -13,14 +13,13 @@ import resource
 import struct
 import sys
 
-from nexus_cli.cli import signal_result
 from nexus_cli.core.private_process import make_process_private
 from nexus_cli.warm import auto, place
 from nexus_cli.warm import call as form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -52,16 +51,17 @@ class ColdRunError(Exception):
     """The run has to be a cold one; the message says why."""
 
 
-def try_warm(arguments: list[str]) -> str:
+def try_warm(arguments: list[str], words: Sequence[str]) -> str:
     """Run `nexus ask` with these arguments in a child of the warm process and end as it ended.
 
-    Return the reason if there is a warm process that cannot be used, otherwise "". Call it only if `place.is_wanted`.
+    Return the reason if there is a warm process that cannot be used, otherwise "". Call it only if `auto.is_wanted`.
+    `words` are those of `signal_result.plain_words`.
     With a terminal as stdin only `nexus ask` can be handed over, in the foreground: the run leads another session, so
     that the terminal does not stop it when it reads.
     """
     if "_NEXUS_COMPLETE" in os.environ:
         return ""
-    if os.isatty(0) and (_in_background() or not signal_result.is_ask(arguments)):
+    if os.isatty(0) and (_in_background() or not auto.is_ask(words)):
         return ""
     why = ""
     try:
@@ -90,11 +90,12 @@ def _in_background() -> bool:
         return False
 
 
-def leave_warm_process(why: str, arguments: list[str], began: float) -> None:
+def leave_warm_process(why: str, words: Sequence[str], began: float) -> None:
     """Start a warm process after a cold run that imported the model library, if the settings want one.
 
     `why` is what `try_warm` returned: one that runs, and did not fit this call, is left alone. A run of lowered
-    priority leaves none: its forks could not get the priority of others. `began` is the time at which the run began.
+    priority leaves none: its forks could not get the priority of others. `words` as above; the run began at `began`,
+    in seconds since 1970.
     """
     if "litellm" not in sys.modules or why not in ("", NOT_RUNNING, form.OUTDATED):
         return
@@ -105,15 +106,10 @@ def leave_warm_process(why: str, arguments: list[str], began: float) -> None:
     try:
         if not automatic:
             launch(folder, minutes)
-        elif _is_due(folder, arguments, began) and launch(folder, minutes):
+        elif auto.may_leave(words) and auto.is_second_call(folder, began) and launch(folder, minutes):
             os.write(2, auto.STARTED.encode())
-    except OSError:  # no process, memory or descriptor left, or nothing can be written: the next run is a cold one too
+    except (OSError, RuntimeError):  # no process, memory, descriptor or space left, or no way to a new session
         pass
-
-
-def _is_due(folder: str, arguments: list[str], began: float) -> bool:
-    one_shot = signal_result.is_ask(arguments) or not os.isatty(0)
-    return one_shot and auto.may_leave(signal_result.plain_words(arguments)) and auto.is_second_call(folder, began)
 
 
 def launch(folder: str, minutes: float) -> bool:
@@ -131,7 +127,8 @@ def launch(folder: str, minutes: float) -> bool:
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     closed = [(os.POSIX_SPAWN_CLOSE, int(name)) for name in os.listdir("/dev/fd") if int(name) > 2 and _is_open(name)]
     command = [sys.executable, "-P", "-c", CODE, os.path.abspath(folder), str(minutes), *sys.path]
-    os.posix_spawn(sys.executable, command, kept, file_actions=[*null, *closed])
+    # In a session of its own from the first moment: the terminal's Ctrl+C and its end are not for this process.
+    os.posix_spawn(sys.executable, command, kept, file_actions=[*null, *closed], setsid=True)
     return True
 
 

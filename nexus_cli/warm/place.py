@@ -67,18 +67,6 @@ def folder_problem(folder: str | int) -> str:
     return "others can enter its folder" if found.st_mode & 0o077 else ""
 
 
-def is_wanted() -> bool:
-    """Return True if this call may use a warm process by the settings; `NEXUS_WARM=0` switches it off."""
-    if os.environ.get("NEXUS_WARM") == "0":
-        return False
-    minutes, automatic = wanted_minutes(own_folders()[0])
-    if automatic:
-        from nexus_cli.warm import auto  # noqa: PLC0415  (it imports this module)
-
-        return not auto.find_obstacle()
-    return minutes > 0
-
-
 def wanted_minutes(settings: str) -> tuple[int, bool]:
     """Return `warm.minutes` of the personal settings file, and True if it is "auto", as where it is absent.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.paths import places
-from nexus_cli.warm import place
+from nexus_cli.warm import auto, place
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_a_warm_process_is_wanted_by_the_settings_and_switched_off_by_a_variable
 ) -> None:
     if switch:
         monkeypatch.setenv("NEXUS_WARM", switch)
-    assert not place.is_wanted(), "without a settings file, in CI"
+    assert not auto.is_wanted(), "without a settings file, in CI"
     settings = Path(place.own_folders()[0])
     settings.parent.mkdir(parents=True)
     settings.write_text(f"[warm]\nminutes = {minutes}\n")
-    assert place.is_wanted() is wanted
+    assert auto.is_wanted() is wanted
 
 
 def test_a_folder_is_trusted_only_if_it_is_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
