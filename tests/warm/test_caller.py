@@ -140,7 +140,7 @@ def test_nothing_is_sent_where_it_must_not_be(how: str, folder: Path, monkeypatc
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place.socket_path(str(folder)))
         listener.listen()
-        why = try_warm(["-m", "ask"] if how == "terminal" else ["ask", "hi"])
+        why = try_warm(["--json"] if how == "terminal" else ["ask", "hi"])
     assert bool(why) is (how in ("mode", "user"))
 
 
