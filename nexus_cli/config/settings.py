@@ -52,6 +52,14 @@ class CompactSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """`[context]`."""
+
+    learn: bool = True
+    """Learn from recalls how much the sections of a project count."""
+
+
+@dataclass(frozen=True, slots=True)
 class TruncationSettings:
     """Truncation of a window that does not fit."""
 
@@ -106,8 +114,8 @@ class AssessSettings:
 class WarmSettings:
     """The warm process that one-shots leave behind. `nexus_cli.warm.place` reads this setting without this module."""
 
-    minutes: int = 0
-    """Idle minutes after which the process ends; 0 for no warm process."""
+    minutes: int | str = "auto"
+    """Idle minutes after which the process ends; 0 for no warm process; "auto": `nexus_cli.warm.auto` decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +175,7 @@ class Settings:
     allow: str = "read"
     limits: Limits = STEPS
     compact: CompactSettings = CompactSettings()
+    context: ContextSettings = ContextSettings()
     truncation: TruncationSettings = TruncationSettings()
     provider: ProviderSettings = ProviderSettings()
     ui: UiSettings = UiSettings()
@@ -422,6 +431,7 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
     classes = {
         "limits": Limits,
         "compact": CompactSettings,
+        "context": ContextSettings,
         "truncation": TruncationSettings,
         "provider": ProviderSettings,
         "ui": UiSettings,

@@ -21,6 +21,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.contributor import Contributor, Sources, View, discover
 from nexus_cli.context.sections.identity_files import read_identity_files
+from nexus_cli.context.sections.learned import Misses
 from nexus_cli.context.sections.planner import section_budget
 from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
 from nexus_cli.context.sections.reader import SectionReader
@@ -278,12 +279,14 @@ def make_collector(
     tools: Sequence[str],
     runs: bool = True,
     is_run: bool = False,
+    misses: Callable[[], Misses] = dict,
     **seams: Any,
 ) -> SectionCollector:
     """Build the section collector of one lane.
 
     `tools` names the available tools. `dropped` receives each new drop of a section. `runs` is true if commands may run
-    or the person can be asked, `is_run` in a structured run. `seams` are the session's fields of `Sources`.
+    or the person can be asked, `is_run` in a structured run. `misses` is that of the collector; `seams` are the
+    session's fields of `Sources`.
     """
     found = (find_tool(name) for name in tools)
     can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
@@ -324,4 +327,5 @@ def make_collector(
         SectionDrops(log, clock, dropped),
         recipe,
         section_budget(budget.available, recipe.section_budget),
+        misses if settings.context.learn else dict,
     )

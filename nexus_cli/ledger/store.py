@@ -304,6 +304,12 @@ class Ledger:
         """Return the last used sessions of a project, newest first, without those related to session `without`."""
         return sessions.list_episodes(self.db, project, without, limit)
 
+    def count_misses(self, project: str, kind: str, most: int) -> dict[str, tuple[int, int]]:
+        """Return how often sections were left out in the project, and how often of these recalled (`drops`)."""
+        from nexus_cli.ledger import drops  # noqa: PLC0415  (once per epoch)
+
+        return drops.count_misses(self.db, project, kind, most)
+
     def rename_session(self, session: str, name: str) -> None:
         """Rename a session; "" removes its name."""
         sessions.rename(self.db, session, name)

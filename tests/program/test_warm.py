@@ -222,6 +222,7 @@ def test_a_life_from_the_first_call_to_the_last(tmp_path: Path) -> None:
         def listens() -> bool:
             return bool(list((place.nexus_home / "cache" / "warm").glob("*.sock")))
 
+        place.settings(QUICK + PRICED + "[warm]\nminutes = 0\n")
         assert place.run("warm", "start").status == 2 and not status()["running"]
         place.settings(QUICK + PRICED + "[warm]\nminutes = 7\n")
         place.environment["PYTHONPATH"] = str(place.folder)

@@ -44,6 +44,9 @@ class SectionObject(TypedDict):
     unread_bytes: int
     """Bytes of its file that were not read."""
     multiplier: float
+    """The recipe's, times the learned one."""
+    learned: NotRequired[float]
+    """The learned one, where it is not 1 (`context.learn`)."""
     score: float
     tokens: int
     full_tokens: int

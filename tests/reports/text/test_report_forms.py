@@ -574,7 +574,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
                 "skills_not_trusted": many,
                 "unsupported": [{"path": text, "what": text}] * many,
             },
-            "warm": {"running": False, "minutes": many},
+            "warm": {"running": False, "minutes": many, "auto": bool(many), "unused": ""},
         },
         "transcript": {
             **session,
@@ -727,7 +727,8 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
                 for number in range(many)
             ],
         },
-        "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
+        "warm": {"running": True, "auto": True, "unused": "CI is set" * bool(many), "saved": 1.6 * many}
+        | {"pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }
     return made["timeline" if form == "told_timeline" else form]
 
