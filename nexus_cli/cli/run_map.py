@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 RECIPE = "map"
 FATAL = ("auth", "config")
 """Kinds of error that every item would have: they end the run."""
+TEMPORARY = ("network", "provider", "rate_limit", "overloaded")
+"""Kinds of error that other items will probably have too."""
+MOST_FAILURES = 8
+"""Items in a row with such errors that end the run."""
 NOTICES = 20
 """Most notices that are printed, each once."""
 SHOW_CURSOR = b"\x1b[?25h"
@@ -164,7 +168,7 @@ class _Map:
         self._problem: NexusError | ReaderClosed | None = None
         """What ended the run before its last item."""
         self._stopped = False
-        self._finished = self._failed = 0
+        self._finished = self._failed = self._failures = 0
         self._error = ""
         self._told: set[str] = set()
 
@@ -185,9 +189,10 @@ class _Map:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
-            if not isinstance(self._problem, ReaderClosed):
-                with suppress(ReaderClosed):
-                    self._lines.flush()
+            try:
+                self._lines.flush()
+            except (ReaderClosed, NexusError) as problem:
+                self._problem = self._problem or problem
         finally:
             self._interrupt.uninstall()
             if shut := getattr(self._provider, "aclose", None):
@@ -205,7 +210,7 @@ class _Map:
         count, left = len(options.items), len(options.items) - self._finished
         if self._failed:
             write_stderr_line(f"nexus: {self._failed:,} of {plural(count, 'item')} failed; the first: {self._error}")
-        if left:
+        if left and (self._finished or self._interrupt.signal):
             write_stderr_line(f"nexus: stopped after {self._finished:,} of {plural(count, 'item')}.")
         if (left or self._failed) and self._journal.answered:
             write_stderr_line(self._resume_line())
@@ -311,7 +316,8 @@ class _Map:
             return None
         outcome, cost = made
         error = outcome.error
-        if error and error["kind"] in FATAL:
+        self._failures = self._failures + 1 if error and error["kind"] in TEMPORARY else 0
+        if error and (error["kind"] in FATAL or self._failures >= MOST_FAILURES):
             what, _, why = error["message"].partition(": ")
             raise NexusError(error["kind"], what, why, error["hint"])
         return {
