@@ -92,6 +92,8 @@ class Options:
     """MCP servers of this session alone, from an editor."""
     contract: ContextContract | None = None
     """What the person requires of the requests of a turn."""
+    cache_key: str = ""
+    """Key of the provider's cache that sessions with the same beginning share; "": a key of the session's own."""
     answers: bool = False
     """A run started to answer people in their spaces; it sends messages without approval."""
 
