@@ -5,7 +5,6 @@ Uses `acp.schema` alone: the helper functions of the SDK are announced to go.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -216,10 +215,6 @@ def note(text: str) -> schema.AgentThoughtChunk:
 
 def text_block(text: str) -> schema.TextContentBlock:
     return schema.TextContentBlock(type="text", text=text)
-
-
-def image_block(media_type: str, data: bytes) -> schema.ImageContentBlock:
-    return schema.ImageContentBlock(type="image", mime_type=media_type, data=base64.b64encode(data).decode())
 
 
 def fence_text(text: str) -> schema.ContentToolCallContent:

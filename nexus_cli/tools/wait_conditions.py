@@ -12,12 +12,12 @@ import json
 import os
 import socket
 import ssl
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from itertools import islice
 from pathlib import Path
-from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +25,7 @@ from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
+from nexus_cli.tools.web_page import shut_down_at
 
 CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
 SECONDS = 10.0
@@ -258,11 +259,14 @@ def request_page(url: str, most: int) -> tuple[int | None, str]:
     """Return the status of a GET of `url` and the first `most` bytes of its body; None without an answer within
     `SECONDS`. Follows no redirect."""
     parts = urlsplit(url)
-    secure, host = parts.scheme == "https", parts.hostname or ""
+    secure, host, ends = parts.scheme == "https", parts.hostname or "", time.monotonic() + SECONDS
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
         headers = {"User-Agent": "nexus", "Accept": "*/*", **host_headers(url)}
-        with socket.create_connection((host, parts.port or (443 if secure else 80)), SECONDS) as plain, _ended(plain):
+        with (
+            socket.create_connection((host, parts.port or (443 if secure else 80)), SECONDS) as plain,
+            shut_down_at(plain, ends),
+        ):
             connection = (HTTPSConnection if secure else HTTPConnection)(host, parts.port)
             context = ssl.create_default_context() if secure else None
             connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
@@ -274,22 +278,3 @@ def request_page(url: str, most: int) -> tuple[int | None, str]:
                 connection.close()
     except (OSError, HTTPException, ValueError, NexusError):
         return None, ""
-
-
-@contextmanager
-def _ended(connection: socket.socket) -> Iterator[None]:
-    """Shut down a connection after `SECONDS`, even if it keeps receiving data."""
-    same = connection.dup()  # TLS takes over the other one
-
-    def end() -> None:
-        with suppress(OSError):
-            same.shutdown(socket.SHUT_RDWR)
-
-    timer = Timer(SECONDS, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        same.close()

@@ -124,7 +124,7 @@ def request_page(url: str) -> WebPage:
     }
     ends = time.monotonic() + SECONDS
     try:
-        with _connect(resolve_host(host, port), port, ends) as plain, _shut_down_at(plain, ends):
+        with _connect(resolve_host(host, port), port, ends) as plain, shut_down_at(plain, ends):
             connection = (HTTPSConnection if secure else HTTPConnection)(host, port)
             context = ssl.create_default_context() if secure else None
             connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
@@ -192,7 +192,7 @@ def _connect(addresses: list[str], port: int, ends: float) -> socket.socket:
 
 
 @contextmanager
-def _shut_down_at(connection: socket.socket, ends: float) -> Iterator[None]:
+def shut_down_at(connection: socket.socket, ends: float) -> Iterator[None]:
     """Shut down a connection at the time `ends` (monotonic), even if it keeps receiving data."""
     same = connection.dup()  # TLS takes over the other one
 

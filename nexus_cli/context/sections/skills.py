@@ -122,11 +122,6 @@ def find_skills(cwd: Path) -> tuple[Skill, ...]:
     return find_guides(cwd, SKILL)[0]
 
 
-def find_commands(cwd: Path) -> tuple[Skill, ...]:
-    """Return the active commands of `cwd` by name, see `find_skills`."""
-    return find_guides(cwd, COMMAND)[0]
-
-
 def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     """Return the active guides of a kind by name, and the number of those in the project that are inactive, because
     they are not trusted or have changed since. Raises nothing."""
