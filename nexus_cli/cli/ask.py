@@ -57,6 +57,16 @@ Until = Annotated[
     ),
 ]
 
+Schema = Annotated[
+    str,
+    typer.Option(
+        metavar="SCHEMA",
+        callback=refuse_empty,
+        help="The answer must be JSON that matches this JSON Schema: a file, the schema itself, or MODULE:CLASS of "
+        "pydantic. At most two repairs; exit status 3 if it never matches.",
+    ),
+]
+
 OTHERS = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
 """Files and folders of a project for other programs, some of which nexus reads too."""
 
@@ -95,6 +105,7 @@ def ask(
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of the turn in dollars.")] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")] = None,
     until: Until = "",
+    schema: Schema = "",
     require_save: Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")] = False,
     explain_context: Annotated[
         bool,
@@ -120,6 +131,7 @@ def ask(
         Limits(max_steps, max_total_tokens, max_cost, timeout),
         explain_context,
         until,
+        schema,
     )
     return run_ask(options)
 
@@ -139,6 +151,10 @@ def run_ask(options: AskOptions) -> int:
     block_imports_from(str(shared.folder))
     prompt = PromptReader(options.words, options.files, resumes=bool(shared.resume or shared.newest))
     prompt.check()
+    if options.schema:
+        from nexus_cli.cli.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
+
+        prompt.schema = load_schema(options.schema)
     with open_work_folder(shared.folder, shared.worktree, quiet=shared.quiet) as work:
         run = _prepare(options, prompt, work)
         from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (loads the engine)
@@ -182,6 +198,7 @@ class PromptReader:
         self._words = "" if self._from_stdin else " ".join(words)
         self._files = files
         self._resumes = resumes
+        self.schema = ""
         self._reader = None if os.isatty(0) else Reader(0, "stdin")
         if self._reader is None and list(words) == ["-"]:
             raise NexusError(
@@ -219,4 +236,4 @@ class PromptReader:
         text = "\n\n".join(block for block in blocks if block.strip())
         source = "stdin" if self._from_stdin and blocks[0] else "person"
         calls = not self._from_stdin and ("/" in self._words[:1] or "$" in self._words or "@" in self._words)
-        return Trigger(text, source, tuple(parts), tuple(files), uncounted, expands=calls), notices
+        return Trigger(text, source, tuple(parts), tuple(files), uncounted, expands=calls, schema=self.schema), notices

@@ -185,6 +185,7 @@ class AskOptions:
     limits: Limits = Limits()  # noqa: RUF009  (frozen)
     explain: bool = False
     until: str = ""
+    schema: str = ""
 
     def check(self) -> None:
         """Raise `NexusError("usage", ...)` if options contradict each other."""

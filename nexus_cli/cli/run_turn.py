@@ -106,7 +106,7 @@ class _Turn:
         err: Writable = QuietStream(Stream(2))
         self._notices = err
         self._live: TerminalTurn | None = None
-        text = out.terminal and not (options.json or options.stream_json)
+        text = out.terminal and not (options.json or options.stream_json or options.schema)
         if err.colour and not quiet:
             from nexus_cli.ui.print.terminal_turn import TerminalTurn  # noqa: PLC0415  (rich is for terminals only)
             from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
@@ -119,8 +119,10 @@ class _Turn:
             from nexus_cli.ui.print.json_renderer import JsonLinesRenderer, JsonRenderer  # noqa: PLC0415
 
             self._renderer: Renderer = JsonLinesRenderer(out) if options.stream_json else JsonRenderer(out)
+        elif self._live is not None and text:
+            self._renderer = self._live
         else:
-            self._renderer = self._live if self._live is not None and text else PlainRenderer(out)
+            self._renderer = PlainRenderer(out, whole=bool(options.schema))
         return err
 
     def run(self) -> int:
@@ -253,7 +255,9 @@ class _Turn:
             self._explain(event)
 
     def _resume_line(self) -> str:
-        return format_resume_line(self._session, "nexus ask", self._run.options.shared)
+        schema = self._run.options.schema
+        command = f"nexus ask --schema {_quote_word(schema)}" if schema else "nexus ask"
+        return format_resume_line(self._session, command, self._run.options.shared)
 
 
 def _failure_result(error: NexusError) -> AskResult:

@@ -95,5 +95,7 @@ class Trigger:
     """Begin a new epoch first, whose head is a recap of the run so far (seed C: a resumed run)."""
     until: str = ""
     """The command that the turn works for until it exits 0 (`--until`)."""
+    schema: str = ""
+    """The JSON Schema that the answer has to match, as JSON (`--schema`)."""
     came: tuple[str, ...] = ()
     """With `fresh`: lines about the events during the wait, at the end of the recap."""

@@ -250,6 +250,8 @@ class Outcome:
     changed: tuple[str, ...] = ()
     until: Mapping[str, Any] | None = None
     """The state of the work for a command (`--until`), as in the JSON result."""
+    data: Any = None
+    """The answer as JSON values, if it has to match a schema (`--schema`) and does."""
 
     @property
     def was_declined(self) -> bool:

@@ -27,6 +27,8 @@ class Request:
     """The number of `messages` in the previous request of this lane; 0 for the first."""
     stall_seconds: float = 120.0
     """Seconds without a byte after which the stream counts as stalled."""
+    response_format: str = ""
+    """The schema that the provider holds the answer to, as the JSON of its argument; "" for free text."""
 
 
 @dataclass(frozen=True, slots=True)

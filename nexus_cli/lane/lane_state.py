@@ -80,6 +80,8 @@ class LaneState:
     """Number of the lane's newest request."""
     partial_reply: str = ""
     """The text received so far for the newest request, without the marks added in the window."""
+    response_format: str = ""
+    """The schema that the provider holds the answers of the running turn to, see `Request`."""
     work: WorkLog = field(default_factory=lambda: WorkLog(find_tool))
     """Commands and turns found in the lane's log, up to the last entry read."""
 

@@ -141,8 +141,10 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
         lane_state.model.cache_key,
         previous_end,
         lane_state.model.stall_seconds,
+        lane_state.response_format,
     )
     arguments = {name: getattr(request, name) for name in ARGUMENTS}
+    arguments |= {"response_format": request.response_format} if request.response_format else {}
     manifest = Manifest(
         lane_state.step,
         lane.epoch.id,

@@ -6,6 +6,7 @@ the size of Ollama's window (its default truncates silently).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -82,6 +83,8 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
     effort = effort_for(request, where.provider)
     if effort:
         made["reasoning_effort"] = effort
+    if request.response_format:
+        made["response_format"] = json.loads(request.response_format)
     if where.provider == "github_copilot":
         made["extra_headers"] = _copilot_headers(request.messages)
     if where.provider == "ollama_chat":

@@ -255,6 +255,12 @@ def takes_effort(name: str) -> bool:
     return bool(entry and entry.get("supports_reasoning") and model_stem(str(entry["_key"])) == model_stem(name))
 
 
+def has_feature(name: str, feature: str) -> bool:
+    """True if the table lists `feature` (such as `supports_response_schema`) for the model at its own provider."""
+    entry = _entry(name)
+    return bool(entry and entry.get(feature) and "_elsewhere" not in entry)
+
+
 def encoding_of(name: str) -> str:
     """Return the tiktoken encoding that fits a model best: `cl100k_base` for older GPTs, else `o200k_base`."""
     return "cl100k_base" if OLD_ENCODING.search(name) else "o200k_base"

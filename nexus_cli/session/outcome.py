@@ -125,7 +125,7 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
         "ok": outcome.ok,
         "exit": outcome.exit,
         "text": outcome.text,
-        "data": None,
+        "data": outcome.data,
         "finish": outcome.finish,
         "session": state.session_id,
         "model": lane_state.model.info.name,

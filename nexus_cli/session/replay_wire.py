@@ -127,5 +127,6 @@ def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Requ
                     str(given.get("tool_choice", "auto")),
                     str(given.get("cache_key", "")),
                     int(given.get("previous_end", 0)),
+                    response_format=str(given.get("response_format", "")),
                 ),
             )

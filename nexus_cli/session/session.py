@@ -48,6 +48,7 @@ from nexus_cli.turn.turn import turn
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.session.answer_rounds import AnswerRounds
     from nexus_cli.session.status import Status
     from nexus_cli.session.until_rounds import UntilRounds
 
@@ -441,16 +442,21 @@ class Session:
         dispatcher.permission.begin_turn()
         error: NexusError | None = None
         rounds: UntilRounds | None = None
+        answers: AnswerRounds | None = None
         try:
             lane_state.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
             trigger = await self._prepare_trigger(trigger)
-            rounds = await run_shielded(self._begin(lane_state, trigger))
+            if trigger.schema:
+                from nexus_cli.session.answer_rounds import AnswerRounds  # noqa: PLC0415  (few turns have a schema)
+
+                answers = AnswerRounds(self.state, trigger.schema)
+            rounds = await run_shielded(self._begin(lane_state, trigger, answers))
             dispatcher.call_changes.begin_turn()
             if rounds:
                 await rounds.begin()
             dispatcher.assessed = await self._assess(trigger)
             await turn(lane_state, dispatcher)
-            while text := await self._next_message(rounds):
+            while text := await self._next_message(rounds, answers):
                 await run_shielded(record_user_message(window, lane_state.control, Kind.STEER, text, actor="nexus"))
                 await turn(lane_state, dispatcher)
             await turn(lane_state, dispatcher)  # with what the person typed while the last command ran
@@ -474,6 +480,7 @@ class Session:
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
         ended = rounds.close(outcome(self.state, error)) if rounds else outcome(self.state, error)
+        ended = answers.close(ended) if answers else ended
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
 
@@ -497,8 +504,8 @@ class Session:
 
         return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
-    async def _next_message(self, rounds: UntilRounds | None) -> str:
-        """Return the message with which the turn goes on, "" if it ends: of a worker, a command, a hook."""
+    async def _next_message(self, rounds: UntilRounds | None, answers: AnswerRounds | None) -> str:
+        """Return the message with which the turn goes on, "" if it ends: of a worker, a command, a hook, a schema."""
         text = ""
         if self.workers is not None and not self.state.has_more_turns:
             text = await self.workers.next_report()
@@ -507,13 +514,16 @@ class Session:
         hooks = self.state.dispatcher.hooks
         if hooks and not text:
             text = await hooks.next_message()
+        if answers and not text:
+            text = await answers.next_message()
         return text
 
-    async def _begin(self, lane_state: LaneState, trigger: Trigger) -> UntilRounds | None:
+    async def _begin(self, lane_state: LaneState, trigger: Trigger, answers: AnswerRounds | None) -> UntilRounds | None:
         """Open the session and record the person's message. Return the rounds of a turn that works for a command."""
         await self._open()
         rounds = find_rounds(self.state, trigger)
-        await admit_trigger(lane_state, self.state.dispatcher, trigger, may_be_done=rounds is not None)
+        sent = answers.demand(trigger) if answers else trigger
+        await admit_trigger(lane_state, self.state.dispatcher, sent, may_be_done=rounds is not None)
         lane_state.emit(event.TurnStart(trigger.text))
         return rounds
 

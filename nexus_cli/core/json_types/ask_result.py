@@ -97,9 +97,9 @@ class AskResult(TypedDict):
     exit: int
     """The exit status."""
     text: str
-    """The text of the last step."""
+    """The text of the last step; with `--schema` its JSON document alone."""
     data: Any
-    """Reserved; null."""
+    """With `--schema`: the answer as JSON. null without it, or if the answer does not match."""
     finish: str
     """`stop`, or the kind of the error. `limit` also where an agent of a server is ok, and `text` is its report at the
     end of its budget."""

@@ -137,6 +137,8 @@ class OutcomeObject(TypedDict):
     changed: list[str]
     until: UntilObject | None
     """null in a turn that works for no command."""
+    data: Any
+    """With `--schema`: the answer as JSON, if it matches."""
 
 
 class DropDetails(TypedDict):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from nexus_cli.core.event import Event, Retry, StepEnd, Text, ToolCallEvent, TurnEnd
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.progress_lines import Writable
 
 
@@ -23,12 +24,12 @@ class Renderer(Protocol):
 
 
 class PlainRenderer:
-    """Shows the answer of one turn."""
+    """Shows the answer of one turn; in a terminal as Markdown while it arrives, unless only the `whole` is wanted."""
 
-    def __init__(self, stream: Writable) -> None:
+    def __init__(self, stream: Writable, *, whole: bool = False) -> None:
         self._stream = stream
         self._markdown: Any = None
-        if stream.terminal:
+        if stream.terminal and not whole:
             from nexus_cli.ui.render.markdown import Markdown  # noqa: PLC0415  (rich is only needed on terminals)
 
             self._markdown = Markdown(stream.width, colour=stream.colour)
@@ -41,7 +42,7 @@ class PlainRenderer:
             elif isinstance(event, ToolCallEvent | Retry | StepEnd | TurnEnd):
                 self._write(self._markdown.flush())
         elif isinstance(event, TurnEnd) and (text := event.outcome.text.rstrip("\n")):
-            self._stream.write(text + "\n")
+            self._stream.write((sanitize(text) if self._stream.terminal else text) + "\n")
 
     def end(self, result: Mapping[str, Any]) -> None:
         """Do nothing: the text is already printed."""

@@ -1,0 +1,115 @@
+"""Hold the answer of a turn to a JSON Schema (`--schema`): tell the model, validate its answer, ask for repairs.
+
+The schema binds the last answer of the turn: tools, workers, `--until` and hooks come first. A repair is a request of
+the same turn, with its limits. The schema goes to the provider where that can enforce it (`provider/answer_format`),
+else into the text of the request; both answers are validated (`answer_schema`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from nexus_cli.core import event
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.provider.answer_format import answer_format
+from nexus_cli.session.answer_schema import AnswerSchema, Attempt
+from nexus_cli.session.outcome import PARTIAL
+from nexus_cli.session.session_state import SessionState
+
+MOST_REPAIRS = 2
+MOST_SHARE = 4
+"""A schema may take one in so many tokens of the budget: a message is elided in its middle, a schema must not be."""
+DEMAND = (
+    "Your final answer has to be one JSON document that matches this JSON Schema, without a code fence or other words."
+)
+
+
+class AnswerRounds:
+    """The attempts of one turn."""
+
+    def __init__(self, state: SessionState, schema: str) -> None:
+        self._state = state
+        self._schema = AnswerSchema(schema)
+        self._attempts: list[Attempt] = []
+        self._read = ""
+        """The reply of the newest attempt."""
+        self._is_told = False
+        """True once the text of the schema is in the window."""
+
+    def demand(self, trigger: Trigger) -> Trigger:
+        """Return the trigger with the schema in its text, unless the provider enforces it. A turn that only continues
+        is told with the first repair.
+
+        Raises `NexusError("usage", ...)` if the schema is too large for the window.
+        """
+        window, lane_state = self._state.lane_state.window, self._state.lane_state
+        tokens = window.context.counter.count(self._schema.text)
+        if tokens * MOST_SHARE > window.budget.available:
+            why = f"its {tokens:,} tokens are more than a quarter of the window"
+            raise NexusError("usage", "--schema", why, "Use a smaller schema, or a model with a larger window")
+        lane_state.response_format = self._provider_format()
+        if lane_state.response_format or not (trigger.text or trigger.parts):
+            return trigger
+        told = f"{DEMAND}\n{self._block()}"
+        self._is_told = True
+        text = f"{trigger.text}\n\n{told}" if trigger.text else told
+        return replace(trigger, text=text, pasted=(*trigger.pasted, told))
+
+    async def next_message(self) -> str:
+        """Validate the answer. Return the message that asks for a repair, "" if there is nothing to repair.
+
+        Raises `NexusError("schema", ...)` after the last repair.
+        """
+        lane_state = self._state.lane_state
+        lane_state.control.check_ending()
+        newest = await asyncio.to_thread(self._read_answer, lane_state.partial_reply)
+        if not newest.problems:
+            return ""
+        if len(self._attempts) > MOST_REPAIRS:
+            raise self._failure(newest)
+        number = f"repair {len(self._attempts)} of {MOST_REPAIRS}"
+        lane_state.emit(event.Notice(f"the answer does not match the schema, {number}: {newest.problem}"))
+        schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
+        self._is_told = True
+        problems = "\n".join(f"- {problem}" for problem in newest.problems)
+        told = f"Your answer does not match the JSON Schema:\n{problems}"
+        return f"{told}\nAnswer with the whole corrected JSON document alone.{schema}"
+
+    def close(self, ended: event.Outcome) -> event.Outcome:
+        """Return the outcome with the data of the answer; with the best attempt as its text if none matches."""
+        self._state.lane_state.response_format = ""
+        if ended.ok:
+            is_read = self._attempts and self._read == ended.text  # else a message of the person followed
+            newest = self._attempts[-1] if is_read else self._read_answer(ended.text)
+            if not newest.problems:
+                return replace(ended, data=newest.data, text=newest.text)
+            error = self._failure(newest)
+            told = {"kind": error.kind, "message": error.message, "hint": error.hint}
+            ended = replace(ended, ok=False, exit=error.exit_status, finish=error.kind, error=told)
+        if not self._attempts or ended.finish in PARTIAL:
+            return ended
+        best = min(reversed(self._attempts), key=lambda attempt: attempt.distance)
+        return replace(ended, text=best.text)
+
+    def _read_answer(self, reply: str) -> Attempt:
+        self._attempts.append(self._schema.read_answer(reply))
+        self._read = reply
+        return self._attempts[-1]
+
+    def _failure(self, newest: Attempt) -> NexusError:
+        hint = "Relax the schema, or say in the prompt where its values come from"
+        return NexusError("schema", "the answer does not match the schema", newest.problem, hint)
+
+    def _block(self) -> str:
+        return f"<schema>\n{self._schema.text}\n</schema>"
+
+    def _provider_format(self) -> str:
+        """Return the provider's argument for the schema; "" if the cached beginning of the session was sent with
+        another one, because providers put it before that."""
+        state, lane = self._state, self._state.lane_state.lane
+        made = answer_format(state.lane_state.model.info.name, self._schema.schema, has_tools=bool(lane.epoch.tools))
+        last = state.record.last_request() if made and state.record else None
+        is_cached = last is not None and last.manifest.arguments.get("response_format", "") != made
+        return "" if is_cached else made

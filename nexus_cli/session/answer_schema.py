@@ -1,0 +1,214 @@
+"""The JSON Schema of an answer (`--schema`): parse it, find the JSON document in an answer, and validate that.
+
+Reads nothing but its arguments: a reference to another document is refused. What a turn does about a wrong answer is in
+`answer_rounds`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from jsonschema import Draft202012Validator, SchemaError
+from jsonschema.validators import validator_for
+from referencing import Registry, Resource
+from referencing.exceptions import CannotDetermineSpecification, NoSuchAnchor, Unresolvable
+from referencing.jsonschema import DRAFT202012, Schema, SchemaResource
+
+from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.surrogates import replace_surrogates
+from nexus_cli.core.wire import canonical, json_text
+
+MOST_BYTES = 65_536
+"""Most bytes of a schema. It is part of the request: this is about 16,000 tokens."""
+MOST_DEPTH = 64
+"""Most levels of arrays and objects in an answer."""
+MOST_DIGITS = 1000
+"""Most digits of a whole number."""
+MOST_PROBLEMS = 5
+"""Most problems of an answer that the model is told."""
+MOST_COUNTED = 100
+"""Problems after which an answer is not validated further."""
+LONGEST = 200
+"""Most characters of one problem."""
+ENDLESS = "it refers to itself without end"
+
+_FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_PROBES: tuple[Any, ...] = (None, {}, [], "", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An answer, as far as it matches the schema."""
+
+    text: str
+    """Its JSON document on one line; the answer itself if there is none in it."""
+    data: Any = None
+    problems: tuple[str, ...] = ()
+    """At most `MOST_PROBLEMS`; none if it matches."""
+    distance: float = 0
+    """The number of problems; infinite without a JSON document."""
+
+    @property
+    def problem(self) -> str:
+        """The problems in one line."""
+        return "; ".join(self.problems)
+
+
+class AnswerSchema:
+    """A valid schema without references to other documents."""
+
+    def __init__(self, text: str, named: str = "--schema") -> None:
+        """Parse a schema. Raises `NexusError("usage", ...)`, which calls it `named`, if it cannot be used."""
+        if len(text.encode("utf-8", "replace")) > MOST_BYTES:
+            why = f"a schema is part of the request and may have at most {MOST_BYTES // 1024} KiB"
+            raise NexusError("usage", named, why, "Remove what no answer needs")
+        try:
+            self.schema: Any = parse_json(text)
+            if not isinstance(self.schema, Mapping | bool):
+                raise ValueError("it is not an object")
+            kind = validator_for(self.schema, default=Draft202012Validator)
+            kind.check_schema(self.schema)
+            root: SchemaResource = Resource.from_contents(self.schema, default_specification=DRAFT202012)
+            registry: Registry[Schema] = Registry().with_resource(root.id() or "", root)
+            _check_references(root, registry.resolver_with_root(root))
+            self._validator = kind(self.schema, registry=registry)
+            for probe in _PROBES:
+                next(self._validator.iter_errors(probe), None)
+        except SchemaError as error:
+            why = f"not a valid JSON Schema: {_describe(error)}"
+            raise NexusError("usage", named, why, "See https://json-schema.org") from error
+        except (CannotDetermineSpecification, ValueError) as error:
+            raise NexusError("usage", named, f"not a JSON Schema: {error}", "See https://json-schema.org") from error
+        except RecursionError:
+            raise NexusError("usage", named, ENDLESS, "Let each level describe a smaller part of the answer") from None
+
+    @property
+    def text(self) -> str:
+        """The schema on one line."""
+        return canonical(self.schema).decode()
+
+    def read_answer(self, answer: str) -> Attempt:
+        """Find the JSON document in `answer` and validate it. Never raises."""
+        try:
+            data = _find_document(answer)
+        except ValueError as error:
+            return Attempt(answer, None, (cut_at_word(one_line(str(error)), LONGEST),), math.inf)
+        try:
+            errors = list(islice(self._validator.iter_errors(data), MOST_COUNTED))
+        except RecursionError:
+            return Attempt(json_text(data, escaped=False), data, (f"the schema cannot be applied: {ENDLESS}",), 1)
+        problems = tuple(_describe(error) for error in errors[:MOST_PROBLEMS])
+        return Attempt(json_text(data, escaped=False), data, problems, len(errors))
+
+
+def parse_json(text: str) -> Any:
+    """Parse one JSON document (RFC 8259). Raises `ValueError` also for NaN, numbers without a finite value, an object
+    with one key twice, and a document that is nested too deeply. Lone surrogates become U+FFFD."""
+    try:
+        data = json.loads(
+            text.removeprefix("\ufeff"),
+            parse_constant=_refuse_constant,
+            parse_float=_read_float,
+            parse_int=_read_integer,
+            object_pairs_hook=_read_object,
+        )
+        if _is_deep(data):
+            raise RecursionError
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise ValueError(f"arrays and objects are nested more than {MOST_DEPTH} deep") from None
+    written = json.dumps(data, ensure_ascii=False)
+    stored = replace_surrogates(written)
+    return data if stored is written else json.loads(stored)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"not JSON: {name} is not a number")
+
+
+def _read_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"the number {cut_at_word(text, 40)} is too large")
+    return value
+
+
+def _read_integer(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    return int(text)
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"an object has the key {cut_at_word(repr(twice), 60)} twice")
+    return made
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MOST_DEPTH + 1):
+        level = [
+            child
+            for one in level
+            if isinstance(one, dict | list)
+            for child in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _find_document(answer: str) -> Any:
+    """Return the JSON document of an answer: the whole, else the last fenced block that is one, else the text from the
+    first bracket to the last. Raises `ValueError` with the problem of the last of these."""
+    problem = ValueError("there is no JSON document in the answer")
+    for text in _candidates(answer):
+        try:
+            return parse_json(text)
+        except ValueError as error:
+            problem = error
+    raise problem
+
+
+def _candidates(answer: str) -> Iterator[str]:
+    if not (answer := answer.strip()):
+        return
+    yield answer
+    yield from reversed(_FENCED.findall(answer))
+    starts = [at for at in (answer.find("{"), answer.find("[")) if at >= 0]
+    end = max(answer.rfind("}"), answer.rfind("]"))
+    if starts and end > min(starts):
+        yield answer[min(starts) : end + 1]
+
+
+def _check_references(resource: SchemaResource, resolver: Any) -> None:
+    """Raise `NexusError("usage", ...)` for a reference that is not to a part of the schema."""
+    contents = resource.contents
+    for key in ("$ref", "$dynamicRef"):
+        reference = contents.get(key) if isinstance(contents, Mapping) else None
+        if not isinstance(reference, str):
+            continue
+        try:
+            resolver.lookup(reference)
+        except (Unresolvable, NoSuchAnchor):
+            what = f"the schema refers to {cut_at_word(one_line(reference), LONGEST)!r}"
+            why = "it has no such part, and nothing is fetched"
+            raise NexusError("usage", what, why, "Put the definition into the schema, under $defs") from None
+    for part in resource.subresources():
+        _check_references(part, resolver.in_subresource(part))
+
+
+def _describe(error: Any) -> str:
+    return cut_at_word(one_line(f"{error.json_path}: {error.message}"), LONGEST)
