@@ -117,8 +117,8 @@ def ask(
     The answer goes to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 usage or configuration,
     3 stopped short, 75 try again later, 130, 143 and 129 interrupted by SIGINT, SIGTERM and SIGHUP.
     """
-    _require_limit("--max-cost", max_cost)
-    _require_limit("--timeout", timeout)
+    require_limit("--max-cost", max_cost)
+    require_limit("--timeout", timeout)
     where = (continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree)
     shared = SharedOptions(model, effort, *where, tuple(add_dir or ()))
     options = AskOptions(
@@ -136,7 +136,7 @@ def ask(
     return run_ask(options)
 
 
-def _require_limit(name: str, value: float | None) -> None:
+def require_limit(name: str, value: float | None) -> None:
     """Raise `NexusError("usage", ...)` if a limit is infinite or not above 0."""
     if value == float("inf"):
         raise NexusError("usage", f"wrong value for {name}: inf", "it limits nothing", f"Omit {name}")

@@ -293,12 +293,12 @@ def _added_folders(shared: SharedOptions, work: WorkFolder) -> tuple[Path, ...]:
 
 def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:
     """Return the line that resumes `session` with `command` in the same folder, as `named` or by id; "" if unsaved."""
-    place = f" -C {_quote_word(shared.directory)}" if shared.directory else ""
+    place = f" -C {quote_word(shared.directory)}" if shared.directory else ""
     place += f" -w {shared.worktree}" if shared.worktree else ""
     return f"Resume with: {command}{place} -r {named or session.id}" if session.saved else ""
 
 
-def _quote_word(text: str) -> str:
+def quote_word(text: str) -> str:
     """Quote `text` as one shell word on one line; control characters are escaped."""
     if text.isprintable() and "  " not in text:
         return shlex.quote(text)

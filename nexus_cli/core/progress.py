@@ -26,10 +26,14 @@ def follow_progress(follower: Follower) -> Iterator[None]:
         _follower.reset(token)
 
 
+def report_share(share: float) -> None:
+    """Report the share of the work that is done, from 0 to 1."""
+    if (follower := _follower.get()) is not None:
+        follower(share)
+
+
 def track(items: Sequence[T], first: float = 0.0, last: float = 1.0) -> Iterator[T]:
     """Yield `items`, and report a share from `first` to `last` after each."""
-    follower = _follower.get()
     for number, item in enumerate(items, 1):
         yield item
-        if follower is not None:
-            follower(first + (last - first) * number / len(items))
+        report_share(first + (last - first) * number / len(items))

@@ -62,6 +62,8 @@ class Options:
     """Real paths of the folders of `--add-dir`; a resumed session has its own too."""
     servers: tuple[ServerEntry, ...] = ()
     """MCP servers of this session alone, from an editor."""
+    cache_key: str = ""
+    """Key of the provider's cache that sessions with the same beginning share; "": a key of the session's own."""
     answers: bool = False
     """A run started to answer people in their spaces; it sends messages without approval."""
 

@@ -305,7 +305,7 @@ class SessionFactory:
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
         log = self._log()
         root = self._root()
-        model = Model(info, self.provider, effort, root.id, self.settings.provider.stall_seconds)
+        model = Model(info, self.provider, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
         budget = TokenBudget.of(info.window, info.max_output)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
         context = self._context(log, budget, counter)

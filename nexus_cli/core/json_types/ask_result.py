@@ -118,3 +118,18 @@ class AskResult(TypedDict):
     error: ErrorObject | None
     until: NotRequired[UntilObject]
     """In a turn that works for a command."""
+
+
+class MapLine(TypedDict):
+    """A line of `nexus map`: the result of one item."""
+
+    item: str
+    """The path or the line of stdin."""
+    ok: bool
+    text: str
+    """The answer; in a failed item possibly partial."""
+    data: Any
+    """Reserved; null."""
+    cost_usd: float | None
+    """null if a price is unknown; 0 for an item that occurs again."""
+    error: ErrorObject | None

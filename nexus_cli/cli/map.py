@@ -1,0 +1,102 @@
+"""`nexus map`: one turn for each file or each line of stdin. Reads the items, then calls `run_map`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.ask import require_limit
+from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.command_options import (
+    Allow,
+    Directory,
+    Effort,
+    Model,
+    NoPlugins,
+    NoSave,
+    NoTools,
+    Quiet,
+    RecipeName,
+    SharedOptions,
+    refuse_empty,
+    whole_number,
+)
+from nexus_cli.cli.process import block_imports_from
+from nexus_cli.cli.work_folder import open_work_folder
+from nexus_cli.config.project_settings import settings_in
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Limits
+from nexus_cli.ui.print.stream import write_stderr_line
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+MOST_JOBS = 64
+
+
+@app.command("map")
+def map_items(
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT")],
+    files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", show_default=False)] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", callback=whole_number(1, MOST_JOBS), metavar="N", help="Items at once.")
+    ] = 4,
+    null: Annotated[bool, typer.Option("--null", "-0", help="The items on stdin end with NUL, not a newline.")] = False,
+    resume: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            callback=refuse_empty,
+            help="Append each finished item to FILE, and do not ask again for those that are in it.",
+        ),
+    ] = "",
+    unordered: Annotated[bool, typer.Option("--unordered", help="Print items as they finish.")] = False,
+    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of all items in dollars.")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of requests of an item.")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of an item in seconds.")] = None,
+    model: Model = "",
+    effort: Effort = "",
+    directory: Directory = "",
+    recipe: RecipeName = "",
+    no_tools: NoTools = False,
+    allow: Allow = "",
+    no_save: NoSave = False,
+    no_plugins: NoPlugins = False,
+    quiet: Quiet = False,
+) -> int:
+    """One turn for each of FILES, or for each line of stdin; {} in PROMPT stands for the item.
+
+    A file is attached to its message. Prints one JSON line per item, in order. Exit status: 0 all done, 3 some failed
+    (their lines say why), else as nexus ask. nexus docs map has more.
+    """
+    require_limit("--max-cost", max_cost)
+    require_limit("--timeout", timeout)
+    shared = SharedOptions(model, effort, False, "", directory, recipe, no_tools, allow, no_save, False, quiet)
+    shared.check()
+    if not prompt.strip():
+        raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")
+    if files and null:
+        raise NexusError("usage", "--null", "it is for items on stdin, and files are given", "Give one of them")
+    if not files and os.isatty(0):
+        why = "no files are given, and stdin is a terminal"
+        raise NexusError("usage", "no items", why, "Name files, or pipe a list in")
+    block_imports_from(str(shared.folder))
+    with open_work_folder(shared.folder, "", quiet=quiet) as work:
+        settings = settings_in(work.path)
+        chosen = choose_model(model, os.environ, settings)
+        from nexus_cli.ui.input.items import read_items  # noqa: PLC0415  (loads the decoder)
+
+        items, notice = (files, "") if files else read_items(0, nul=null)
+        if not quiet:
+            empty = "" if items else "stdin has no items, nothing was asked"
+            for line in filter(None, (chosen.announce, *work.notices, notice, empty)):
+                write_stderr_line(f"nexus: {line}")
+        if not items:
+            return 0
+        from nexus_cli.cli.run_map import MapOptions, PreparedMap, run_map  # noqa: PLC0415  (loads the engine)
+
+        limits = Limits(max_steps=max_steps, max_cost=max_cost, timeout=timeout)
+        options = MapOptions(prompt, items, bool(files), shared, limits, jobs, unordered, resume)
+        return run_map(PreparedMap(options, settings, work, chosen.model))

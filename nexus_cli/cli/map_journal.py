@@ -1,0 +1,151 @@
+"""The resume file of `nexus map`: a JSON line for each finished item, appended before the item counts as finished.
+
+A line has the keys of `MapLine` and the item's `key`, or, for an item that has begun, only `item`, `key` and `session`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_types.ask_result import MapLine
+from nexus_cli.core.wire import json_text
+
+IN_MEMORY = 64 * 1024 * 1024
+"""Bytes of results that are kept in memory if there is no file."""
+_BEGINNING = b'{"item":'
+"""Beginning of every line, also of one that was cut off when its writer was killed."""
+
+
+def item_key(item: str, trigger: Trigger, settings: Mapping[str, Any]) -> str:
+    """Return the digest of an item, its content, the prompt and `settings`, which identifies its result."""
+    digest = hashlib.sha256(json.dumps([item, trigger.text, settings], sort_keys=True).encode())
+    for part in trigger.parts:
+        digest.update(part.data)
+    return digest.hexdigest()
+
+
+class MapJournal:
+    """Results of finished items, by key. Keeps only their places in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open and lock the file, which is created if missing; None keeps the results for this process alone.
+
+        Raises `NexusError("usage", ...)` if it cannot be written, is locked, or is no resume file.
+        """
+        self.path = path
+        self.answered: set[str] = set()
+        """Keys of the items that succeeded."""
+        self.begun: dict[str, str] = {}
+        """Sessions of the items that have begun, by key."""
+        self._places: dict[str, tuple[int, int]] = {}
+        self._file = _open(path) if path else cast("IO[bytes]", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115
+        try:
+            self._load()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _load(self) -> None:
+        end, line = 0, b"\n"
+        for number, line in enumerate(self._file, 1):
+            start, end = end, end + len(line)
+            value = _parse(line)
+            if value is None:
+                if line.startswith(_BEGINNING[: len(line)]):
+                    continue  # its writer was killed
+                why = f"line {number} is no result of `nexus map`"
+                raise NexusError("usage", f"--resume {self.path}", why, "Name a new file, or one that it has written")
+            self._note(value, start, end - start)
+        if not line.endswith(b"\n"):
+            self._file.write(b"\n")
+
+    def _note(self, value: Mapping[str, Any], start: int, length: int) -> None:
+        key = str(value["key"])
+        if "ok" not in value:
+            self.begun[key] = str(value["session"])
+            return
+        self._places[key] = (start, length)
+        (self.answered.add if value["ok"] else self.answered.discard)(key)
+
+    def add(self, key: str, line: MapLine) -> None:
+        """Append a result; it is on disk when this returns. Raises `NexusError` if that fails."""
+        self._append({**line, "key": key}, sync=True)
+
+    def begin(self, key: str, item: str, session: str) -> None:
+        """Record the session of an item, which continues if this process is killed."""
+        self._append({"item": item, "key": key, "session": session}, sync=False)
+
+    def get(self, key: str) -> MapLine:
+        """Return the newest result of an item."""
+        start, length = self._places[key]
+        self._file.seek(start)
+        value: dict[str, Any] = json.loads(self._file.read(length))
+        del value["key"]
+        return cast("MapLine", value)
+
+    def close(self) -> None:
+        """Release the file. May be called twice."""
+        self._file.close()
+
+    def remove(self) -> None:
+        """Release and delete the file."""
+        self.close()
+        if self.path:
+            with suppress(OSError):
+                self.path.unlink()
+
+    def _append(self, value: dict[str, Any], *, sync: bool) -> None:
+        line = json_text(value, escaped=False).encode("utf-8", "replace") + b"\n"
+        try:
+            start = self._file.seek(0, os.SEEK_END)
+            self._file.write(line)
+            self._file.flush()
+            if sync and self.path:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            raise NexusError("internal", f"{self.path} cannot be written", str(error.strerror), "Make room") from error
+        self._note(value, start, len(line))
+
+
+def _open(path: Path) -> IO[bytes]:
+    """Open and lock a resume file."""
+    named = f"--resume {path}"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        raise NexusError("usage", named, str(error.strerror).lower(), "Name a file that can be written") from error
+    file = open(handle, "a+b")  # noqa: SIM115
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise NexusError("usage", named, "it is not a file", "Name a file")
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.seek(0)
+    except BlockingIOError as error:
+        file.close()
+        raise NexusError(
+            "usage", named, "another process is writing it", "Wait for it, or name another file"
+        ) from error
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    keys = {"item", "key", "ok"} if isinstance(value, dict) and "ok" in value else {"item", "key", "session"}
+    return value if isinstance(value, dict) and keys <= value.keys() else None

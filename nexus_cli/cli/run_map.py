@@ -1,0 +1,453 @@
+"""Run one turn for each item of `nexus map`, several at once, and print a JSON line for each.
+
+Every item has a session of its own; all share one ledger, one provider and the beginning of their requests. The first
+runs alone until its reply begins, so that the provider has cached that beginning for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.cli.interrupt import Interrupt, run_in_loop
+from nexus_cli.cli.map_budget import MapBudget
+from nexus_cli.cli.map_journal import MapJournal, item_key
+from nexus_cli.cli.run_turn import quote_word, session_options
+from nexus_cli.config.paths import places, private_dir
+from nexus_cli.context.window.groups import Done
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.clock import local_now
+from nexus_cli.core.elide import cut_at_word, one_line, plural
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, TurnEnd
+from nexus_cli.core.json_types.ask_result import ErrorObject, MapLine
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.progress import report_share
+from nexus_cli.core.usage import Usage, round_dollars
+from nexus_cli.core.wire import json_text
+from nexus_cli.lane.model_call import ends_unfinished
+from nexus_cli.lane.open_session import open_ledger
+from nexus_cli.lane.options import Options
+from nexus_cli.ledger import Ledger
+from nexus_cli.service_list import SERVICES
+from nexus_cli.session.factory import make_provider, open_session
+from nexus_cli.session.session import Session
+from nexus_cli.ui.input.items import read_item
+from nexus_cli.ui.print.progress_bar import progress_bar
+from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
+
+if TYPE_CHECKING:
+    from nexus_cli.cli.command_options import SharedOptions
+    from nexus_cli.cli.work_folder import WorkFolder
+    from nexus_cli.config.settings import Settings
+
+RECIPE = "map"
+FATAL = ("auth", "config")
+"""Kinds of error that every item would have: they end the run."""
+NOTICES = 20
+"""Most notices that are printed, each once."""
+SHOW_CURSOR = b"\x1b[?25h"
+
+
+@dataclass(frozen=True, slots=True)
+class MapOptions:
+    """Values of the options and arguments of `nexus map`."""
+
+    prompt: str
+    items: list[str]
+    is_file: bool
+    shared: SharedOptions
+    limits: Limits
+    """Of each item, except for `max_cost`, which is that of all."""
+    jobs: int
+    unordered: bool
+    resume: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMap:
+    """A run of `nexus map` that is ready to start."""
+
+    options: MapOptions
+    settings: Settings
+    work: WorkFolder
+    model: str
+
+
+def run_map(run: PreparedMap) -> int:
+    """Run all items and return the exit status. Raises `NexusError` for errors that no item is the cause of."""
+    options = run.options
+    journal = MapJournal(Path(options.resume) if options.resume else _default_path(options))
+    mapping = _Map(run, journal)
+    out = Stream(1)
+    try:
+        if out.terminal:  # the lines show the progress
+            return run_in_loop(mapping.run(out))
+        with progress_bar(f"{len(options.items):,} items"):
+            return run_in_loop(mapping.run(out))
+    finally:
+        mapping.end()
+        run.work.leave()
+
+
+def _default_path(options: MapOptions) -> Path | None:
+    """Return a new file in the cache folder, None if nothing is to be saved."""
+    if options.shared.no_save:
+        return None
+    try:
+        folder = private_dir(places().cache / "map")
+    except OSError:
+        return None
+    return folder / f"{local_now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.jsonl"
+
+
+@dataclass
+class _Lines:
+    """Prints results in the order of the items, or as they come."""
+
+    out: Stream
+    journal: MapJournal
+    unordered: bool
+    ready: dict[int, tuple[str, MapLine | None, bool]] = field(default_factory=dict)
+    """Results that wait for an earlier one, by number: the key of the journal or the line itself, and True for an item
+    that occurs again."""
+    next: int = 0
+
+    def add(self, number: int, key: str, line: MapLine | None = None, *, again: bool = False) -> None:
+        """Print a result, which is in the journal unless it is given, when its turn has come."""
+        self.ready[number] = (key, line, again)
+        if self.unordered:
+            self._print(number)
+        while self.next in self.ready:
+            self._print(self.next)
+            self.next += 1
+
+    def flush(self) -> None:
+        """Print what waits for items that have not finished."""
+        for number in sorted(self.ready):
+            self._print(number)
+
+    def _print(self, number: int) -> None:
+        key, line, again = self.ready.pop(number)
+        made = line or self.journal.get(key)
+        if again:
+            made = {**made, "cost_usd": 0.0}
+        self.out.write(json_text(made, escaped=self.out.terminal) + "\n")
+
+
+class _Map:
+    """One run of `nexus map`."""
+
+    def __init__(self, run: PreparedMap, journal: MapJournal) -> None:
+        self._run, self._journal = run, journal
+        options = run.options
+        self._options = session_options(
+            options.shared, run.settings, run.work, run.model, limits=options.limits, cache_key=secrets.token_hex(13)
+        )
+        self._options = replace(self._options, recipe=options.shared.recipe or RECIPE)
+        self._budget = MapBudget(options.limits.max_cost, options.jobs)
+        self._provider = make_provider(run.settings)
+        self._ledger: Ledger | None = None
+        self._running: dict[str, list[int]] = {}
+        """Numbers of the items of each key that is being asked."""
+        self._workers: dict[asyncio.Task[None], Session | None] = {}
+        self._warming = asyncio.Lock()
+        self._is_warm = False
+        self._interrupt = Interrupt()
+        self._problem: NexusError | ReaderClosed | None = None
+        """What ended the run before its last item."""
+        self._stopped = False
+        self._finished = self._failed = 0
+        self._error = ""
+        self._told: set[str] = set()
+
+    async def run(self, out: Stream) -> int:
+        """Run the items and return the exit status."""
+        options = self._run.options
+        self._lines = _Lines(out, self._journal, options.unordered)
+        self._interrupt.install(self._stop, before_exit=self._leave_terminal)
+        notices: list[str] = []
+        try:
+            if self._options.save:
+                self._ledger = open_ledger(self._options, notices)
+            self._tell(notices)
+            numbers = iter(range(len(options.items)))
+            workers = min(options.jobs, len(options.items))
+            tasks = [asyncio.create_task(self._work(numbers)) for _ in range(workers)]
+            self._workers = dict.fromkeys(tasks)
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
+            if not isinstance(self._problem, ReaderClosed):
+                with suppress(ReaderClosed):
+                    self._lines.flush()
+        finally:
+            self._interrupt.uninstall()
+            if shut := getattr(self._provider, "aclose", None):
+                await shut()
+            if self._ledger is not None:
+                self._ledger.close()
+        if isinstance(self._problem, NexusError):
+            write_stderr_line(self._problem.line)
+            return self._problem.exit_status
+        return self._interrupt.status if self._interrupt.signal else 3 if self._failed else 0
+
+    def end(self) -> None:
+        """Close the resume file, or delete it if it has no further use; print how the run ended."""
+        options = self._run.options
+        count, left = len(options.items), len(options.items) - self._finished
+        if self._failed:
+            write_stderr_line(f"nexus: {self._failed:,} of {plural(count, 'item')} failed; the first: {self._error}")
+        if left:
+            write_stderr_line(f"nexus: stopped after {self._finished:,} of {plural(count, 'item')}.")
+        if (left or self._failed) and self._journal.answered:
+            write_stderr_line(self._resume_line())
+        elif not options.resume:
+            self._journal.remove()
+        self._journal.close()
+
+    def _resume_line(self) -> str:
+        if self._journal.path is None:
+            return "Nothing was saved to resume from: --resume FILE keeps the answers"
+        more = "" if self._run.options.resume else f" and --resume {quote_word(str(self._journal.path))}"
+        return f"Resume with: the same command{more}"
+
+    def _leave_terminal(self) -> None:
+        if Stream(2).colour:
+            with suppress(OSError):
+                os.write(2, SHOW_CURSOR)
+        write_stderr_line(self._resume_line())
+
+    def _tell(self, notices: list[str]) -> None:
+        """Print notices, each once."""
+        for notice in notices:
+            if not self._run.options.shared.quiet and notice not in self._told and len(self._told) < NOTICES:
+                self._told.add(notice)
+                write_stderr_line(f"nexus: {notice}")
+
+    def _stop(self) -> None:
+        """Stop all items; what was done is kept."""
+        self._stopped = True
+        for task, session in self._workers.items():
+            if session is not None:
+                session.cancel()
+            else:
+                task.cancel()
+
+    async def _work(self, numbers: Iterator[int]) -> None:
+        for number in numbers:
+            try:
+                await self._do_item(number)
+            except (NexusError, ReaderClosed) as problem:
+                self._problem = self._problem or problem
+                self._stop()
+            except Exception:
+                self._stop()
+                raise
+            if self._stopped:
+                return
+
+    async def _do_item(self, number: int) -> None:
+        """Take the result of an item from the resume file, or ask for it."""
+        options = self._run.options
+        item = options.items[number]
+        try:
+            trigger, notice = await asyncio.to_thread(read_item, options.prompt, item, is_file=options.is_file)
+        except NexusError as error:
+            self._finish([number], "", _failed(item, error))
+            return
+        self._tell([notice] if notice else [])
+        key = item_key(item, trigger, self._settings())
+        if key in self._journal.answered:
+            self._finish([number], key)
+        elif key in self._running:
+            self._running[key].append(number)
+        elif self._budget.error is not None:
+            self._finish([number], "", _failed(item, self._budget.error))
+        else:
+            self._running[key] = [number]
+            try:
+                line = await self._ask(key, item, trigger)
+            finally:
+                same = self._running.pop(key)
+            if line is not None:
+                self._journal.add(key, line)
+                self._finish(same, key, line)
+
+    def _settings(self) -> Mapping[str, Any]:
+        """Return what else decides on a result: another value makes it another item."""
+        options = self._options
+        return {"model": options.model, "effort": options.effort, "recipe": options.recipe, "tools": options.no_tools}
+
+    def _finish(self, numbers: list[int], key: str, line: MapLine | None = None) -> None:
+        self._finished += len(numbers)
+        if line is not None and line["error"] is not None:
+            self._failed += len(numbers)
+            self._error = self._error or _name_item(line["item"], line["error"]["message"])
+        report_share(self._finished / len(self._run.options.items))
+        for number in numbers:
+            self._lines.add(number, key, None if key else line, again=number != numbers[0])
+
+    async def _ask(self, key: str, item: str, trigger: Trigger) -> MapLine | None:
+        """Ask for the result of one item; None if it was stopped. Raises `NexusError` for errors of every item."""
+        async with self._warm_up() as note_reply:
+            for alone in (False, True):
+                async with self._budget.reserve(alone=alone) as share:
+                    made = await self._run_session(key, item, trigger, share, note_reply)
+                if made is None or not self._budget.refused(made[0]):
+                    break
+                self._journal.begun.pop(key, None)
+            else:
+                self._budget.end()
+                return _failed(item, self._budget.error)
+        if made is None or (self._stopped and not made[0].ok):
+            return None
+        outcome, cost = made
+        error = outcome.error
+        if error and error["kind"] in FATAL:
+            what, _, why = error["message"].partition(": ")
+            raise NexusError(error["kind"], what, why, error["hint"])
+        return {
+            "item": item,
+            "ok": outcome.ok,
+            "text": outcome.text,
+            "data": None,
+            "cost_usd": None if cost is None else round_dollars(cost),
+            "error": _error_object(error) if error else None,
+        }
+
+    @asynccontextmanager
+    async def _warm_up(self) -> AsyncIterator[Callable[[], None]]:
+        """Wait while another item warms the cache; yield what to call when the reply begins."""
+        held = not self._is_warm and await self._warming.acquire()
+
+        def release() -> None:
+            nonlocal held
+            if held:
+                held = False
+                self._warming.release()
+
+        def note_reply() -> None:
+            self._is_warm = True
+            release()
+
+        if self._is_warm:
+            release()
+        try:
+            yield note_reply
+        finally:
+            release()
+
+    async def _run_session(
+        self, key: str, item: str, trigger: Trigger, share: float | None, note_reply: Callable[[], None]
+    ) -> tuple[Outcome, float | None] | None:
+        """Run the turn of an item; return its outcome and the cost of its session in US dollars, None if stopped."""
+        if self._stopped:
+            return None
+        task = asyncio.current_task()
+        assert task is not None
+        ledger = self._ledger or open_ledger(self._options, [])
+        session: Session | None = None
+        try:
+            session, next_trigger = await self._open_session(key, trigger, share, ledger)
+            self._workers[task] = session
+            if self._ledger is not None:
+                self._journal.begin(key, item, session.id)
+            return await self._run_turn(session, item, next_trigger, note_reply)
+        finally:
+            if session is not None:
+                await session.aclose()
+            self._workers[task] = None
+            if self._ledger is None:
+                ledger.close()
+
+    async def _run_turn(
+        self, session: Session, item: str, trigger: Trigger | None, note_reply: Callable[[], None]
+    ) -> tuple[Outcome, float | None] | None:
+        """Run a turn with `trigger`; without one, return the answer that the session has."""
+        before = session.state.costs()[1]
+        if trigger is None:
+            text = session.state.lane_state.lane.items[-1].message.content
+            return Outcome(True, 0, text, "stop", None, 0, Usage(), 0.0), session.state.costs()[0]
+        lines = ProgressLines(_ItemNotices(item, self._tell), quiet=self._run.options.shared.quiet)
+        lines.session = session
+        self._tell(session.take_notices())
+        outcome: Outcome | None = None
+        async for event in session.run(trigger):
+            if isinstance(event, Text | Thinking | ToolQueue | StepEnd):
+                note_reply()
+            if isinstance(event, TurnEnd):
+                outcome = event.outcome
+            if outcome is None or outcome.ok:
+                lines.feed(event)
+        cost, known = session.state.costs()
+        self._budget.spend(known - before)
+        return None if outcome is None else (outcome, cost)
+
+    async def _open_session(
+        self, key: str, trigger: Trigger, share: float | None, ledger: Ledger
+    ) -> tuple[Session, Trigger | None]:
+        """Open the session of an item, that of an earlier run if it has steps to go on from.
+
+        Returns it with the trigger of its turn, None if it has the answer already.
+        """
+        options = replace(self._options, limits=replace(self._options.limits, max_cost=share))
+
+        def opened(options: Options) -> Session:
+            return open_session(
+                options,
+                self._run.settings,
+                approver=None,
+                provider=self._provider,
+                ledger=ledger,
+                services=SERVICES,
+            )
+
+        begun = self._journal.begun.get(key)
+        if begun and self._ledger is not None:
+            with suppress(NexusError):  # deleted, or open elsewhere
+                session = opened(replace(options, resume=begun))
+                lane = session.state.lane_state.lane
+                if not lane.items:
+                    return session, trigger
+                if not ends_unfinished(lane.timeline.log):
+                    return session, None if isinstance(lane.next_step(), Done) else Trigger()
+                await session.aclose()  # its reply was cut off: the answer would lack the beginning
+        return opened(options), trigger
+
+
+class _ItemNotices:
+    """A stream for the notices of one item, each of which names it."""
+
+    terminal = colour = False
+    width = 80
+
+    def __init__(self, item: str, tell: Callable[[list[str]], None]) -> None:
+        self._item, self._tell = item, tell
+
+    def write(self, text: str) -> None:
+        """Print a line."""
+        self._tell([_name_item(self._item, text.strip().removeprefix("nexus: "))])
+
+
+def _name_item(item: str, text: str) -> str:
+    """Return `text` with the name of the item that it is about, cut to one line."""
+    return text if text.startswith(item) else f"{cut_at_word(one_line(item), 80)}: {text}"
+
+
+def _failed(item: str, error: NexusError | None) -> MapLine:
+    """Return the line of an item that was not asked."""
+    assert error is not None
+    told: ErrorObject = {"kind": error.kind, "message": error.message, "hint": error.hint}
+    return {"item": item, "ok": False, "text": "", "data": None, "cost_usd": 0.0, "error": told}
+
+
+def _error_object(error: Mapping[str, str]) -> ErrorObject:
+    return {"kind": error["kind"], "message": error["message"], "hint": error["hint"]}

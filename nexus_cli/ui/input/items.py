@@ -1,0 +1,48 @@
+"""The items of `nexus map`: the list from stdin, and the message of one item."""
+
+from __future__ import annotations
+
+import os
+
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ui.input.piped import KEPT, decode
+
+PLACE = "{}"
+"""Stands for the item in a prompt."""
+_CHUNK = 64 * 1024
+
+
+def read_items(descriptor: int, *, nul: bool) -> tuple[list[str], str]:
+    """Read one item per line, or per NUL with `nul`; return them without empty ones, and a notice about the encoding.
+
+    Raises `NexusError("usage", ...)` for a list that cannot be read, that is binary or above 64 MiB.
+    """
+    data = bytearray()
+    try:
+        while piece := os.read(descriptor, _CHUNK):
+            data += piece
+            if len(data) > KEPT:
+                raise NexusError("usage", "stdin", f"the list has more than {KEPT >> 20} MiB", "Split it")
+    except OSError as error:
+        raise NexusError("usage", "stdin cannot be read", str(error.strerror), "Give it a file or a pipe") from error
+    if nul:
+        return [decode(item, "an item")[0] for item in bytes(data).split(b"\0") if item.strip()], ""
+    text, notice = decode(bytes(data), "stdin") if data else ("", "")
+    return [line for line in text.split("\n") if line.strip()], notice
+
+
+def read_item(prompt: str, item: str, *, is_file: bool) -> tuple[Trigger, str]:
+    """Return the message of one item, with the content of a file, and a notice about the reading. Blocks.
+
+    `{}` in the prompt becomes the item; without it, a line follows the prompt. Raises `NexusError("usage", ...)` for a
+    file that cannot be read.
+    """
+    text = prompt.replace(PLACE, item)
+    if not is_file:
+        return Trigger(text if PLACE in prompt else f"{prompt}\n\n{item}", "stdin"), ""
+    from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (loads the tools)
+
+    read = read_attachment(item, item)
+    text = f"{text}\n\n{read.block}" if read.block else text
+    return Trigger(text, "person", (read.part,) if read.part else (), (read.record,), read.uncounted), read.notice

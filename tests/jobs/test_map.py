@@ -1,0 +1,256 @@
+"""The job: "summarize every file of this folder, several at once, and do not pay twice when I have to stop".
+
+The person stops the run in the middle, one file vanishes meanwhile, and the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import PRICED, QUICK, Done, Stage, calls, clean, stage, until
+
+NEVER: dict[str, Any] = {"text": "...", "fault": {"kind": "stall", "seconds": 500.0, "after": 0}}
+PROMPT = "Summarize {} in a line"
+
+
+class Reader:
+    """A model that summarizes the file of its message, and does not answer about those of `slow`."""
+
+    def __init__(self) -> None:
+        self.slow: set[str] = set()
+
+    def __call__(self, body: Any) -> dict[str, Any]:
+        name = asked(body)
+        return NEVER if name in self.slow else {"text": f"about {name}"}
+
+
+def asked(body: Any) -> str:
+    """The item that a request is about."""
+    first = next(str(one["content"]) for one in body["messages"] if one["role"] == "user")
+    return re.findall(r"(?:Summarize|About) (\S+)", first)[-1]
+
+
+def counted(place: Stage) -> Counter[str]:
+    """The number of requests about each item."""
+    return Counter(asked(one.body) for one in place.server.requests)
+
+
+def lines(done: Done) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.text.splitlines()]
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader()
+
+
+@pytest.fixture
+def place(tmp_path: Path, reader: Reader) -> Iterator[Stage]:
+    with stage(tmp_path, reader) as made:
+        for number in range(8):
+            (made.folder / f"{number}.py").write_text(f"x = {number}\n")
+        yield made
+
+
+FILES = [f"{number}.py" for number in range(8)]
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Reader, ending: int) -> None:
+    reader.slow = {"4.py", "5.py"}
+    command = ("map", PROMPT, *FILES, "-j", "2", "--resume", "out.jsonl")
+    child = place.begin(*command)
+    assert place.server.wait_for(lambda server: {"4.py", "5.py"} <= {asked(one.body) for one in server.requests})
+    assert until(lambda: (place.folder / "out.jsonl").read_text().count('"ok": true') == 4)
+    child.send_signal(ending)
+    stdout, stderr = child.communicate(timeout=120)
+    if ending == signal.SIGINT:
+        assert child.returncode == 130 and stderr.decode().splitlines() == [
+            "nexus: stopped after 4 of 8 items.",
+            "Resume with: the same command",
+        ]
+    assert [line["item"] for line in lines(Done(0, stdout, b""))] == FILES[:4]
+
+    (place.folder / "6.py").unlink()
+    reader.slow = set()
+    done = place.run(*command)
+    made = lines(done)
+    assert done.status == 3 and [line["item"] for line in made] == FILES
+    assert [line["text"] for line in made] == [f"about {name}" if name != "6.py" else "" for name in FILES]
+    assert made[6]["error"]["kind"] == "usage" and "6.py" in made[6]["error"]["message"] and not made[6]["ok"]
+    assert all(line["ok"] and line["cost_usd"] > 0 for line in made if line["item"] != "6.py")
+    assert counted(place) == {**dict.fromkeys(FILES[:4], 1), "4.py": 2, "5.py": 2, "7.py": 1}, "two were cut off"
+    assert done.told[0] == "nexus: 1 of 8 items failed; the first: 6.py: no such file or directory" and clean(done)
+
+    before = len(place.server.requests)
+    (place.folder / "3.py").write_text("changed\n")
+    (place.folder / "6.py").write_text("it is back\n")
+    again = place.run(*command)
+    assert again.status == 0 and len(lines(again)) == 8 and again.told == []
+    assert {asked(one.body) for one in place.server.requests[before:]} == {"3.py", "6.py"}, (
+        "what changed is asked again"
+    )
+
+
+def test_without_a_resume_file_the_run_names_one_that_has_the_answers(place: Stage, reader: Reader) -> None:
+    reader.slow = {"1.py"}
+    child = place.begin("map", PROMPT, *FILES[:4], "-j", "4")
+    kept = place.nexus_home / "cache" / "map"
+    assert until(lambda: "".join(one.read_text() for one in kept.glob("*")).count('"ok": true') == 3)
+    child.send_signal(signal.SIGINT)
+    stdout, stderr = child.communicate(timeout=120)
+    assert child.returncode == 130
+    assert [line["item"] for line in lines(Done(0, stdout, b""))] == ["0.py", "2.py", "3.py"], "all that was paid for"
+    named = re.search(r"Resume with: the same command and --resume (\S+)", stderr.decode())
+    assert named is not None
+    reader.slow = set()
+    done = place.run("map", PROMPT, *FILES[:4], "--resume", named[1])
+    assert done.status == 0 and counted(place) == {"0.py": 1, "1.py": 2, "2.py": 1, "3.py": 1}
+    whole = place.run("map", PROMPT, "7.py")
+    assert whole.status == 0 and len(list(kept.glob("*"))) == 1, "a run that is done leaves no file"
+
+
+def test_the_steps_of_an_item_that_was_killed_are_not_paid_again(place: Stage) -> None:
+    waits = [True]
+
+    def model(body: Any) -> Any:
+        if body["messages"][-1]["role"] != "tool":
+            return calls(("read_file", {"path": "1.py"}))
+        return NEVER if waits[0] else "both are short"
+
+    place.script(model)
+    child = place.begin("map", PROMPT, "0.py", "--resume", "r.jsonl")
+    assert place.server.wait_for(lambda server: len(server.requests) == 2)
+    child.send_signal(signal.SIGKILL)
+    child.communicate(timeout=120)
+    waits[0] = False
+    done = place.run("map", PROMPT, "0.py", "--resume", "r.jsonl")
+    (line,) = lines(done)
+    assert done.status == 0 and line["text"] == "both are short"
+    roles = [one.body["messages"][-1]["role"] for one in place.server.requests]
+    assert roles == ["user", "tool", "tool"], "the first step is in the session"
+    assert place.run("replay").status == 0
+
+
+def test_the_first_item_warms_the_cache_that_the_others_share(place: Stage, reader: Reader) -> None:
+    place.script(lambda body: {"text": "short", "delay": 0.5} if asked(body) == "0.py" else "short")
+    assert place.run("map", "Rules for all.\nSummarize {}", *FILES, "-j", "8").status == 0
+    first, *others = place.server.requests
+    assert all(one.at >= first.at + 0.5 for one in others), "the others start once the first reply has begun"
+    bodies = [one.body for one in place.server.requests]
+    keys = ("tools", "prompt_cache_key")
+    assert all(body[key] == bodies[0][key] for body in bodies for key in keys)
+    texts = [[str(one["content"]) for one in body["messages"]] for body in bodies]
+    shared = os.path.commonprefix([text[1] for text in texts])
+    assert len({text[0] for text in texts}) == 1 and shared.endswith("Rules for all.\nSummarize "), shared
+
+
+def test_lines_of_stdin_are_items(place: Stage) -> None:
+    done = place.run("map", "About", stdin=b"one\r\n\n  \ntwo words\none\r\n")
+    assert [line["item"] for line in lines(done)] == ["one", "two words", "one"] and done.status == 0
+    assert len(place.server.requests) == 2, "an item that occurs again is not asked again"
+    assert [line["cost_usd"] > 0 for line in lines(done)] == [True, True, False]
+    done = place.run("map", "About {}", "-0", "--unordered", stdin=b"a\nb\0\0c\0")
+    assert sorted(line["item"] for line in lines(done)) == ["a\nb", "c"]
+    nul = place.run("map", "About", stdin=b"o\0ne\n")
+    assert nul.status == 0 and any("NUL" in line for line in nul.told), nul
+    none = place.run("map", "About", stdin=b"\n")
+    assert none.status == 0 and none.text == "" and none.told == ["nexus: stdin has no items, nothing was asked"]
+
+
+def test_a_dollar_limit_holds_over_all_items(place: Stage) -> None:
+    done = place.run("map", "About", "--max-cost", "0.03", "-j", "3", stdin=b"".join(b"n%d\n" % n for n in range(9)))
+    made = lines(done)
+    paid = sum(line["cost_usd"] for line in made)
+    asked_for = [line for line in made if line["ok"]]
+    assert done.status == 3 and 0 < paid <= 0.03 and 2 <= len(asked_for) < 9 and len(made) == 9
+    assert len(place.server.requests) == len(asked_for)
+    assert {line["error"]["kind"] for line in made if not line["ok"]} == {"limit"}
+    place.settings(QUICK)
+    unknown = place.run("map", "About", "--max-cost", "1", stdin=b"a\nb\n")
+    assert unknown.status == 2 and unknown.text == "" and "price" in unknown.told[0], unknown
+
+
+def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
+    many = b"".join(b"n%d\n" % n for n in range(10_000))
+    done = place.run("map", "About", "--max-cost", "0.03", "-j", "3", stdin=many)
+    assert done.status == 3 and len(lines(done)) == 10_000 and len(place.server.requests) < 9
+    again = place.shell("seq 10000 | nexus map About --max-cost 0.03 | head -1")
+    assert len(lines(again)) == 1 and b"Traceback" not in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("map",), "PROMPT"),
+        (("map", " ", "0.py"), "the prompt is empty"),
+        (("map", "x", "-0", "0.py"), "--null"),
+        (("map", "x", "-j", "0", "0.py"), "at least 1"),
+        (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
+        (("map", "x", "0.py", "--resume", "."), "is a directory"),
+        (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a file"),
+        (("map", "x", "0.py", "--resume", "1.py"), "line 1 is no result"),
+        (("map", "x", "0.py", "--recipe", "nope"), "nope"),
+        (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_costs_nothing(place: Stage, words: tuple[str, ...], text: str) -> None:
+    done = place.run(*words)
+    assert done.status == 2 and done.text == "" and len(done.told) == 1 and text in done.told[0], done
+    assert not place.server.requests and (place.folder / "1.py").read_text() == "x = 1\n"
+
+
+def test_an_error_of_every_item_ends_the_run_with_one_line(place: Stage) -> None:
+    place.script(lambda body: {"fault": {"status": 401}})
+    done = place.run("map", PROMPT, *FILES)
+    assert done.status == 2 and done.text == "" and len(place.server.requests) == 1 and clean(done), done
+
+
+def test_a_torn_last_line_is_no_result_and_two_runs_do_not_write_one_file(place: Stage, reader: Reader) -> None:
+    command = ("map", PROMPT, "0.py", "1.py", "--resume", "r.jsonl", "-j", "1")
+    assert place.run(*command).status == 0
+    file = place.folder / "r.jsonl"
+    file.write_bytes(file.read_bytes()[:-20])
+    assert place.run(*command).status == 0
+    assert counted(place)["0.py"] == 1
+    assert place.run(*command).status == 0 and len(place.server.requests) <= 3
+    reader.slow = {"2.py"}
+    child = place.begin("map", PROMPT, "2.py", "--resume", "r.jsonl")
+    assert place.server.wait_for(lambda server: asked(server.requests[-1].body) == "2.py")
+    second = place.run("map", PROMPT, "3.py", "--resume", "r.jsonl")
+    assert second.status == 2 and "another process is writing it" in second.told[0] and len(second.told) == 1
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=120)
+
+
+def test_a_reader_that_leaves_and_a_full_disk_keep_what_was_paid(place: Stage) -> None:
+    head = place.shell(f"nexus map '{PROMPT}' *.py -j 1 --resume r.jsonl | head -1")
+    assert len(lines(head)) == 1 and clean(head)
+    full = place.shell(f"nexus map '{PROMPT}' *.py --resume r.jsonl >/dev/full")
+    assert full.status == 1 and "stdout cannot be written" in full.told[0] and clean(full), full
+    assert place.run("map", PROMPT, *FILES, "--resume", "r.jsonl").status == 0
+    assert counted(place)["0.py"] == 1 and sum(counted(place).values()) <= 8 + 4
+
+
+def test_poor_surroundings(place: Stage) -> None:
+    closed = place.shell(f"nexus map '{PROMPT}' 0.py <&- >&- 2>&-")
+    assert closed.status == 0, closed
+    few = place.shell(f"ulimit -n 20; nexus map '{PROMPT}' *.py -j 2")
+    assert few.status in (0, 1, 3) and b"Traceback" not in few.stderr, few
+    cron = place.run("map", PROMPT, "0.py", env={"HOME": None, "LANG": None, "TERM": None})
+    assert cron.status == 0 and cron.told == [], cron
+
+
+def test_nothing_is_written_with_no_save(place: Stage) -> None:
+    done = place.run("map", PROMPT, *FILES, "--no-save")
+    assert done.status == 0 and len(lines(done)) == 8 and not list(place.nexus_home.rglob("*.jsonl"))
+    assert json.loads(place.run("sessions", "list", "--json").stdout)["sessions"] == []
+    assert place.settings(QUICK + PRICED).exists()
