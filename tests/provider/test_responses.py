@@ -10,6 +10,7 @@ import pytest
 from provider.talk import ASKED, Heard, hear, request
 
 from nexus_cli.core.message import ToolCall
+from nexus_cli.provider.answer_format import answer_format
 from nexus_cli.provider.litellm_backend import LitellmBackend
 
 RESPONSE: dict[str, Any] = {
@@ -60,7 +61,7 @@ def events() -> list[dict[str, Any]]:
     return [e | {"sequence_number": n} for n, e in enumerate([*made, {"type": "response.completed", "response": done}])]
 
 
-async def exchange(script: list[dict[str, Any]]) -> tuple[str, dict[str, Any], Heard]:
+async def exchange(script: list[dict[str, Any]], **fields: Any) -> tuple[str, dict[str, Any], Heard]:
     """One request to a server that answers with these events: its first line, its body, and what was heard."""
     seen: list[Any] = []
 
@@ -77,7 +78,8 @@ async def exchange(script: list[dict[str, Any]]) -> tuple[str, dict[str, Any], H
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        heard = await hear(LitellmBackend(api_base=base, api_key="k"), request("openai/gpt-5-codex", cache_key="lane"))
+        asked = request("openai/gpt-5-codex", cache_key="lane", **fields)
+        heard = await hear(LitellmBackend(api_base=base, api_key="k"), asked)
     return seen[0], seen[1], heard
 
 
@@ -96,6 +98,13 @@ def test_messages_reach_the_responses_interface_and_its_events_become_deltas() -
     usage = heard.reply.usage
     assert usage is not None
     assert (usage.input, usage.output, usage.cache_read, usage.reasoning) == (50, 9, 32, 4)
+
+
+def test_the_schema_of_an_answer_reaches_the_responses_interface() -> None:
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    given = answer_format("openai/gpt-5-codex", schema, has_tools=True)
+    _, body, _ = asyncio.run(exchange(events(), response_format=given))
+    assert body["text"]["format"]["schema"] == schema and body["text"]["format"]["strict"] is True and body["tools"]
 
 
 @pytest.mark.parametrize("kept", [0, 3])
