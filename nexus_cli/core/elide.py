@@ -27,6 +27,10 @@ _TRIES = 8
 _FILLED = 0.95
 _LONGEST_SEQUENCE = 64
 _JOINER = "\u200d"
+SAMPLED = 1 << 20
+"""Characters above which a text is counted by samples, unless it may fit."""
+_SAMPLES, _SAMPLE = 32, 8000
+"""Number and characters of the samples: evenly spaced, so that equal texts get equal counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +84,28 @@ def token_bound(text: str) -> int:
     return plain // 3 + len(text.encode("utf-8", "replace")) - plain + 1
 
 
+def count_large(text: str, cap: int, count: Count) -> int:
+    """Return the tokens of `text`: an estimate from samples if it has over `SAMPLED` characters and far exceeds `cap`.
+
+    A result up to `cap` is always exact, so that what fits by it does fit.
+    """
+    if len(text) > SAMPLED:
+        gaps = len(text) - _SAMPLE
+        sample = "".join(text[at : at + _SAMPLE] for at in (gaps * n // (_SAMPLES - 1) for n in range(_SAMPLES)))
+        estimate = count(sample) * len(text) // len(sample)
+        if estimate > 2 * cap:
+            return estimate
+    return count(text)
+
+
 def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
     """Return `text` in at most `cap` tokens: unchanged, or head and tail around a marker line (law 5).
 
     Cuts are at line ends if that costs little, and never inside a combining sequence. `count` is called once with the
-    whole text and a bounded number of times with about `cap` tokens of it. A cap too small for head and tail gives the
-    marker alone, one too small for the marker no text.
+    whole text (or samples of it: `count_large`) and a bounded number of times with about `cap` tokens of it. A cap too
+    small for head and tail gives the marker alone, one too small for the marker no text.
     """
-    whole = count(text)
+    whole = count_large(text, cap, count)
     if whole <= cap:
         return ElidedText(text)
     length = len(text)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
-from nexus_cli.core.elide import ElidedText, drop_marker, elide_text, line_namer, plain_marker
+from nexus_cli.core.elide import ElidedText, Marker, count_large, drop_marker, elide_text, line_namer, plain_marker
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.current_request import most_with
 from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.large_input import AttachedText, find_attached_texts, indexed_marker, share_room
 from nexus_cli.ledger.sessions import SHOWN
 
 TRIGGER = "trigger"
@@ -31,7 +33,8 @@ COMMAND = "command"
 RECALLED = "recalled"
 """Memo of a message that sends a part of a drop again: `drop` (id)."""
 CLIPPED = "clipped"
-"""Memo of a message that was recorded in part: `drop` (id), which holds its whole text."""
+"""Memo of a message that was recorded in part: `drop` (id), which holds its whole text, or `parts`: start and end of
+each clipped part in the message, and the id of the drop that holds it whole."""
 ATTACHED = "attached"
 """Memo of `texts` waiting for the person's next message in `session`: `text`, `what` it is, and its memos by kind:
 `COMMAND` (None if it has none) and `RECALLED`."""
@@ -44,6 +47,10 @@ UNDONE_FILES = "undone_files"
 """Memo of an undo or redo of files by the person: the line that is `told` to the model with the next message."""
 REQUEST_SHARE = 0.6
 """Share of the budget without system text and tools that one message may use; a longer one is elided."""
+LEAST_CAP = 64
+"""Least tokens of a message, and of an attached text that is clipped by itself."""
+_JOINS = 4
+"""Tokens that an attached text may gain where it joins the text around it."""
 
 SAMPLE = 20_000
 """Characters of a text from which its kind of content is determined."""
@@ -63,6 +70,7 @@ async def clip_with_drop(
     cites: str = "",
     first_line: int | None = None,
     outline: str = "",
+    marker: Callable[[str], Marker] | None = None,
 ) -> tuple[ElidedText, Drop | None]:
     """Clip `text` to at most `cap` tokens. Returns it with the drop recorded for the omitted part, or None.
 
@@ -74,12 +82,12 @@ async def clip_with_drop(
     most = cap if first_line is None else max(cap, _most_whole(window, text))
 
     def work() -> tuple[ElidedText, str]:
-        if not uncounted and count(text) <= most:
+        if not uncounted and count_large(text, most, count) <= most:
             return ElidedText(text), ""
         drop_id = cites or timeline.log.next_drop()
-        marker = drop_marker(drop_id) if first_line is None else drop_marker(drop_id, line_namer(text, first_line))
+        line = drop_marker(drop_id) if first_line is None else drop_marker(drop_id, line_namer(text, first_line))
         named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
-        cut = elide_text(text, cap - count(named), count, marker)
+        cut = elide_text(text, cap - count(named), count, marker(drop_id) if marker else line)
         return replace(cut, text=named + cut.text), drop_id
 
     clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
@@ -92,6 +100,48 @@ async def clip_with_drop(
     else:
         timeline.log.record_drop(drop)
     return clipped, drop
+
+
+async def _clip_message(
+    window: LaneWindow, text: str, cap: int, uncounted: int
+) -> tuple[str, list[tuple[int, int, Drop]]]:
+    """Return `text` in `cap` tokens, and each clipped part: its range in there, and the drop with its whole text.
+
+    Attached texts that are too long are clipped each by itself: the words and blocks around them stay whole.
+    """
+    plan = asyncio.to_thread(_plan_clips, window, text, cap, uncounted) if len(text) > LARGE else None
+    planned = await plan if plan else _plan_clips(window, text, cap, uncounted)
+    most = max((one.end - one.start for one, _ in planned), default=0)
+    made, clipped, done = "", list[tuple[int, int, Drop]](), 0
+    for one, share in planned:
+        made += text[done : one.start]
+        whole, done = text[one.start : one.end], one.end
+        lost, uncounted = (uncounted, 0) if len(whole) == most else (0, uncounted)
+        marker = partial(indexed_marker, whole, first_line=one.first_line, cap=share)
+        cut, drop = await clip_with_drop(
+            window, whole, share, f"part of {one.name}", Cause.INPUT_CAP, uncounted=lost, marker=marker
+        )
+        if drop:
+            clipped.append((len(made), len(made) + len(cut.text), drop))
+        made += cut.text
+        made += "\n" if done < len(text) and not made.endswith("\n") else ""  # the closing tag has its own line
+    return made + text[done:], clipped
+
+
+def _plan_clips(window: LaneWindow, text: str, cap: int, uncounted: int) -> list[tuple[AttachedText, int]]:
+    """Return the attached texts of a message with their room in tokens: the whole message as one where its words are
+    long or its attached texts many, none if it fits."""
+    count = window.context.counter.count
+    if not uncounted and count_large(text, cap, count) <= cap:
+        return []
+    found = find_attached_texts(text)
+    ends = [0, *(one.end for one in found)]
+    around = "".join(text[end : one.start] for end, one in zip(ends, found, strict=False)) + text[ends[-1] :]
+    sizes = [count_large(text[one.start : one.end], cap, count) for one in found]
+    shares = share_room(sizes, cap - count_large(around, cap, count) - _JOINS * len(found))
+    if not found or any(share < min(size, LEAST_CAP) for share, size in zip(shares, sizes, strict=True)):
+        return [(AttachedText("the input", 0, len(text)), cap)]
+    return list(zip(found, shares, strict=True))
 
 
 def _most_whole(window: LaneWindow, text: str) -> int:
@@ -113,7 +163,7 @@ def input_cap(window: LaneWindow, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
     epoch = window.lane.epoch
     most = window.estimator.countable(window.budget.available, _like(window.context, text))
-    return max(64, int((most - epoch.system_tokens - epoch.tools_tokens) * REQUEST_SHARE))
+    return max(LEAST_CAP, int((most - epoch.system_tokens - epoch.tools_tokens) * REQUEST_SHARE))
 
 
 async def record_user_message(
@@ -134,12 +184,11 @@ async def record_user_message(
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
     the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
     `notes` are memos of the same commit, by kind."""
-    lane, cap = window.lane, input_cap(window, text)
-    clipped, drop = await clip_with_drop(window, text, cap, "part of the input", Cause.INPUT_CAP, uncounted=uncounted)
-    content = clipped.text
+    lane = window.lane
+    content, clipped = await _clip_message(window, text, input_cap(window, text), uncounted)
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
-    if drop:
+    for _, _, drop in clipped:
         control.emit_drop(drop)
     ranges = [span for one in pasted for span in _find_all(one, content)]
     timeline = lane.timeline
@@ -151,8 +200,8 @@ async def record_user_message(
     if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
         timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
     noted = {**(notes or {}), **({SHOWN: {"text": shown}} if shown else {})}
-    if drop:
-        noted[CLIPPED] = {"drop": drop.id}
+    if clipped:
+        noted[CLIPPED] = {"parts": [[start, end, drop.id] for start, end, drop in clipped]}
     if files:
         noted[ATTACHMENTS] = {"files": [one.to_json() for one in files]}
     return lane.append(kind, Message(Role.USER, content, parts=parts), actor, noted)

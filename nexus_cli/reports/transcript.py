@@ -38,7 +38,7 @@ def session_transcript(session: Session) -> dict[str, Any]:
 def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
     """Return the session with every entry of its main lane, and with answers that broke off and were requested again
     (`cut`). `subjects` are the names of the tools' main arguments."""
-    clipped = {memo.entry: str(memo.value["drop"]) for memo in record.memos(CLIPPED)}
+    clipped = {memo.entry: memo.value for memo in record.memos(CLIPPED)}
     shown = {memo.entry: str(memo.value["text"]) for memo in record.memos(SHOWN)}
     return {
         "version": 1,
@@ -52,9 +52,16 @@ def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str
     }
 
 
-def _whole_text(entry: Entry, record: LaneLog, drop_id: str | None) -> str:
-    """Return the text of an entry; its original if it was clipped when it was recorded."""
-    return (record.original(drop_id) if drop_id else None) or entry.message.content
+def _whole_text(entry: Entry, record: LaneLog, clipped: Mapping[str, Any] | None) -> str:
+    """Return the text of an entry, with the originals of what was clipped when it was recorded."""
+    text = entry.message.content
+    if not clipped:
+        return text
+    if "drop" in clipped:
+        return record.original(str(clipped["drop"])) or text
+    for start, end, drop in reversed(clipped["parts"]):
+        text = text[:start] + (record.original(str(drop)) or text[start:end]) + text[end:]
+    return text
 
 
 def transcript_text(value: Value, width: int) -> str:

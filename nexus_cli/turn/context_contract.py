@@ -70,7 +70,10 @@ def _check_input(window: LaneWindow, contract: ContextContract, drops: Sequence[
 
 def _clipped(lane: Lane) -> frozenset[str]:
     """Return the ids of the drops of this turn's input."""
-    return frozenset(memo.value["drop"] for memo in lane.timeline.memos(CLIPPED) if memo.entry >= lane.run)
+    values = [memo.value for memo in lane.timeline.memos(CLIPPED) if memo.entry >= lane.run]
+    return frozenset(
+        one for value in values for one in (value.get("drop"), *(part[2] for part in value.get("parts", ())))
+    )
 
 
 def _too_large(

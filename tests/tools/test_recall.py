@@ -69,8 +69,8 @@ def test_a_query_shows_every_place_with_its_offsets(desk: Any) -> None:
     text = "x" * 2000 + "Needle" + "y" * 2000 + "needle" + "z" * 2000
     desk.memory.drops["d1"] = text
     output = desk.run("recall", id="d1", query="NEEDLE").output
-    assert output.startswith("[2 hits]\n[characters 1500:2506]\n")
-    for low, high, shown in re.findall(r"\[characters (\d+):(\d+)\]\n([^\n]*)", output):
+    assert output.startswith("[2 hits]\n[line 1, characters 1500:2506]\n")
+    for low, high, shown in re.findall(r"\[line 1, characters (\d+):(\d+)\]\n([^\n]*)", output):
         assert text[int(low) : int(high)] == shown
 
 
@@ -80,7 +80,7 @@ def test_the_fewer_the_places_the_more_stands_around_them_in_whole_lines(desk: A
     for n in range(places):
         rows[50 + n * 90] = f"the needle {n}"
     desk.memory.drops["d1"] = "\n".join(rows)
-    pieces = desk.run("recall", id="d1", query="needle").output.split("\n[characters ")
+    pieces = desk.run("recall", id="d1", query="needle").output.split("\n[line ")
     assert pieces[0] == ("[1 hit]" if places == 1 else f"[{places} hits]") and len(pieces) == places + 1
     for piece in pieces[1:]:
         shown = piece.partition("]\n")[2]

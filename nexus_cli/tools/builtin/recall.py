@@ -27,7 +27,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """
     drop = arguments["id"]
     service: Recall = context.services[Recall]
-    text = service.original(drop)
+    text = await asyncio.to_thread(service.original, drop)  # of 64 MiB it takes a while
     if text is None:
         why = f'there is no drop {drop!r} here; ids are in the lines `[... left out: recall("d1", ...) ...]`'
         return ToolResult(error=why)
@@ -41,11 +41,12 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     query = arguments.get("query", "").strip() and arguments["query"]
     if start == end:
         return ToolResult(f"[nothing in this range; {drop} has {len(text)} characters]")
-    if query and not re.compile(re.escape(query), re.IGNORECASE).search(text, start, end):
-        return ToolResult(f"[{query!r} does not occur in characters {start}:{end}]")
-    shown = await asyncio.to_thread(_hits, text, start, end, query, cap, count) if query else None
-    if shown is None:
+    if query:
+        shown = await asyncio.to_thread(_hits, text, start, end, query, cap, count)
+    else:
         shown = await asyncio.to_thread(_piece, drop, text, start, end, cap, count)
+    if not shown:
+        return ToolResult(f"[{query!r} does not occur in characters {start}:{end}]")
     service.count_recall(drop)
     return ToolResult(shown, cites=drop)
 
@@ -65,36 +66,47 @@ def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -
     return f"[{drop}, characters {found.start}:{found.end} of {found.total}{more}]\n{found.text}"
 
 
+def _find_all(text: str, start: int, end: int, query: str) -> tuple[list[tuple[int, int]], int]:
+    """Return the first `_MOST_HITS` places of `query`, ignoring case, and the number of all."""
+    places: list[tuple[int, int]] = []
+    total = 0
+    for match in re.compile(re.escape(query), re.IGNORECASE).finditer(text, start, end):
+        total += 1
+        if len(places) < _MOST_HITS:
+            places.append(match.span())
+    return places, total
+
+
 def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -> str:
-    """Return the matches of `query`, ignoring case, with text around each (the fewer, the more), as many as fit."""
+    """Return the matches of `query` with text around each (the fewer, the more), as many as fit; "" if it has none."""
+    places, total = _find_all(text, start, end, query)
+    if not total:
+        return ""
     spots: list[tuple[int, int]] = []
-    unlisted = 0
-    pattern = re.compile(re.escape(query), re.IGNORECASE)
-    total = sum(1 for _ in pattern.finditer(text, start, end))
     around = max(_AROUND, _MOST_AROUND // total)
-    for match in pattern.finditer(text, start, end):
-        low, high = max(start, match.start() - around), min(end, match.end() + around)
+    for first, last in places:
+        low, high = max(start, first - around), min(end, last + around)
         # Extend to whole lines, if there are any.
-        low = low if low == start else text.find("\n", low - 1, match.start()) + 1 or low
-        high = high if high == end else text.rfind("\n", match.end(), high) + 1 or high
+        low = low if low == start else text.find("\n", low - 1, first) + 1 or low
+        high = high if high == end else text.rfind("\n", last, high) + 1 or high
         if spots and low <= spots[-1][1]:
             spots[-1] = (spots[-1][0], high)
-        elif len(spots) < _MOST_HITS:
-            spots.append((low, high))
         else:
-            unlisted += 1
+            spots.append((low, high))
     parts: list[str] = []
-    left = cap
+    left, line, counted = cap, 1, 0
     for low, high in spots:
-        part = f"[characters {low}:{high}]\n{text[low:high]}"
+        line, counted = line + text.count("\n", counted, low), low
+        part = f"[line {line}, characters {low}:{high}]\n{text[low:high]}"
         left -= count(part) + 1
         if left < 0:
             break
         parts.append(part)
     if not parts:
         found = cut_piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
-        parts.append(f"[characters {found.start}:{found.end}]\n{found.text}")
+        parts.append(f"[line {line}, characters {found.start}:{found.end}]\n{found.text}")
     more = plural(len(spots) - len(parts), "more place")
+    unlisted = total > len(places)
     least = "at least " if unlisted else ""
     rest = f"\n[{least}{more}; narrow `range` or `query`]" if len(spots) > len(parts) or unlisted else ""
     return f"[{plural(total, 'hit')}]\n" + "\n".join(parts) + rest
