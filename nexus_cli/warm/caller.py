@@ -67,6 +67,8 @@ def try_warm(arguments: list[str], words: Sequence[str]) -> str:
     try:
         folder = place.own_folders()[1]
         os.stat(place.socket_path(folder))
+        if any("/dev/fd/" in word for word in arguments):
+            raise ColdRunError("an argument names a descriptor of the caller, which the run would not have")
         connection = connect(folder)
         _negotiate(connection, arguments)
     except FileNotFoundError:
