@@ -149,6 +149,7 @@ RULES: Mapping[str, Rule] = {
     "limits.max_steps": COUNT,
     "limits.max_total_tokens": COUNT,
     "limits.max_cost": DOLLARS,
+    "limits.warn_cost": DOLLARS,
     "limits.timeout": SECONDS,
     "limits.mode": _one_of(MODES),
     "limits.max_iterations": COUNT,

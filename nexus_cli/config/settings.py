@@ -174,6 +174,8 @@ class Settings:
     effort: str = ""
     allow: str = "read"
     limits: Limits = STEPS
+    warn_cost: float = 0.5
+    """US dollars from which a request that misses the cache is announced in words (`limits.warn_cost`)."""
     compact: CompactSettings = CompactSettings()
     context: ContextSettings = ContextSettings()
     truncation: TruncationSettings = TruncationSettings()
@@ -428,6 +430,8 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
             level = level.setdefault(name, {})
         level[last] = value
     made: dict[str, Any] = {}
+    if "warn_cost" in tree.get("limits", {}):  # bounds nothing, unlike the other keys of its table
+        made["warn_cost"] = tree["limits"].pop("warn_cost")
     classes = {
         "limits": Limits,
         "compact": CompactSettings,

@@ -29,6 +29,10 @@ class RequestPrice:
 
 def price_request(info: ModelInfo, request: NextRequest) -> RequestPrice:
     """Price `request` to the model `info`, with the cache as it should be now."""
-    tokens, cached = request.tokens, request.cached
+    return price_tokens(info, request.tokens, request.cached)
+
+
+def price_tokens(info: ModelInfo, tokens: int, cached: int) -> RequestPrice:
+    """Price a request of so many input tokens, of which `cached` should be in the cache."""
     cost = 0.0 if info.covered else request_cost(info, cached=cached, fresh=tokens - cached)
     return RequestPrice(tokens, cached, None if cost is None else round_dollars(cost))

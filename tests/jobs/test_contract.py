@@ -180,3 +180,24 @@ def test_options_that_make_no_sense_are_refused(place: Stage) -> None:
         done = place.ask(*words, "hi")
         assert done.status == 2 and len(done.told) == 1, done
     assert json.loads(place.ask("--price", "--json", "hi").text)["version"] == 1
+
+
+def warnings(done: Done) -> list[str]:
+    assert done.status == 0, done
+    return [line for line in done.told if "misses the cache" in line]
+
+
+def test_an_expensive_cold_request_is_announced_once_with_what_a_compaction_costs(place: Stage) -> None:
+    place.settings(QUICK + CACHED + "[limits]\nwarn_cost = 0.03\n")
+    assert warnings(place.ask("Read this log.", stdin=PART.encode())) == [], "nothing of a new session can be cached"
+    assert warnings(place.ask("-c", "What failed?")) == []
+    pass_a_night(place)
+    [line] = warnings(place.ask("-c", "What failed?"))
+    assert "tokens for $0.0" in line and "/compact first: $0.0" in line, line
+    assert warnings(place.ask("-c", "And now?")) == [], "it is warm again"
+    other = CACHED.replace(MODEL, "openai/other")
+    place.settings(QUICK + CACHED + other + "[limits]\nwarn_cost = 0.03\n")
+    assert len(warnings(place.ask("-c", "-m", "openai/other", "And now?"))) == 1
+    place.settings(QUICK + CACHED + other)
+    pass_a_night(place)
+    assert warnings(place.ask("-c", "And now?")) == [], "half a dollar unless set"
