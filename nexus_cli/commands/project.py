@@ -16,9 +16,9 @@ MOST_TOKENS = 400
 
 
 async def write_instructions(context: CommandContext, rest: str) -> None:
-    """Write NEXUS.md: commands that were tried here, and traps, in at most 400 tokens.
+    """Write NEXUS.md: tried commands, and traps.
 
-    TOKENS is another bound. The model explores the project, tries the commands for building and testing, and writes the
+    It has at most 400 tokens, or TOKENS. The model explores the project, tries the commands for building and testing, and writes the
     file; your permission level applies to each step. Then the file is checked: its tokens are counted, commands in it
     that did not run with exit status 0 are named, and the model corrects both once. WORDS are further instructions. An
     existing NEXUS.md is revised.

@@ -28,7 +28,11 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.reports.text.lines import Value, filled, number
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import InstructionFileObject, InstructionFinding, InstructionsReport
+    from nexus_cli.core.json_types.instructions_report import (
+        InstructionFileObject,
+        InstructionFinding,
+        InstructionsReport,
+    )
 
 LONG = 2000
 """Tokens above which a file is called long."""

@@ -506,6 +506,18 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "model": None,
             "checks": [{"name": text, "status": "broken", "detail": text, "hint": text}] * many,
         },
+        "instructions": {
+            "model": text,
+            "requests": 100,
+            "tokens": many,
+            "cap": 16_384,
+            "cost_usd": many / 7 if many else None,
+            "files": [{"path": text, "kind": "rule", "paths": [text] * many, "tokens": 9, "cost_usd": 0.01}] * many,
+            "findings": [
+                {"kind": kind, "path": text, "line": many, "text": text, "other": text}
+                for kind in ("duplicate", "problem")
+            ],
+        },
         "drop": {
             "id": "d1",
             "what": text,
