@@ -52,8 +52,8 @@ class CompactSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextSettings:
-    """`[context]`."""
+class SectionSettings:
+    """`[sections]`."""
 
     learn: bool = True
     """Learn from recalls how much the sections of a project count."""
@@ -175,7 +175,7 @@ class Settings:
     allow: str = "read"
     limits: Limits = STEPS
     compact: CompactSettings = CompactSettings()
-    context: ContextSettings = ContextSettings()
+    sections: SectionSettings = SectionSettings()
     truncation: TruncationSettings = TruncationSettings()
     provider: ProviderSettings = ProviderSettings()
     ui: UiSettings = UiSettings()
@@ -431,7 +431,7 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
     classes = {
         "limits": Limits,
         "compact": CompactSettings,
-        "context": ContextSettings,
+        "sections": SectionSettings,
         "truncation": TruncationSettings,
         "provider": ProviderSettings,
         "ui": UiSettings,
