@@ -164,7 +164,7 @@ RULES: Mapping[str, Rule] = {
     "compact.extract": YES_OR_NO,
     "compact.seconds": SECONDS,
     "compact.prune": Rule(bool, "true or false"),
-    "context.learn": YES_OR_NO,
+    "sections.learn": YES_OR_NO,
     "truncation.strategy": _one_of(("oldest_first", "middle_out")),
     "truncation.low_water": _limit_number(0.1, 1.0),
     "provider.stall_seconds": SECONDS,
@@ -271,7 +271,7 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 
 TABLES = tuple(
     """
-    limits compact context truncation provider ui sandbox warm assess ledger spaces runs worktree undo rules alias
+    limits compact sections truncation provider ui sandbox warm assess ledger spaces runs worktree undo rules alias
     models agents services hosts default_models folder_keys rule_examples
     """.split()
 )

@@ -52,8 +52,8 @@ class CompactSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextSettings:
-    """`[context]`."""
+class SectionSettings:
+    """`[sections]`."""
 
     learn: bool = True
     """Learn from recalls how much the sections of a project count."""
@@ -177,7 +177,7 @@ class Settings:
     warn_cost: float = 0.5
     """US dollars from which a request that misses the cache is announced in words (`limits.warn_cost`)."""
     compact: CompactSettings = CompactSettings()
-    context: ContextSettings = ContextSettings()
+    sections: SectionSettings = SectionSettings()
     truncation: TruncationSettings = TruncationSettings()
     provider: ProviderSettings = ProviderSettings()
     ui: UiSettings = UiSettings()
@@ -435,7 +435,7 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
     classes = {
         "limits": Limits,
         "compact": CompactSettings,
-        "context": ContextSettings,
+        "sections": SectionSettings,
         "truncation": TruncationSettings,
         "provider": ProviderSettings,
         "ui": UiSettings,

@@ -327,5 +327,5 @@ def make_collector(
         SectionDrops(log, clock, dropped),
         recipe,
         section_budget(budget.available, recipe.section_budget),
-        misses if settings.context.learn else dict,
+        misses if settings.sections.learn else dict,
     )

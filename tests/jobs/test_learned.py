@@ -69,7 +69,7 @@ def test_a_section_that_is_read_back_counts_for_more_in_the_next_session(place: 
 
 def test_one_setting_switches_it_off(place: Stage) -> None:
     recall_rules(place)
-    place.settings(QUICK + SMALL + "[context]\nlearn = false\n")
+    place.settings(QUICK + SMALL + "[sections]\nlearn = false\n")
     place.script({"default": {"text": "fine"}})
     ask(place, "In another session")
     assert shortened(place)["multiplier"] == 1.0 and "learned" not in shortened(place)

@@ -127,7 +127,7 @@ def test_a_question_is_answered_in_a_run_that_a_warm_process_forked(place: Stage
         someone.leave()
         endless = {"text": "word ", "repeat": 900, "pace": 0.1}
         place.script([calls(("bash", {"command": "touch made"})), "done", endless])
-        with someone.start("ask", "do it") as run:
+        with someone.start("ask", "do it", TERM="xterm-256color") as run:
             run.expect("what to do instead")
             run.send("y")
             assert "done" in run.finish()
@@ -191,6 +191,7 @@ def test_without_a_terminal_memory_or_a_place_to_write_nothing_is_left(place: St
     low = f"auto.free_memory = lambda: {auto.FREE_MEMORY - 1}\n"
     for _ in range(2):
         assert LEFT not in someone.ask("hi", code=low)
+    (place.nexus_home / "cache").mkdir(exist_ok=True)
     (place.nexus_home / "cache" / "warm").write_text("no folder")
     for _ in range(2):
         assert "warm" not in someone.ask("hi"), "its folder cannot be made"

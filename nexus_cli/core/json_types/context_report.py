@@ -46,7 +46,7 @@ class SectionObject(TypedDict):
     multiplier: float
     """The recipe's, times the learned one."""
     learned: NotRequired[float]
-    """The learned one, where it is not 1 (`context.learn`)."""
+    """The learned one, where it is not 1 (`sections.learn`)."""
     score: float
     tokens: int
     full_tokens: int
