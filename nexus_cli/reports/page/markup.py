@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -15,7 +16,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from nexus_cli.core.redact_secrets import redact
+from nexus_cli.core.redact_secrets import NAMED_SECRET, redact
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 LONGEST_CODE = 20_000
@@ -29,13 +30,12 @@ class Markup:
     """Converts text to HTML; `raw` keeps secrets."""
 
     def __init__(self, *, raw: bool) -> None:
-        self.clean: Callable[[str], str] = sanitize if raw else lambda text: sanitize(redact(text))
+        keys = {name: value for name, value in os.environ.items() if NAMED_SECRET.search(name.upper())}
+        self.clean: Callable[[str], str] = sanitize if raw else lambda text: sanitize(redact(text, environ=keys))
         """Returns a text without control characters, and without secrets unless `raw`."""
+        self.text = lru_cache(maxsize=256)(lambda text: escapeHtml(self.clean(text)))
+        """Returns plain text; many are the same (names of models and drops)."""
         self._markdown = _make_markdown()
-
-    def text(self, text: str) -> str:
-        """Return plain text."""
-        return escapeHtml(self.clean(text))
 
     def prose(self, text: str) -> str:
         """Return Markdown as HTML."""

@@ -27,7 +27,9 @@ from nexus_cli.turn.dispatch import RESULT
 
 MOST = 25_000_000
 """Most bytes of a page. Beyond it the largest folded parts are left out, then the oldest messages; both are named."""
-NAMED = 8
+FOR_PANELS = 0.5
+"""Most of a page that the panels of requests take; the oldest are left out."""
+NAMED = 6
 """Most drops and sections that the panel of a request lists."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history", "event": "event"}
@@ -64,7 +66,7 @@ def session_page(
             blocks.append(talk.event(row))
     origins = log.memos(IMPORTED)
     origin = f"{origins[-1].value['from']}, {origins[-1].value['file']}" if origins else ""
-    before = [_head(markup, info, value, origin), *_timeline(requests, markup, info.id)]
+    before = [_head(markup, info, value, origin), *_timeline(requests, markup, info.id, int(most * FOR_PANELS))]
     room = most - sum(len(piece.encode()) for piece in before)
     yield from before
     yield '<main id="talk"><h2>Conversation</h2>\n'
@@ -102,8 +104,8 @@ def _head(markup: Markup, info: SessionInfo, value: Mapping[str, Any], origin: s
     )
 
 
-def _timeline(requests: Sequence[RequestFigures], markup: Markup, session: str) -> Iterator[str]:
-    """Yield the chart, then the panel of each request, one of which is shown at a time."""
+def _timeline(requests: Sequence[RequestFigures], markup: Markup, session: str, room: int) -> Iterator[str]:
+    """Yield the chart and, in at most `room` bytes, the panels of the newest requests. One panel is shown at a time."""
     yield '<aside id="timeline"><h2>Context timeline</h2>\n'
     if not requests:
         yield '<p class="note">No request was recorded in this session.</p>\n</aside>\n'
@@ -111,12 +113,20 @@ def _timeline(requests: Sequence[RequestFigures], markup: Markup, session: str) 
     keys = "".join(f'<li class="{name}">{text}</li>' for name, text in LEGEND.items())
     yield f'<ul class="legend">{keys}<li class="pale">from the cache</li><li class="cut">window rewritten</li>'
     yield '<li class="left">something left out</li></ul>\n'
+    panels = dict[int, str]()
+    for one in reversed(requests):
+        panel = _panel(one, markup, session, len(requests))
+        room -= len(panel.encode())
+        if room < 0:
+            named = f"nexus context --session {session} --step N"
+            yield f'<p class="note">Not shown here: requests 1 to {one.row.manifest.step:,}; <code>{named}</code></p>'
+            break
+        panels[one.row.manifest.step] = panel
     whole, strips = draw_strips(requests)
     yield whole
     for place, (strip, shown) in enumerate(strips, 1):
         yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
-        for one in shown:
-            yield _panel(one, markup, session, len(requests))
+        yield from (panels.get(one.row.manifest.step, "") for one in shown)
         yield "</div></div>\n"
     yield f'<p class="hint">{HINT}</p>\n</aside>\n'
 
