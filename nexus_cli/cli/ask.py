@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -53,6 +53,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.stream import write_stderr_line
+
+if TYPE_CHECKING:
+    from nexus_cli.cli.watch import WatchOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -115,6 +118,15 @@ def ask(
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")] = None,
     until: Until = "",
     schema: Schema = "",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Run a turn for each batch of lines on stdin, until it ends.")
+    ] = False,
+    watch_lines: Annotated[
+        int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: lines of a batch.")
+    ] = 50,
+    watch_pause: Annotated[
+        float, typer.Option(metavar="SECONDS", help="With --watch: a pause that ends a batch.")
+    ] = 2.0,
     require_save: Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")] = False,
     explain_context: Annotated[
         bool,
@@ -150,8 +162,18 @@ def ask(
         schema,
         make_contract(full_input, max_input, 0 if no_drops else max_drop, require_section),
         price,
+        _watch_options(watch, watch_lines, watch_pause),
     )
     return run_ask(options)
+
+
+def _watch_options(watch: bool, lines: int, pause: float) -> WatchOptions | None:
+    require_limit("--watch-pause", pause)
+    if not watch:
+        return None
+    from nexus_cli.cli.watch import WatchOptions  # noqa: PLC0415  (few runs watch a stream)
+
+    return WatchOptions(lines, pause)
 
 
 def require_limit(name: str, value: float | None) -> None:
@@ -167,7 +189,12 @@ def run_ask(options: AskOptions) -> int:
     options.check()
     shared = options.shared
     block_imports_from(str(shared.folder))
-    prompt = PromptReader(options.words, options.files, resumes=bool(shared.resume or shared.newest))
+    if options.watch:
+        from nexus_cli.cli.watch import check_watch  # noqa: PLC0415  (few runs watch a stream)
+
+        check_watch(options.words, is_terminal=os.isatty(0), until=options.until)
+    resumes = bool(shared.resume or shared.newest)
+    prompt = PromptReader(options.words, options.files, resumes=resumes, is_stream=options.watch is not None)
     prompt.check()
     if options.schema:
         from nexus_cli.cli.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
@@ -220,7 +247,8 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
 class PromptReader:
     """Reads the prompt from words, stdin (`-` or a pipe) and attached files."""
 
-    def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool) -> None:
+    def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool, is_stream: bool = False) -> None:
+        """With `is_stream`, stdin is left to another reader."""
         self._from_stdin = list(words) == ["-"] or not words
         self._words = "" if self._from_stdin else " ".join(words)
         self._files = files
@@ -228,7 +256,7 @@ class PromptReader:
         self.schema = ""
         self.inputs: list[tuple[str, str]] = []
         """Name and text of each input that was read."""
-        self._reader = None if os.isatty(0) else Reader(0, "stdin")
+        self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin")
         if self._reader is None and list(words) == ["-"]:
             raise NexusError(
                 "usage", "nothing to ask", "`-` reads the prompt from stdin, which is a terminal", 'Try nexus ask "..."'

@@ -15,6 +15,7 @@ from nexus_cli.core.limits import LEVEL_NAMES, MAX_INT, Limits, require_level
 from nexus_cli.plugins.installed_plugins import switched_off
 
 if TYPE_CHECKING:
+    from nexus_cli.cli.watch import WatchOptions
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
@@ -190,6 +191,7 @@ class AskOptions:
     contract: ContextContract | None = None
     price: bool = False
     """Print the price of the first request instead of sending it."""
+    watch: WatchOptions | None = None
 
     def check(self) -> None:
         """Raise `NexusError("usage", ...)` if options contradict each other."""

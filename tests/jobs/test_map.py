@@ -140,6 +140,27 @@ def test_the_steps_of_an_item_that_was_killed_are_not_paid_again(place: Stage) -
     assert place.run("replay").status == 0
 
 
+def test_an_answer_that_was_not_written_down_is_not_paid_again(place: Stage) -> None:
+    assert place.run("map", PROMPT, *FILES, "--resume", "r.jsonl").status == 0
+    file = place.folder / "r.jsonl"
+    begun = [line for line in file.read_text().splitlines(keepends=True) if '"ok"' not in line]
+    file.write_text("".join(begun))  # as if it was killed between the two
+    done = place.run("map", PROMPT, *FILES, "--resume", "r.jsonl")
+    assert done.status == 0 and [line["text"] for line in lines(done)] == [f"about {name}" for name in FILES]
+    assert len(place.server.requests) == 8
+
+
+def test_every_answer_matches_the_schema(place: Stage) -> None:
+    def model(body: Any) -> dict[str, Any]:
+        return {"text": "no" if asked(body) == "bad" else json.dumps({"size": len(asked(body))})}
+
+    place.script(model)
+    schema = '{"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}'
+    done = place.run("map", "About", "--schema", schema, stdin=b"one\nbad\nthree\n")
+    assert done.status == 3 and [line["data"] for line in lines(done)] == [{"size": 3}, None, {"size": 5}]
+    assert lines(done)[1]["error"]["kind"] == "schema" and lines(done)[1]["text"] == "no"
+
+
 def test_the_first_item_warms_the_cache_that_the_others_share(place: Stage, reader: Reader) -> None:
     place.script(lambda body: {"text": "short", "delay": 0.5} if asked(body) == "0.py" else "short")
     assert place.run("map", "Rules for all.\nSummarize {}", *FILES, "-j", "8").status == 0
