@@ -256,7 +256,7 @@ class _Turn:
 
     def _resume_line(self) -> str:
         schema = self._run.options.schema
-        command = f"nexus ask --schema {_quote_word(schema)}" if schema else "nexus ask"
+        command = f"nexus ask --schema {quote_word(schema)}" if schema else "nexus ask"
         return format_resume_line(self._session, command, self._run.options.shared)
 
 
