@@ -28,7 +28,9 @@ def recipe(title: str, number: int = 0) -> str:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Stage]:
     with stage(tmp_path) as made:
-        identity = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        identity = {
+            f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        }
         made.environment |= identity | {"GIT_EDITOR": "true", "NEXUS_WARM": "0"}
         git(made, "init", "-q", "-b", "main")
         (made.folder / "price.py").write_text("price = 1\n")
