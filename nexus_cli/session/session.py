@@ -524,7 +524,7 @@ class Session:
         if hooks and not text:
             text = await hooks.next_message()
         if answers and not text:
-            text = await answers.next_message()
+            text = answers.next_message()
         return text
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger, answers: AnswerRounds | None) -> UntilRounds | None:
