@@ -47,7 +47,7 @@ from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 GROUPS = {
     "Commands": {
         "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
-        "sessions": "List, show, search, export, fork, rename and delete sessions.",
+        "sessions": "List, show, search, export, stop, fork, rename and delete sessions.",
         "model": "List the models that are usable now, with window, price and cache support.",
         "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
         "logout": "Remove a stored key.",
