@@ -23,6 +23,7 @@ TOPICS: Mapping[str, str] = {
     "editors": "Zed, JetBrains, Neovim and Emacs",
     "rules": "what runs without asking: levels and rules",
     "sandbox": "what commands can reach, and what the sandbox does not stop",
+    "sessions": "list, watch, stop and export sessions, and what they cost",
     "context": "what a request holds, and the nine laws",
     "instructions": "NEXUS.md and its kin: imports, rules by path, what they cost",
     "recipes": "which sections and limits a kind of run has",

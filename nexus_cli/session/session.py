@@ -287,11 +287,17 @@ class Session:
         limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
+        self._mark_busy(True)
         try:
             await work()
         finally:
+            self._mark_busy(False)
             if timer:
                 timer.cancel()
+
+    def _mark_busy(self, is_busy: bool) -> None:
+        if self.ledger is not None:
+            self.ledger.mark_busy(self.id, is_busy)
 
     def _stop(self, task: asyncio.Task[None]) -> None:
         """Stop a running or queued turn or act."""
