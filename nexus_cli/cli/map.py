@@ -67,10 +67,10 @@ def map_items(
     no_plugins: NoPlugins = False,
     quiet: Quiet = False,
 ) -> int:
-    """One turn for each of FILES, or for each line of stdin; {} in PROMPT stands for the item.
+    """Run one turn for each of FILES, or for each line of stdin; {} in PROMPT stands for the item.
 
-    A file is attached to its message. Prints one JSON line per item, in order. Exit status: 0 all done, 3 some failed
-    (their lines say why), else as nexus ask. nexus docs map has more.
+    A file is attached to its message. Prints one JSON line per item. Exit status: 0 all done, 3 some failed (their
+    lines say why), else as nexus ask. More: nexus docs map.
     """
     require_limit("--max-cost", max_cost)
     require_limit("--timeout", timeout)
