@@ -15,7 +15,7 @@ from pathlib import Path
 async def work(jobs: int, files: list[str]) -> None:
     """The loop."""
     import litellm
-    from bare import reply
+    from benchmarks.bare import reply
 
     litellm.suppress_debug_info = True
     free = asyncio.Semaphore(jobs)
@@ -33,6 +33,7 @@ async def work(jobs: int, files: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
     os.environ |= {
         "LITELLM_MODE": "PRODUCTION",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
