@@ -78,6 +78,9 @@ Schema = Annotated[
         "pydantic. At most two repairs; exit status 3 if it never matches.",
     ),
 ]
+WatchStream = Annotated[bool, typer.Option("--watch", help="One turn for each batch of lines on stdin, to its end.")]
+WatchLines = Annotated[int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: lines of a batch.")]
+WatchPause = Annotated[float, typer.Option(metavar="SECONDS", help="With --watch: a pause that ends a batch.")]
 
 OTHERS = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
 """Files and folders of a project for other programs, some of which nexus reads too."""
@@ -118,15 +121,9 @@ def ask(
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")] = None,
     until: Until = "",
     schema: Schema = "",
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Run a turn for each batch of lines on stdin, until it ends.")
-    ] = False,
-    watch_lines: Annotated[
-        int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: lines of a batch.")
-    ] = 50,
-    watch_pause: Annotated[
-        float, typer.Option(metavar="SECONDS", help="With --watch: a pause that ends a batch.")
-    ] = 2.0,
+    watch: WatchStream = False,
+    watch_lines: WatchLines = 50,
+    watch_pause: WatchPause = 2.0,
     require_save: Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")] = False,
     explain_context: Annotated[
         bool,

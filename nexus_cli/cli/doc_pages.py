@@ -37,6 +37,7 @@ TOPICS: Mapping[str, str] = {
     "runs": "scheduled and waiting work, spaces, the server",
     "services": "webhooks that start work, and what a run may wait for",
     "shell": "recipes: commit messages, reviews, logs, JSON, many files, make, cron",
+    "map": "a turn for each file or line of a list, and for each batch of a stream",
     "ci": "reviews of pull requests on GitHub, and benchmarks",
     "team": "a ledger that a team shares, and its projects",
     "glossary": "the words of nexus, each in a line or two",
