@@ -6,7 +6,9 @@ Nothing is imported from the working folder, and a signal ends the program clean
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 
 from nexus_cli import __version__
 from nexus_cli.cli import process, signal_result
@@ -27,9 +29,9 @@ def main() -> NoReturn:
         if page := read_help_page():
             process.exit_process(0, page)
     if signal_result.is_one_shot(sys.argv[1:]):
-        from nexus_cli.warm import place  # noqa: PLC0415  (only a one-shot needs it)
+        from nexus_cli.warm import auto  # noqa: PLC0415  (only a one-shot needs it)
 
-        if place.is_wanted():
+        if auto.is_wanted():
             _run_warm()
     _run_app()
 
@@ -46,10 +48,22 @@ def serve_warm() -> None:
 
 def _run_warm() -> NoReturn:
     """Run in the warm process; where that is not possible, run here and start one for the next run."""
-    from nexus_cli.warm import caller  # noqa: PLC0415  (most people have no warm process)
+    from nexus_cli.warm import place  # noqa: PLC0415  (only a one-shot needs it)
 
-    why = caller.try_warm(sys.argv[1:])
-    process.exit_process(_app_status(), before_exit=lambda: caller.leave_warm_process(why))
+    began, why = time.time(), ""
+    if os.path.exists(place.socket_path(place.own_folders()[1])):
+        from nexus_cli.warm import caller  # noqa: PLC0415  (most calls find no warm process)
+
+        why = caller.try_warm(sys.argv[1:], signal_result.plain_words(sys.argv[1:]))
+    process.exit_process(_app_status(), before_exit=lambda: _leave_warm_process(why, began))
+
+
+def _leave_warm_process(why: str, began: float) -> None:
+    if "litellm" not in sys.modules:
+        return
+    from nexus_cli.warm import caller  # noqa: PLC0415  (after the run: it adds nothing to the way to the answer)
+
+    caller.leave_warm_process(why, signal_result.plain_words(sys.argv[1:]), began)
 
 
 def _run_app() -> NoReturn:

@@ -8,10 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nexus_cli.cli.ask_contract import (
+    FullInput,
+    MaxDrop,
+    MaxInput,
+    NoDrops,
+    Price,
+    RequireSection,
+    make_contract,
+)
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
     AddDir,
@@ -44,6 +53,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.stream import write_stderr_line
+
+if TYPE_CHECKING:
+    from nexus_cli.cli.watch import WatchOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -106,16 +118,32 @@ def ask(
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")] = None,
     until: Until = "",
     schema: Schema = "",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Run a turn for each batch of lines on stdin, until it ends.")
+    ] = False,
+    watch_lines: Annotated[
+        int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: lines of a batch.")
+    ] = 50,
+    watch_pause: Annotated[
+        float, typer.Option(metavar="SECONDS", help="With --watch: a pause that ends a batch.")
+    ] = 2.0,
     require_save: Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")] = False,
     explain_context: Annotated[
         bool,
         typer.Option("--explain-context", help="Print on stderr what each request holds, and why, before it is sent."),
     ] = False,
+    full_input: FullInput = False,
+    max_input: MaxInput = None,
+    max_drop: MaxDrop = None,
+    no_drops: NoDrops = False,
+    require_section: RequireSection = None,
+    price: Price = False,
 ) -> int:
     """One turn, then exit. Without PROMPT (or with -) stdin is the prompt; with one, piped stdin is added to it.
 
     The answer goes to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 usage or configuration,
-    3 stopped short, 75 try again later, 130, 143 and 129 interrupted by SIGINT, SIGTERM and SIGHUP.
+    3 stopped short, 4 the context contract is broken and nothing was sent, 75 try again later, 130, 143 and 129
+    interrupted by SIGINT, SIGTERM and SIGHUP.
     """
     require_limit("--max-cost", max_cost)
     require_limit("--timeout", timeout)
@@ -132,8 +160,20 @@ def ask(
         explain_context,
         until,
         schema,
+        make_contract(full_input, max_input, 0 if no_drops else max_drop, require_section),
+        price,
+        _watch_options(watch, watch_lines, watch_pause),
     )
     return run_ask(options)
+
+
+def _watch_options(watch: bool, lines: int, pause: float) -> WatchOptions | None:
+    require_limit("--watch-pause", pause)
+    if not watch:
+        return None
+    from nexus_cli.cli.watch import WatchOptions  # noqa: PLC0415  (few runs watch a stream)
+
+    return WatchOptions(lines, pause)
 
 
 def require_limit(name: str, value: float | None) -> None:
@@ -149,7 +189,12 @@ def run_ask(options: AskOptions) -> int:
     options.check()
     shared = options.shared
     block_imports_from(str(shared.folder))
-    prompt = PromptReader(options.words, options.files, resumes=bool(shared.resume or shared.newest))
+    if options.watch:
+        from nexus_cli.cli.watch import check_watch  # noqa: PLC0415  (few runs watch a stream)
+
+        check_watch(options.words, is_terminal=os.isatty(0), until=options.until)
+    resumes = bool(shared.resume or shared.newest)
+    prompt = PromptReader(options.words, options.files, resumes=resumes, is_stream=options.watch is not None)
     prompt.check()
     if options.schema:
         from nexus_cli.cli.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
@@ -159,6 +204,12 @@ def run_ask(options: AskOptions) -> int:
         run = _prepare(options, prompt, work)
         from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (loads the engine)
 
+        if options.price or (options.contract and not run.trigger.expands):
+            from nexus_cli.cli.rehearse_turn import price_turn  # noqa: PLC0415  (few runs have a contract)
+
+            price_turn(run, prints=options.price)
+            if options.price:
+                return 0
         return run_turn(run)
 
 
@@ -180,26 +231,32 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
                 options = replace(options, shared=replace(shared, effort=shared.effort or asked.effort))
     if not shared.quiet:
         root = project_root(work.path)
-        if not shared.no_save and any(os.path.exists(root / name) for name in OTHERS):
+        if not (shared.no_save or options.price) and any(os.path.exists(root / name) for name in OTHERS):
             from nexus_cli.config.unsupported import new_unsupported_line  # noqa: PLC0415  (few projects have these)
 
             notices += new_unsupported_line(root, "ask:").splitlines()
         for line in filter(None, (chosen.announce, *work.notices, *notices)):
             write_stderr_line(f"nexus: {line}")
     trigger = replace(trigger, until=options.until) if options.until else trigger
+    if options.contract is not None:
+        contract = replace(options.contract, inputs=tuple(prompt.inputs), uncounted=trigger.uncounted)
+        options = replace(options, contract=contract)
     return PreparedTurn(options, settings, work, chosen.model, trigger)
 
 
 class PromptReader:
     """Reads the prompt from words, stdin (`-` or a pipe) and attached files."""
 
-    def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool) -> None:
+    def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool, is_stream: bool = False) -> None:
+        """With `is_stream`, stdin is left to another reader."""
         self._from_stdin = list(words) == ["-"] or not words
         self._words = "" if self._from_stdin else " ".join(words)
         self._files = files
         self._resumes = resumes
         self.schema = ""
-        self._reader = None if os.isatty(0) else Reader(0, "stdin")
+        self.inputs: list[tuple[str, str]] = []
+        """Name and text of each input that was read."""
+        self._reader = None if is_stream or os.isatty(0) else Reader(0, "stdin")
         if self._reader is None and list(words) == ["-"]:
             raise NexusError(
                 "usage", "nothing to ask", "`-` reads the prompt from stdin, which is a terminal", 'Try nexus ask "..."'
@@ -223,6 +280,7 @@ class PromptReader:
             files.append(read.record)
             parts += [read.part] if read.part else []
             blocks += [read.block] if read.block else []
+            self.inputs.append((f"--file {name}", read.block))
             notices += [read.notice] if read.notice else []
             uncounted += read.uncounted
         if self._reader and not self._reader.empty:
@@ -233,6 +291,8 @@ class PromptReader:
                 blocks[0] = piped.text.strip("\n")
             else:
                 blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
+            self.inputs.append(("stdin", piped.text))
+        self.inputs += [("the prompt", self._words)] if self._words else []
         text = "\n\n".join(block for block in blocks if block.strip())
         source = "stdin" if self._from_stdin and blocks[0] else "person"
         calls = not self._from_stdin and ("/" in self._words[:1] or "$" in self._words or "@" in self._words)

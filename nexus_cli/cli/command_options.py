@@ -15,9 +15,11 @@ from nexus_cli.core.limits import LEVEL_NAMES, MAX_INT, Limits, require_level
 from nexus_cli.plugins.installed_plugins import switched_off
 
 if TYPE_CHECKING:
+    from nexus_cli.cli.watch import WatchOptions
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
+    from nexus_cli.lane.options import ContextContract
 
 CD_HINT = "This command works in the current folder: cd DIR first"
 """The hint if --cd is given to a command without it."""
@@ -186,6 +188,10 @@ class AskOptions:
     explain: bool = False
     until: str = ""
     schema: str = ""
+    contract: ContextContract | None = None
+    price: bool = False
+    """Print the price of the first request instead of sending it."""
+    watch: WatchOptions | None = None
 
     def check(self) -> None:
         """Raise `NexusError("usage", ...)` if options contradict each other."""
@@ -194,6 +200,8 @@ class AskOptions:
             raise NexusError(
                 "usage", "--json and --stream-json", "they are different output formats", "Give one of them"
             )
+        if self.price and self.stream_json:
+            raise NexusError("usage", "--price and --stream-json", "--price prints one object", "Omit --stream-json")
         if self.require_save and self.shared.no_save:
             raise NexusError("usage", "--require-save and --no-save", "they contradict each other", "Give one of them")
 

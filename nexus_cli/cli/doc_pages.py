@@ -24,6 +24,7 @@ TOPICS: Mapping[str, str] = {
     "rules": "what runs without asking: levels and rules",
     "sandbox": "what commands can reach, and what the sandbox does not stop",
     "context": "what a request holds, and the nine laws",
+    "instructions": "NEXUS.md and its kin: imports, rules by path, what they cost",
     "recipes": "which sections and limits a kind of run has",
     "tools": "what the model can call, and how to add a tool",
     "hooks": "commands at the events of a session, your own and those of a project",

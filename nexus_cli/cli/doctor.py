@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -34,6 +34,7 @@ from nexus_cli.config.paths import Places, defaults_dir, exists, places, project
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
+from nexus_cli.context.sections.instruction_files import instruction_layers
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.hooks.hook_list import list_hooks
@@ -367,9 +368,38 @@ def _load_defaults() -> Settings:
         return Settings()
 
 
+def _instructions(folder: Path) -> Check:
+    layers = instruction_layers(folder)
+    hint = "`nexus doctor --instructions` has their prices, and what they repeat"
+    found = plural(sum(bool(layer.text) for layer in layers), "file")
+    notices = "; ".join(layer.notice for layer in layers if layer.notice)
+    return Check("instructions", "note" if notices else "ok", f"{found}; {notices}" if notices else found, hint)
+
+
+Instructions = Annotated[bool, typer.Option("--instructions", help="Price the instruction files and check their text.")]
+
+
+def _report_instructions(json: bool) -> int:
+    """Print the report on the instruction files of the working folder."""
+    from nexus_cli.context.tokens.counter import TiktokenCounter  # noqa: PLC0415  (for this report only)
+    from nexus_cli.provider.model_table import model_info  # noqa: PLC0415  (as above)
+    from nexus_cli.reports.instructions import instructions_report, instructions_text  # noqa: PLC0415  (as above)
+
+    settings = load_settings(places(), defaults_dir(), os.environ).settings
+    try:
+        info = model_info(choose_model("", os.environ, settings, servers=tuple).model, settings.models)
+    except NexusError:
+        info = None
+    count = TiktokenCounter(info.encoding if info else "o200k_base").count
+    print_report(instructions_report(working_folder(), info, count), instructions_text, json=json)
+    return 0
+
+
 @app.command("doctor")
-def doctor(json: Json = False) -> int:
+def doctor(json: Json = False, instructions: Instructions = False) -> int:
     """Check everything that nexus needs; exit 1 only if something is broken."""
+    if instructions:
+        return _report_instructions(json)
     found, checks = places(), []
     misplaced: tuple[str, ...] = ()
     try:
@@ -384,6 +414,7 @@ def doctor(json: Json = False) -> int:
             checks.append(check(look))
     folder = working_folder()
     checks += [Check("project", "note", line) for line in list_gaps(project_root(folder))]
+    checks.append(_instructions(folder))
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus trust` shows what changed, `/hooks` lists all"))
     if named := [f"`{one.name}`" for one in list_checks(project_root(folder), settings.check, runs_project=False)]:

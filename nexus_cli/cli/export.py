@@ -1,4 +1,4 @@
-"""`nexus export`: write a whole session for people, for programs, or for Claude Code."""
+"""`nexus export`: write a whole session as a page, for programs, or for Claude Code."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
+from nexus_cli.cli.twins import load_subjects
+from nexus_cli.config.settings import own_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.export import CLAUDE, FORMATS, save_export, session_pieces
+from nexus_cli.reports.export import CLAUDE, FORMATS, HTML, export_pieces, format_of_file, save_export
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 Format = Annotated[
-    str, typer.Option("--format", metavar="|".join(FORMATS), help="Markdown, JSON Lines, or Claude Code's own form.")
+    str,
+    typer.Option("--format", metavar="|".join(FORMATS), help="Markdown, JSON Lines, a page, or as Claude Code."),
 ]
+Page = Annotated[bool, typer.Option("--html", help="A page with the conversation and the context timeline.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Keep secrets in the page of --html.")]
 Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Write to a new file instead of stdout.")]
 
 
@@ -28,29 +33,36 @@ def export(
     form: Format = "",
     markdown: Annotated[bool, typer.Option("--markdown", help="The same as --format md.")] = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="The same as --format jsonl.")] = False,
+    html: Page = False,
+    raw: Raw = False,
     output: Output = "",
 ) -> int:
-    """Write a whole session as Markdown, as JSON Lines, or as Claude Code keeps it, which can resume it there.
+    """Write a whole session as Markdown, as JSON Lines, as a page, or as Claude Code keeps it, to resume it there.
 
-    Without a format the ending of FILE decides; nexus docs moving says where Claude Code looks for its sessions.
+    The page is one file that loads nothing: the conversation, and the tokens of each request by layer. Secrets are
+    redacted there, but not in pictures. Without a format the ending of FILE decides; nexus docs moving says where
+    Claude Code looks for its sessions.
     """
-    forms = {form, *(["md"] if markdown else []), *(["jsonl"] if jsonl else [])} - {""}
+    flags = {"md": markdown, "jsonl": jsonl, HTML: html}
+    forms = {form, *(name for name, given in flags.items() if given)} - {""}
     if len(forms) > 1:
         raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Give one of them")
-    return write_export(key, next(iter(forms), ""), output)
+    return write_export(key, next(iter(forms), ""), output, raw=raw)
 
 
-def write_export(key: str, form: str, output: str) -> int:
+def write_export(key: str, form: str, output: str, *, raw: bool = False) -> int:
     """Write session `key` ("": the newest of this folder) to stdout or to the new file `output`."""
-    form = form or ("jsonl" if output.casefold().endswith(".jsonl") else "md")
+    form = form or format_of_file(output)
     if form not in FORMATS:
         why = f"it is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
         raise NexusError("usage", f"wrong value for --format: '{form}'", why, "Give one of them")
+    if raw and form != HTML:
+        raise NexusError("usage", "wrong usage: --raw", "only a page redacts secrets", "Add --html")
     ledger = open_ledger()
     found = ledger.session(find_session_id(ledger, key))
     stream, to_file = Stream(1), bool(output) and output != "-"
     escaped = stream.terminal and not to_file
-    pieces = session_pieces(ledger.log(found.id), found, form, escaped=escaped)
+    pieces = export_pieces(ledger, found, form, load_subjects, own_settings, raw=raw, escaped=escaped)
     if to_file:
         write_stderr_line(f"nexus: written to {save_export(pieces, Path(output).absolute(), beside=False)}.")
         if form == CLAUDE:

@@ -14,6 +14,7 @@ from nexus_cli.core.json_types import (
     ask_result,
     cache_report,
     context_report,
+    instructions_report,
     report_types,
     server_results,
     setup_reports,
@@ -22,7 +23,7 @@ from nexus_cli.core.json_types import (
 )
 from nexus_cli.rpc.methods import METHODS
 
-_MODULES = (context_report, report_types, timeline_report, cache_report, setup_reports)
+_MODULES = (context_report, report_types, timeline_report, cache_report, setup_reports, instructions_report)
 REPORTS = [kind for module in _MODULES for kind in vars(module).values() if (kind.__doc__ or "").startswith("`nexus ")]
 """The objects of `--json`: the types whose docstring begins with their command."""
 LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)

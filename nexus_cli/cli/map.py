@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.ask import require_limit
+from nexus_cli.cli.ask import Schema, require_limit
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
     Allow,
@@ -56,6 +56,7 @@ def map_items(
         int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of requests of an item.")
     ] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of an item in seconds.")] = None,
+    schema: Schema = "",
     model: Model = "",
     effort: Effort = "",
     directory: Directory = "",
@@ -83,6 +84,11 @@ def map_items(
         why = "no files are given, and stdin is a terminal"
         raise NexusError("usage", "no items", why, "Name files, or pipe a list in")
     block_imports_from(str(shared.folder))
+    text = ""
+    if schema:
+        from nexus_cli.cli.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
+
+        text = load_schema(schema)
     with open_work_folder(shared.folder, "", quiet=quiet) as work:
         settings = settings_in(work.path)
         chosen = choose_model(model, os.environ, settings)
@@ -98,5 +104,5 @@ def map_items(
         from nexus_cli.cli.run_map import MapOptions, PreparedMap, run_map  # noqa: PLC0415  (loads the engine)
 
         limits = Limits(max_steps=max_steps, max_cost=max_cost, timeout=timeout)
-        options = MapOptions(prompt, items, bool(files), shared, limits, jobs, unordered, resume)
+        options = MapOptions(prompt, items, bool(files), shared, limits, jobs, unordered, resume, text)
         return run_map(PreparedMap(options, settings, work, chosen.model))

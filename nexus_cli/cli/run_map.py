@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 RECIPE = "map"
 FATAL = ("auth", "config")
 """Kinds of error that every item would have: they end the run."""
+TEMPORARY = ("network", "provider", "rate_limit", "overloaded")
+"""Kinds of error that other items will probably have too."""
+MOST_FAILURES = 8
+"""Items in a row with such errors that end the run."""
 NOTICES = 20
 """Most notices that are printed, each once."""
 SHOW_CURSOR = b"\x1b[?25h"
@@ -69,6 +73,8 @@ class MapOptions:
     jobs: int
     unordered: bool
     resume: str
+    schema: str = ""
+    """The JSON Schema that every answer has to match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +170,7 @@ class _Map:
         self._problem: NexusError | ReaderClosed | None = None
         """What ended the run before its last item."""
         self._stopped = False
-        self._finished = self._failed = 0
+        self._finished = self._failed = self._failures = 0
         self._error = ""
         self._told: set[str] = set()
 
@@ -185,9 +191,10 @@ class _Map:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
-            if not isinstance(self._problem, ReaderClosed):
-                with suppress(ReaderClosed):
-                    self._lines.flush()
+            try:
+                self._lines.flush()
+            except (ReaderClosed, NexusError) as problem:
+                self._problem = self._problem or problem
         finally:
             self._interrupt.uninstall()
             if shut := getattr(self._provider, "aclose", None):
@@ -205,7 +212,7 @@ class _Map:
         count, left = len(options.items), len(options.items) - self._finished
         if self._failed:
             write_stderr_line(f"nexus: {self._failed:,} of {plural(count, 'item')} failed; the first: {self._error}")
-        if left:
+        if left and (self._finished or self._interrupt.signal):
             write_stderr_line(f"nexus: stopped after {self._finished:,} of {plural(count, 'item')}.")
         if (left or self._failed) and self._journal.answered:
             write_stderr_line(self._resume_line())
@@ -264,6 +271,7 @@ class _Map:
             self._finish([number], "", _failed(item, error))
             return
         self._tell([notice] if notice else [])
+        trigger = replace(trigger, schema=options.schema)
         key = item_key(item, trigger, self._settings())
         if key in self._journal.answered:
             self._finish([number], key)
@@ -283,8 +291,14 @@ class _Map:
 
     def _settings(self) -> Mapping[str, Any]:
         """Return what else decides on a result: another value makes it another item."""
-        options = self._options
-        return {"model": options.model, "effort": options.effort, "recipe": options.recipe, "tools": options.no_tools}
+        options, schema = self._options, self._run.options.schema
+        return {
+            "model": options.model,
+            "effort": options.effort,
+            "recipe": options.recipe,
+            "no_tools": options.no_tools,
+            "schema": schema,
+        }
 
     def _finish(self, numbers: list[int], key: str, line: MapLine | None = None) -> None:
         self._finished += len(numbers)
@@ -311,14 +325,15 @@ class _Map:
             return None
         outcome, cost = made
         error = outcome.error
-        if error and error["kind"] in FATAL:
+        self._failures = self._failures + 1 if error and error["kind"] in TEMPORARY else 0
+        if error and (error["kind"] in FATAL or self._failures >= MOST_FAILURES):
             what, _, why = error["message"].partition(": ")
             raise NexusError(error["kind"], what, why, error["hint"])
         return {
             "item": item,
             "ok": outcome.ok,
             "text": outcome.text,
-            "data": None,
+            "data": outcome.data,
             "cost_usd": None if cost is None else round_dollars(cost),
             "error": _error_object(error) if error else None,
         }
@@ -369,13 +384,12 @@ class _Map:
                 ledger.close()
 
     async def _run_turn(
-        self, session: Session, item: str, trigger: Trigger | None, note_reply: Callable[[], None]
+        self, session: Session, item: str, trigger: Trigger | Outcome, note_reply: Callable[[], None]
     ) -> tuple[Outcome, float | None] | None:
-        """Run a turn with `trigger`; without one, return the answer that the session has."""
+        """Run a turn with `trigger`, unless it is the outcome already."""
         before = session.state.costs()[1]
-        if trigger is None:
-            text = session.state.lane_state.lane.items[-1].message.content
-            return Outcome(True, 0, text, "stop", None, 0, Usage(), 0.0), session.state.costs()[0]
+        if isinstance(trigger, Outcome):
+            return trigger, session.state.costs()[0]
         lines = ProgressLines(_ItemNotices(item, self._tell), quiet=self._run.options.shared.quiet)
         lines.session = session
         self._tell(session.take_notices())
@@ -393,10 +407,10 @@ class _Map:
 
     async def _open_session(
         self, key: str, trigger: Trigger, share: float | None, ledger: Ledger
-    ) -> tuple[Session, Trigger | None]:
+    ) -> tuple[Session, Trigger | Outcome]:
         """Open the session of an item, that of an earlier run if it has steps to go on from.
 
-        Returns it with the trigger of its turn, None if it has the answer already.
+        Returns it with the trigger of its turn, or the outcome if it has the answer already.
         """
         options = replace(self._options, limits=replace(self._options.limits, max_cost=share))
 
@@ -417,10 +431,25 @@ class _Map:
                 lane = session.state.lane_state.lane
                 if not lane.items:
                     return session, trigger
-                if not ends_unfinished(lane.timeline.log):
-                    return session, None if isinstance(lane.next_step(), Done) else Trigger()
-                await session.aclose()  # its reply was cut off: the answer would lack the beginning
+                if not isinstance(lane.next_step(), Done):
+                    return session, Trigger(schema=trigger.schema)
+                if not ends_unfinished(lane.timeline.log):  # else the answer would lack its beginning
+                    kept = _answered(lane.items[-1].message.content, trigger.schema)
+                    if kept.ok:
+                        return session, kept
+                await session.aclose()
         return opened(options), trigger
+
+
+def _answered(text: str, schema: str) -> Outcome:
+    """Return the outcome of a complete reply, which is not ok if it does not match the schema."""
+    made = Outcome(True, 0, text, "stop", None, 0, Usage(), 0.0)
+    if not schema:
+        return made
+    from nexus_cli.session.answer_schema import AnswerSchema  # noqa: PLC0415  (few runs have a schema)
+
+    attempt = AnswerSchema(schema).read_answer(text)
+    return replace(made, ok=not attempt.problems, text=attempt.text, data=attempt.data)
 
 
 class _ItemNotices:

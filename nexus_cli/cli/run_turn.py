@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,10 @@ from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_s
 
 if TYPE_CHECKING:
     from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
+    from nexus_cli.cli.watch import Watch
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
+    from nexus_cli.core.attachment import Trigger
     from nexus_cli.core.json_types.ask_result import AskResult
     from nexus_cli.ui.print.terminal_turn import TerminalTurn
 
@@ -53,7 +56,6 @@ def run_turn(run: PreparedTurn) -> int:
 
 class _Turn:
     def __init__(self, run: PreparedTurn) -> None:
-        options = run.options
         self._run = run
         err = self._choose_streams()
         self._interrupt = Interrupt()
@@ -63,6 +65,7 @@ class _Turn:
         """True once the reader of stdout has closed it."""
         self._explain: Callable[[Event], None] | None = None
         self._moved_at, self._asking = 0.0, False
+        self._watch: Watch | None = None
         self._restore_terminal: Callable[[], None] = lambda: None
         interactive = os.isatty(0) and err.terminal
         approver = None
@@ -83,16 +86,7 @@ class _Turn:
                 "the input ended before an answer",
             )
         self._session = open_session(
-            session_options(
-                options.shared,
-                run.settings,
-                run.work,
-                run.model,
-                require_save=options.require_save,
-                limits=options.limits,
-                interactive=interactive,
-                one_turn=True,
-            ),
+            ask_options(run, interactive=interactive),
             run.settings,
             approver=approver,
             services=SERVICES,
@@ -160,11 +154,10 @@ class _Turn:
             if resume:
                 write_stderr_line(resume)
 
-        self._interrupt.install(session.cancel, on_arrival=watchdog.note_signal, before_exit=print_resume)
+        self._interrupt.install(self._cancel, on_arrival=watchdog.note_signal, before_exit=print_resume)
         try:
             with watchdog:
-                outcome = await self._run_events()
-            self._print(lambda: self._renderer.end(session.result(outcome)))
+                outcome = await self._run_turns()
         except NexusError as error:
             self._remarks.error(error.line)
             result = _failure_result(error)
@@ -180,6 +173,32 @@ class _Turn:
             return outcome.exit or self._broken.exit_status
         return outcome.exit
 
+    def _cancel(self) -> None:
+        self._session.cancel()
+        if self._watch is not None:
+            self._watch.batches.stop()
+
+    async def _run_turns(self) -> Outcome:
+        """Run the turn, or with --watch one for each batch; return the outcome, the first that failed."""
+        options, session = self._run.options, self._session
+        if options.watch is None:
+            outcome = await self._run_events(self._run.trigger)
+            self._print(lambda: self._renderer.end(session.result(outcome)))
+            return outcome
+        from nexus_cli.cli.watch import Watch  # noqa: PLC0415  (few runs watch a stream)
+        from nexus_cli.core.usage import Usage  # noqa: PLC0415  (as above)
+
+        self._watch = watch = Watch(options.watch, self._run.trigger, quiet=options.shared.quiet)
+        self._asking = True  # no sign of progress while it waits for lines
+        async for trigger in watch.triggers():
+            outcome = await self._run_events(trigger)
+            self._print(partial(self._renderer.end, session.result(outcome)))
+            self._asking = True
+            if not watch.end_turn(session, outcome) or self._closed or self._broken or self._interrupt.signal:
+                break
+        status = self._interrupt.status if self._interrupt.signal else 0
+        return watch.failed or Outcome(not status, status, "", "stop", None, 0, Usage(), 0.0)
+
     async def _break_silence(self) -> None:
         """Print a progress line after a long silence, for outputs without a spinner."""
         loop = asyncio.get_running_loop()
@@ -194,9 +213,9 @@ class _Turn:
         if self._live is not None:
             self._live.close()
 
-    async def _run_events(self) -> Outcome:
+    async def _run_events(self, trigger: Trigger) -> Outcome:
         outcome: Outcome | None = None
-        async for event in self._session.run(self._run.trigger):
+        async for event in self._session.run(trigger):
             if isinstance(event, TurnEnd):
                 outcome = self._final_outcome(event.outcome)
                 event = TurnEnd(outcome)
@@ -281,6 +300,22 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
         save=not shared.no_save,
         add_dirs=_added_folders(shared, work) if shared.add_dirs else (),
         **more,
+    )
+
+
+def ask_options(run: PreparedTurn, *, interactive: bool) -> Options:
+    """Return the session options of one turn of `nexus ask`."""
+    asked = run.options
+    return session_options(
+        asked.shared,
+        run.settings,
+        run.work,
+        run.model,
+        require_save=asked.require_save,
+        limits=asked.limits,
+        contract=asked.contract,
+        interactive=interactive,
+        one_turn=True,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.command_options import Json, refuse_empty, whole_number, working_folder
-from nexus_cli.cli.export import Format, Output, write_export
+from nexus_cli.cli.export import Format, Output, Page, Raw, write_export
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import places
@@ -18,6 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports import sessions as reports
+from nexus_cli.reports.export import HTML
 from nexus_cli.reports.sessions import describe_more_sessions, search_text, session_text, sessions_text
 from nexus_cli.session.undo_files import fork_session
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
@@ -78,9 +79,9 @@ def search(
 
 
 @app.command("export")
-def export(key: Key, form: Format = "", output: Output = "") -> int:
-    """Write a whole session as Markdown, as JSON Lines, or as Claude Code keeps it. See nexus export."""
-    return write_export(key, form, output)
+def export(key: Key, form: Format = "", html: Page = False, raw: Raw = False, output: Output = "") -> int:
+    """Write a whole session as Markdown, as JSON Lines, as a page, or as Claude Code keeps it. See nexus export."""
+    return write_export(key, HTML if html and not form else form, output, raw=raw)
 
 
 @app.command("fork")

@@ -79,6 +79,11 @@ def _load_tools() -> Iterable[Tool]:
     return discover_tools().values()
 
 
+def load_subjects() -> dict[str, str]:
+    """Return the names of the tools' main arguments, by tool."""
+    return {tool.name: tool.subject for tool in _load_tools()}
+
+
 def _declare(hint: Any) -> Any:
     """Return the type of a parameter, annotated with typer's declaration of its `Option`."""
     kind, option = get_args(hint)

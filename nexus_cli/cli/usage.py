@@ -22,7 +22,8 @@ def usage(
         str, typer.Option(metavar="DATE", help="Start at this day: YYYY-MM-DD.", callback=refuse_empty)
     ] = "",
     by: Annotated[
-        str, typer.Option(metavar="WHO", help="Sum also by person, agent, plan or key.", callback=refuse_empty)
+        str,
+        typer.Option(metavar="|".join(get_args(UsageBy)), help="Sum by one of these.", callback=refuse_empty),
     ] = "",
     json: Json = False,
 ) -> int:
@@ -35,7 +36,7 @@ def usage(
         raise NexusError("usage", f"wrong value for --by: '{by}'", why)
     moment = _parse_date(since, local=not json) if since else None
     value = usage_report(open_ledger(), moment, local=not json, by=cast("UsageBy | None", by or None))
-    return print_report(value, usage_text, json=json)
+    return print_report(value, usage_text, json=json, whole=bool(by))
 
 
 def _parse_date(text: str, *, local: bool) -> datetime:

@@ -14,7 +14,7 @@ from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.warm import warm_text
-from nexus_cli.warm import caller, place
+from nexus_cli.warm import auto, caller, place
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import WarmReport
@@ -28,8 +28,12 @@ END_SECONDS = 5.0
 
 def warm_report() -> WarmReport:
     """Return the state of the warm process as JSON; `running` is False if there is none."""
-    settings, _ = place.own_folders()
-    report: WarmReport = {"version": 1, "minutes": place.wanted_minutes(settings), "running": False}
+    minutes, automatic = place.wanted_minutes(place.own_folders()[0])
+    report: WarmReport = {"version": 1, "minutes": minutes, "auto": automatic, "unused": "", "running": False}
+    if os.environ.get("NEXUS_WARM") == "0":
+        report["unused"] = "NEXUS_WARM is 0"
+    elif automatic:
+        report["unused"] = auto.find_obstacle()
     known = caller.ask_warm_process("status")
     if not known:
         return report
@@ -47,7 +51,7 @@ def _memory(pid: int) -> int | None:
 
 @app.command("status")
 def status(json: Json = False) -> int:
-    """Show whether a warm process runs, since when, for whom, and what it takes."""
+    """Show whether a warm process runs, what it takes, and how much time it saved."""
     return print_report(warm_report(), warm_text, json=json)
 
 
@@ -55,7 +59,7 @@ def status(json: Json = False) -> int:
 def start() -> int:
     """Start the warm process now instead of after the next `nexus ask`. Needs warm.minutes above 0."""
     settings, folder = place.own_folders()
-    minutes = place.wanted_minutes(settings)
+    minutes, _ = place.wanted_minutes(settings)
     if not minutes:
         raise NexusError(
             "config", "no warm process was started", "warm.minutes is 0", "Set it: nexus config set warm.minutes 10"

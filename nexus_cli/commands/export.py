@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 from markdown_it import MarkdownIt
 
@@ -12,7 +13,7 @@ from nexus_cli.commands.command import Command, CommandContext, always, usage_er
 from nexus_cli.commands.undo import parse_turn
 from nexus_cli.core.elide import plural
 from nexus_cli.reports.diff import folder_diff
-from nexus_cli.reports.export import FORMATS, default_file_name, save_export, session_pieces
+from nexus_cli.reports.export import FORMATS, default_file_name, export_pieces, format_of_file, save_export
 from nexus_cli.reports.transcript import session_transcript
 
 
@@ -27,10 +28,10 @@ async def show_transcript(context: CommandContext, rest: str) -> None:
 async def export_session(context: CommandContext, rest: str) -> None:
     """Write the whole session to a file.
 
-    md is Markdown for reading, jsonl is JSON Lines for programs, claude is what Claude Code can resume. FILE is
-    relative to the working folder; without it, or if it is a folder, a name is chosen. Existing files are never
-    overwritten: the new one gets a number. Without a format the suffix of FILE decides; a single word without a suffix
-    is taken for a format.
+    md is Markdown for reading, html a page with the context timeline and without secrets, jsonl is JSON Lines for
+    programs, claude is what Claude Code can resume. FILE is relative to the working folder; without it, or if it is a
+    folder, a name is chosen. Existing files are never overwritten: the new one gets a number. Without a format the
+    suffix of FILE decides; a single word without a suffix is taken for a format.
     """
     first, _, more = rest.partition(" ")
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", rest)
@@ -38,12 +39,19 @@ async def export_session(context: CommandContext, rest: str) -> None:
         raise usage_error(
             "export", rest, f"formats are {', '.join(FORMATS)}", f"For a file of this name: /export md {name}"
         )
-    form = form or ("jsonl" if name.casefold().endswith(".jsonl") else "md")
-    record, info = require_record(context), require_ledger(context).session(context.session.id)
+    form = form or format_of_file(name)
+    ledger = require_ledger(context)
+    info = ledger.session(context.session.id)
     target = context.session.folder / os.path.expanduser(name)
     if os.path.isdir(target):
         target /= default_file_name(info, form)
-    path = await asyncio.to_thread(lambda: save_export(session_pieces(record, info, form), target, beside=True))
+    subjects = {tool.name: tool.subject for tool in context.session.tools()}
+
+    def save() -> Path:
+        pieces = export_pieces(ledger, info, form, lambda: subjects, lambda: context.settings)
+        return save_export(pieces, target, beside=True)
+
+    path = await asyncio.to_thread(save)
     context.say(f"Written to {path}")
 
 
@@ -95,7 +103,7 @@ async def show_diff(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("transcript", "session", show_transcript, served=always),
-    Command("export", "session", export_session, "[md|jsonl|claude] [FILE]", complete=lambda context: FORMATS),
+    Command("export", "session", export_session, "[md|jsonl|html|claude] [FILE]", complete=lambda context: FORMATS),
     Command("copy", "work", copy_answer, "[N]", at_terminal=True),
     Command("diff", "work", show_diff, "[N] [PATH]", is_first=True),
 )

@@ -13,10 +13,12 @@ from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.lane.available_models import resolve_alias
+from nexus_cli.lane.request_price import price_request
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.reports import models as reports
+from nexus_cli.reports.text.lines import dollars
 from nexus_cli.session.draft import prepare_next_request
 
 
@@ -54,7 +56,9 @@ async def describe_cache_miss(context: CommandContext) -> str:
     if not new:
         return ""
     if new == tokens:
-        return f"The next request misses the cache (about {tokens:,} tokens)."
+        price = price_request(context.session.state.lane_state.model.info, request).cost_usd
+        cost = f", {dollars(price)}" if price else ""
+        return f"The next request misses the cache (about {tokens:,} tokens{cost})."
     return f"About {new:,} of {tokens:,} tokens of the next request miss the cache."
 
 

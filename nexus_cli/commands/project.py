@@ -5,17 +5,46 @@ from __future__ import annotations
 from html import escape
 
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.config.paths import project_root
 from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.lane.compaction.record_sources import read_log_in_pieces
 from nexus_cli.reports.diff import changes_to_review
+from nexus_cli.reports.instructions import check_written
+
+MOST_TOKENS = 400
+"""Tokens of a NEXUS.md that `/init` writes, unless the person names another number."""
 
 
 async def write_instructions(context: CommandContext, rest: str) -> None:
-    """Write NEXUS.md from the project's contents.
+    """Write NEXUS.md: tried commands, and traps.
 
-    The model explores the project, tries the commands for building and testing, and writes the file; your permission
-    level applies to each step. WORDS are further instructions. An existing NEXUS.md is revised.
+    It has at most 400 tokens, or TOKENS. The model explores the project, tries the commands for building and testing, and writes the
+    file; your permission level applies to each step. Then the file is checked: its tokens are counted, commands in it
+    that did not run with exit status 0 are named, and the model corrects both once. WORDS are further instructions. An
+    existing NEXUS.md is revised.
     """
-    context.start(load_prompt("init", words=rest))
+    first, _, words = rest.partition(" ")
+    is_bound = first.isascii() and first.isdecimal()
+    most = int(first[:9]) if is_bound else MOST_TOKENS
+    if not most:
+        raise usage_error("init", rest, "0 tokens leave no room", "/init 800 permits 800")
+
+    def start(text: str, *, is_last: bool) -> None:
+        async def check() -> None:
+            state = context.session.state
+            await read_log_in_pieces(state.lane_state.lane, state.lane_state.work)
+            runs = state.lane_state.work.commands.values()
+            path = project_root(context.session.folder) / "NEXUS.md"
+            count = state.lane_state.window.context.counter.count
+            problems, price = check_written(path, count, most, [run.command for run in runs if run.status == 0])
+            context.say("\n".join([price, *problems]))
+            if problems and not is_last and price:
+                again = load_prompt("init_again", problems="\n".join(problems), tokens=most)
+                start(again, is_last=True)
+
+        context.start(text, after=None if context.options.served else check)
+
+    start(load_prompt("init", words=words if is_bound else rest, tokens=most), is_last=False)
 
 
 async def review_change(context: CommandContext, rest: str) -> None:
@@ -35,6 +64,6 @@ async def review_change(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("init", "work", write_instructions, "[WORDS]", idle=True, is_first=True, served=always),
+    Command("init", "work", write_instructions, "[TOKENS] [WORDS]", idle=True, is_first=True, served=always),
     Command("review", "work", review_change, "[RANGE [WORDS]]", idle=True),
 )

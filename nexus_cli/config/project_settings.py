@@ -36,8 +36,9 @@ WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 """Keys that can contradict each other."""
 ITEMS = frozenset({"hook", "mcp"})
 """Tables that are trusted entry by entry, and read elsewhere (`trust_items`)."""
-NOT_FOR_PROJECTS = frozenset({"compact.model", "rules.allow", "worktree.include_mb"})
-"""Keys of these tables that a project may not set: they select a model, widen permissions or fill the disk."""
+NOT_FOR_PROJECTS = frozenset({"compact.model", "limits.warn_cost", "rules.allow", "worktree.include_mb"})
+"""Keys of these tables that a project may not set: they select a model, widen permissions, hide a
+price or fill the disk."""
 MOST_BYTES = 64 * 1024
 MOST_PROBLEMS = 3
 """Most problems listed one by one."""

@@ -59,6 +59,14 @@ class ChecksRule(Rule):
 
 
 @dataclass(frozen=True, slots=True)
+class NumberOrAutoRule(Rule):
+    """The rule of a whole number that may be left to the program."""
+
+    def read(self, value: Any) -> SettingValue | None:
+        return "auto" if value == "auto" else Rule.read(self, value)
+
+
+@dataclass(frozen=True, slots=True)
 class ServersRule(Rule):
     """The rule of `[mcp.NAME]`: the names of the tables. `nexus_cli.mcp.server_entries` reads what is in them."""
 
@@ -141,6 +149,7 @@ RULES: Mapping[str, Rule] = {
     "limits.max_steps": COUNT,
     "limits.max_total_tokens": COUNT,
     "limits.max_cost": DOLLARS,
+    "limits.warn_cost": DOLLARS,
     "limits.timeout": SECONDS,
     "limits.mode": _one_of(MODES),
     "limits.max_iterations": COUNT,
@@ -155,6 +164,7 @@ RULES: Mapping[str, Rule] = {
     "compact.extract": YES_OR_NO,
     "compact.seconds": SECONDS,
     "compact.prune": Rule(bool, "true or false"),
+    "sections.learn": YES_OR_NO,
     "truncation.strategy": _one_of(("oldest_first", "middle_out")),
     "truncation.low_water": _limit_number(0.1, 1.0),
     "provider.stall_seconds": SECONDS,
@@ -168,7 +178,9 @@ RULES: Mapping[str, Rule] = {
     "sandbox.env_pass": NAMES,
     "sandbox.write": PATHS,
     "sandbox.unix_sockets": YES_OR_NO,
-    "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
+    "warm.minutes": NumberOrAutoRule(
+        int, '"auto", or minutes: a whole number from 0 to 10080', lambda value: 0 <= value <= 10080
+    ),
     "assess.model": TEXT,
     LEDGER_URL: Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
     "spaces.name": TEXT,
@@ -259,7 +271,7 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 
 TABLES = tuple(
     """
-    limits compact truncation provider ui sandbox warm assess ledger spaces runs worktree undo rules alias models
-    agents services hosts default_models folder_keys rule_examples
+    limits compact sections truncation provider ui sandbox warm assess ledger spaces runs worktree undo rules alias
+    models agents services hosts default_models folder_keys rule_examples
     """.split()
 )

@@ -52,6 +52,14 @@ class CompactSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SectionSettings:
+    """`[sections]`."""
+
+    learn: bool = True
+    """Learn from recalls how much the sections of a project count."""
+
+
+@dataclass(frozen=True, slots=True)
 class TruncationSettings:
     """Truncation of a window that does not fit."""
 
@@ -106,8 +114,8 @@ class AssessSettings:
 class WarmSettings:
     """The warm process that one-shots leave behind. `nexus_cli.warm.place` reads this setting without this module."""
 
-    minutes: int = 0
-    """Idle minutes after which the process ends; 0 for no warm process."""
+    minutes: int | str = "auto"
+    """Idle minutes after which the process ends; 0 for no warm process; "auto": `nexus_cli.warm.auto` decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +174,10 @@ class Settings:
     effort: str = ""
     allow: str = "read"
     limits: Limits = STEPS
+    warn_cost: float = 0.5
+    """US dollars from which a request that misses the cache is announced in words (`limits.warn_cost`)."""
     compact: CompactSettings = CompactSettings()
+    sections: SectionSettings = SectionSettings()
     truncation: TruncationSettings = TruncationSettings()
     provider: ProviderSettings = ProviderSettings()
     ui: UiSettings = UiSettings()
@@ -419,9 +430,12 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
             level = level.setdefault(name, {})
         level[last] = value
     made: dict[str, Any] = {}
+    if "warn_cost" in tree.get("limits", {}):  # bounds nothing, unlike the other keys of its table
+        made["warn_cost"] = tree["limits"].pop("warn_cost")
     classes = {
         "limits": Limits,
         "compact": CompactSettings,
+        "sections": SectionSettings,
         "truncation": TruncationSettings,
         "provider": ProviderSettings,
         "ui": UiSettings,

@@ -55,11 +55,13 @@ class ContextLayer:
     """Existing files that are ignored: the project is not trusted, or they are outside of it."""
     beyond: int = 0
     """Bytes of the instruction file that were not read."""
+    part: str = ""
+    """Name of an imported file or a rule in this folder, which is a layer of its own; "" for the instruction file."""
 
     @property
     def header(self) -> str:
         """The header of its section; has the folder, which the packaged instructions lack."""
-        place = "built in" if self.folder == defaults_dir() else one_line(str(self.folder))
+        place = "built in" if self.folder == defaults_dir() else one_line(str(self.path if self.part else self.folder))
         return f"# {TITLES[self.name]} Configuration ({place})"
 
     @property
@@ -126,7 +128,7 @@ class ContextLoader:
 
     def load(self, is_repl: bool = True) -> LoadedContext:
         """Read everything again. Raises `NexusError("config", ...)` with the name of a broken file."""
-        layers = [_add_configuration(layer, trusted=self._trusted) for layer in _load_instructions(self._cwd)]
+        layers = [_add_configuration(layer, trusted=self._trusted) for layer in load_layers(self._cwd)]
         used = tuple(layer for layer in layers if layer.files or layer.ignored)
         config: Mapping[str, Any] = {}
         servers: dict[str, Mapping[str, Any]] = {}
@@ -138,16 +140,6 @@ class ContextLoader:
         notices = tuple(layer.notice for layer in layers if layer.notice)
         sections.append(f"# Environment\n{get_system_info(is_repl, self._cwd)}")
         return LoadedContext("\n\n".join(sections), config, servers, ContextSources(used), notices)
-
-
-def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
-    """Return the layers of `cwd` with instructions, or with a notice about their absence; without settings, servers and
-    environment.
-
-    A folder without instructions for us has those for other agents (`FOREIGN_FILES`), and a notice that names them. An
-    unreadable file is left out with a notice. If the folder has vanished, only the global layer remains.
-    """
-    return [layer for layer in _load_instructions(cwd, for_session=True) if layer.text or layer.notice]
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,10 +172,12 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _load_instructions(cwd: Path | None, *, for_session: bool = False) -> list[ContextLayer]:
+def load_layers(cwd: Path | None, *, for_session: bool = False) -> list[ContextLayer]:
     """Return every layer of `cwd` from the outermost to the innermost, with its instructions.
 
-    Raises `NexusError("config", ...)` for an unreadable file, which a session skips.
+    Raises `NexusError("config", ...)` for an unreadable file. For a session an unreadable file is left out with a
+    notice, and a folder without instructions for us has those for other agents (`FOREIGN_FILES`), with a notice that
+    names them.
     """
     config = places().config
     layers = [_layer("global", config, personal_sources(), skip=for_session)]

@@ -7,7 +7,7 @@ matched at its first occurrence only (an atomic group): a later one cannot allow
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 ONE = "[^/]"
@@ -35,6 +35,19 @@ class GlobPart:
     def is_empty(self) -> bool:
         """Return True if nothing follows the leading wildcard."""
         return self.texts == [""]
+
+
+def read_parts(signs: Iterable[str]) -> list[GlobPart]:
+    """Return the parts of a pattern that is split at its wildcards: `**/`, `**`, `*` and `?`."""
+    parts = [GlobPart()]
+    for sign in signs:
+        if sign in ("**/", "**"):
+            parts.append(GlobPart(sign))
+        elif sign == "*":
+            parts[-1].add_star()
+        else:
+            parts[-1].add(ONE if sign == "?" else re.escape(sign))
+    return parts
 
 
 _LEADS = {"": "", "**": ".*?", "**/": "(?:[^/]*+/)*?"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from nexus_cli.config.paths import with_tilde
+from nexus_cli.context.sections.instruction_files import find_imports
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.core.elide import one_line
 from nexus_cli.imports.foreign_setup import ForeignSetup, as_table, as_texts, is_key
@@ -44,8 +44,11 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     setup.note_unused(settings, used, where)
     if text := setup.read(home / "CLAUDE.md"):
         setup.add_text("", text, with_tilde(str(home / "CLAUDE.md")))
-        if re.search(r"(?m)^\s*(?:[-*] )?@[\w~./-]+\s*$", text):
-            setup.notes.append("CLAUDE.md names other files by @PATH, which NEXUS.md does not read")
+        if beside := [name for _, name in find_imports(text) if (home / name).is_file() and name[0] not in "/~"]:
+            names = ", ".join(f"@{name}" for name in beside[:5])
+            setup.notes.append(
+                f"CLAUDE.md imports {names}: in NEXUS.md write @{with_tilde(str(home))}/ before the name"
+            )
     for name in ("skills", "commands"):
         if (home / name).is_dir():
             if home == Path.home() / ".claude":

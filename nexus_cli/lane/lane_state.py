@@ -20,7 +20,7 @@ from nexus_cli.core.event import Event
 from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_window import LaneWindow, Model
-from nexus_cli.lane.next_request import LimitsInForce
+from nexus_cli.lane.next_request import LimitsInForce, NextRequest
 from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.tools.registry import find_tool
@@ -76,6 +76,8 @@ class LaneState:
     upcoming: Upcoming = field(default_factory=Upcoming)
     cache: CacheHistory = field(default_factory=CacheHistory)
     """Earlier requests that may still be cached."""
+    check_request: Callable[[LaneWindow, NextRequest, bool], None] | None = None
+    """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
     step: int = 0
     """Number of the lane's newest request."""
     partial_reply: str = ""

@@ -21,6 +21,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.contributor import Contributor, Sources, View, discover
 from nexus_cli.context.sections.identity_files import read_identity_files
+from nexus_cli.context.sections.learned import Misses
 from nexus_cli.context.sections.planner import section_budget
 from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
 from nexus_cli.context.sections.reader import SectionReader
@@ -44,7 +45,7 @@ from nexus_cli.lane.lane_state import newest_words
 from nexus_cli.lane.options import CHAT, Options
 from nexus_cli.lane.section_drops import SectionDrops
 from nexus_cli.lane.skill_catalogue import SkillCatalogue
-from nexus_cli.lane.user_input import TRIGGER
+from nexus_cli.lane.user_input import ATTACHMENTS, TRIGGER
 from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.tools.registry import find_tool
 
@@ -88,6 +89,7 @@ class SessionSources:
         return {
             "files": self.files,
             "footprint": self.footprint,
+            "touched": self.touched,
             "trigger": self.trigger,
             "run": self.run,
             "notices": lambda: self.waiting,
@@ -108,6 +110,15 @@ class SessionSources:
             left -= used
             looked.append(replace(one, disk=disk, moment=moment))
         return looked
+
+    def touched(self) -> Sequence[str]:
+        """Return the files that the session read, edited or was given; none if the ledger fails."""
+        try:
+            seen = [one.path for one in self.seen()]
+            memos = self.context.lane.timeline.memos(ATTACHMENTS)
+        except NexusError:
+            return ()
+        return [*seen, *(os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"])]
 
     def footprint(self) -> Footprint:
         """Count the turns and calls that the window no longer shows."""
@@ -268,12 +279,14 @@ def make_collector(
     tools: Sequence[str],
     runs: bool = True,
     is_run: bool = False,
+    misses: Callable[[], Misses] = dict,
     **seams: Any,
 ) -> SectionCollector:
     """Build the section collector of one lane.
 
     `tools` names the available tools. `dropped` receives each new drop of a section. `runs` is true if commands may run
-    or the person can be asked, `is_run` in a structured run. `seams` are the session's fields of `Sources`.
+    or the person can be asked, `is_run` in a structured run. `misses` is that of the collector; `seams` are the
+    session's fields of `Sources`.
     """
     found = (find_tool(name) for name in tools)
     can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
@@ -314,4 +327,5 @@ def make_collector(
         SectionDrops(log, clock, dropped),
         recipe,
         section_budget(budget.available, recipe.section_budget),
+        misses if settings.sections.learn else dict,
     )

@@ -159,6 +159,13 @@ def _like(context: ContextManager, text: str) -> ByKind:
     return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=context.measure(message, "")))
 
 
+def input_cap(window: LaneWindow, text: str) -> int:
+    """Return the most tokens of the person's message `text` that one request takes, by our own count."""
+    epoch = window.lane.epoch
+    most = window.estimator.countable(window.budget.available, _like(window.context, text))
+    return max(LEAST_CAP, int((most - epoch.system_tokens - epoch.tools_tokens) * REQUEST_SHARE))
+
+
 async def record_user_message(
     window: LaneWindow,
     control: Control,
@@ -177,11 +184,8 @@ async def record_user_message(
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
     the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
     `notes` are memos of the same commit, by kind."""
-    lane, epoch = window.lane, window.lane.epoch
-    most = window.estimator.countable(window.budget.available, _like(window.context, text))
-    room = most - epoch.system_tokens - epoch.tools_tokens
-    cap = max(LEAST_CAP, int(room * REQUEST_SHARE))
-    content, clipped = await _clip_message(window, text, cap, uncounted)
+    lane = window.lane
+    content, clipped = await _clip_message(window, text, input_cap(window, text), uncounted)
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
     for _, _, drop in clipped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -79,6 +80,34 @@ def original(db: Database, session: int, drop_id: str) -> str | None:
 def count_recall(db: Database, session: int, drop_id: str) -> None:
     """Count a recall of the drop; inside a transaction."""
     db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
+
+
+def count_misses(db: Database, project: str, kind: str, most: int) -> dict[str, tuple[int, int]]:
+    """Return for each section of the newest `most` memos of this kind in the project's sessions how often it was left
+    out, and how often of these the drop was recalled.
+
+    The memo of such a drop has `section` and `drop`.
+    """
+    recalled = {
+        (row[0], f"d{row[1]}")
+        for row in db.all(
+            "SELECT session, seq FROM drops JOIN sessions ON sessions.key = session WHERE project = ? AND recalls > 0",
+            project,
+        )
+    }
+    rows = db.all(
+        "SELECT lanes.session, memos.blob FROM sessions JOIN lanes ON lanes.session = sessions.key "
+        "JOIN memos ON memos.lane = lanes.id WHERE project = ? AND memos.kind = ? ORDER BY memos.key DESC LIMIT ?",
+        project,
+        kind,
+        most,
+    )
+    counts: dict[str, tuple[int, int]] = {}
+    for session, blob in rows:
+        value = json.loads(blobs.get_text(db, blob))
+        missed, wanted = counts.get(value["section"], (0, 0))
+        counts[value["section"]] = missed + 1, wanted + ((session, value["drop"]) in recalled)
+    return counts
 
 
 def _row(db: Database, session: int, seq: int | None) -> tuple[Any, ...] | None:

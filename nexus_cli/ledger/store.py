@@ -134,6 +134,10 @@ class Ledger:
                 raise
         return cls(open_readonly(path), path, [])
 
+    def record_in_memory(self) -> None:
+        """Record what its sessions do from now on in memory, as with a read-only ledger."""
+        self.db.writes = self.writes = False
+
     def has_runs(self) -> bool:
         """True if there ever was a run, a plan or a message that started one. The cheapest check."""
         return self.db.one("SELECT 1 FROM runs LIMIT 1") is not None
@@ -299,6 +303,12 @@ class Ledger:
     def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
         """Return the last used sessions of a project, newest first, without those related to session `without`."""
         return sessions.list_episodes(self.db, project, without, limit)
+
+    def count_misses(self, project: str, kind: str, most: int) -> dict[str, tuple[int, int]]:
+        """Return how often sections were left out in the project, and how often of these recalled (`drops`)."""
+        from nexus_cli.ledger import drops  # noqa: PLC0415  (once per epoch)
+
+        return drops.count_misses(self.db, project, kind, most)
 
     def rename_session(self, session: str, name: str) -> None:
         """Rename a session; "" removes its name."""

@@ -43,12 +43,13 @@ def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
 
 
 _NAMES = {
+    "recipe": "SELECT key, recipe FROM sessions",
     "person": "SELECT key, made_by FROM sessions",
     "agent": "SELECT s.key, e.name FROM runs r JOIN sessions s ON s.id = r.session JOIN entities e ON e.key = r.entity",
     "plan": "SELECT s.key, coalesce(nullif(p.name, ''), 'plan-' || r.plan) FROM runs r JOIN sessions s"
     " ON s.id = r.session LEFT JOIN plans p ON p.key = r.plan WHERE r.plan IS NOT NULL",
 }
-"""Queries of the names by session key: of a person (a role of the server), an agent of spaces, a plan."""
+"""Queries of the names by session key: of a recipe, a person (a role of the server), an agent of spaces, a plan."""
 
 
 def names_of_sessions(db: Database, by: str) -> dict[int, str]:

@@ -12,8 +12,9 @@ from typing import Any
 from nexus_cli.core.wire import canonical
 from nexus_cli.provider.model_table import has_feature, provider_of
 
-BESIDE_TOOLS = frozenset({"openai", "azure", "anthropic"})
-"""Providers that take a schema for the answer in a request with tools."""
+BESIDE_TOOLS = frozenset({"openai", "anthropic"})
+"""Providers that take a schema for the answer in a request with tools. Not Azure: for its older interfaces litellm
+replaces the schema by a call that the model is forced to make."""
 WITHOUT_TOOLS = BESIDE_TOOLS | {"gemini", "mistral", "xai"}
 INLINE_ONLY = frozenset({"anthropic", "gemini"})
 """Providers for which litellm expands references; a schema that refers to itself would have no end."""

@@ -445,4 +445,5 @@ def _row(section: Value, layer: int, width: int) -> tuple[str, ...]:
 
 def _score(section: Value) -> str:
     score, multiplier = section.get("score"), section.get("multiplier", 1.0)
-    return "-" if score is None else f"{score:g}" + ("" if multiplier == 1.0 else f" (x{multiplier:g})")
+    learned = ", learned" if section.get("learned", 1.0) != 1.0 else ""
+    return "-" if score is None else f"{score:g}" + ("" if multiplier == 1.0 else f" (x{multiplier:g}{learned})")

@@ -1,4 +1,4 @@
-"""Export a whole session as Markdown for people, or as JSON Lines for programs or for Claude Code.
+"""Export a whole session as a page or Markdown for people, or as JSON Lines for programs or for Claude Code.
 
 Markdown and our own JSON Lines are made in pieces, so that the size of a session does not matter.
 
@@ -10,19 +10,20 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
 from nexus_cli.lane.drop_list import drop_value
-from nexus_cli.ledger import LaneLog, SessionInfo
+from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports.claude_lines import claude_lines, claude_session_id
 from nexus_cli.reports.sessions import entry_value, session_value
 
@@ -30,15 +31,45 @@ AT_ONCE = 200
 """Entries that are read together."""
 SPEAKERS = MappingProxyType({"person": "You", "agent": "Assistant", "nexus": "nexus"})
 CLAUDE = "claude"
-FORMATS = ("md", "jsonl", CLAUDE)
+HTML = "html"
+FORMATS = ("md", "jsonl", HTML, CLAUDE)
+SUFFIXES = MappingProxyType({".jsonl": "jsonl", ".html": HTML, ".htm": HTML})
+"""Formats by the ending of a file's name; md for others."""
 LOCAL = "%Y-%m-%d %H:%M %z"
 """Times in Markdown have their zone, because a file is read in other places too."""
 _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")
 
 
+def export_pieces(
+    ledger: Ledger,
+    info: SessionInfo,
+    form: str,
+    subjects: Callable[[], Mapping[str, str]],
+    settings: Callable[[], Settings],
+    *,
+    raw: bool = False,
+    escaped: bool = False,
+) -> Iterator[str]:
+    """Yield a session of `ledger` as text in one of `FORMATS`.
+
+    For a page: the names of the tools' main arguments, settings for the models' facts; `raw` keeps secrets. `escaped`
+    limits JSON to ASCII, for a terminal.
+    """
+    if form == HTML:
+        from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
+
+        return session_page(ledger, info, subjects(), settings(), raw=raw)
+    return session_pieces(ledger.log(info.id), info, form, escaped=escaped)
+
+
+def format_of_file(name: str) -> str:
+    """Return the format that the ending of a file's name means."""
+    return SUFFIXES.get(os.path.splitext(name)[1].casefold(), "md")
+
+
 def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
-    """Yield the session as text in one of `FORMATS`; `escaped` limits JSON to ASCII, for a terminal."""
+    """Yield the session as Markdown or in a form of JSON Lines; `escaped` limits JSON to ASCII, for a terminal."""
     if form == CLAUDE:
         return claude_lines(list(_entries(record)), info, escaped)
     return _markdown(record, info) if form == "md" else _lines(record, info, escaped)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,6 @@ from typing import Any
 from nexus_cli.config.foreign_items import RULES, read_permissions
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.unsupported import MOST_BYTES, find_unsupported
-from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
@@ -38,7 +36,6 @@ KEYS: Mapping[str, str] = {
 }
 """What becomes of keys of Claude's settings."""
 APPLIED = ("hooks", "permissions", "$schema")
-IMPORT = re.compile(r"(?:^|\s)@((?:~|\.{0,2}/)?[\w][\w./-]*\.\w+)")
 PROGRAM = re.compile(r"\s*([\w.+-]+)(?=\s|$)")
 """The program that a line of the shell begins with, by its name alone."""
 SHELL_WORDS = frozenset(
@@ -46,14 +43,13 @@ SHELL_WORDS = frozenset(
     case cd command declare eval exec export for function if let local read set source trap type umask unset until while
     """.split()
 )
-INSTRUCTIONS = ("CLAUDE.md", ".claude/CLAUDE.md")
 MOST = 40
 """Most lines."""
 
 
 def list_gaps(project: Path) -> list[str]:
     """Return a line for each thing, `FILE: WHAT`. Blocks; never raises."""
-    found = [*_places(project), *_settings(project), *_hooks(project), *_guides(project), *_imports(project)]
+    found = [*_places(project), *_settings(project), *_hooks(project), *_guides(project)]
     more = len(found) - MOST
     return [*found[:MOST], *([f"{more} more: /hooks and `nexus skill check` list them"] if more > 0 else [])]
 
@@ -129,17 +125,3 @@ def _guides(project: Path) -> Iterator[str]:
         files.setdefault(said, []).append(where.rpartition(":")[0] or where)
     for said, names in files.items():
         yield f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {said}"
-
-
-def _imports(project: Path) -> Iterator[str]:
-    for name in INSTRUCTIONS:
-        try:
-            found = read_text(project / name)
-        except NexusError:
-            continue
-        is_code = False
-        for number, line in enumerate(found.text.splitlines() if found else (), 1):
-            is_code ^= line.lstrip().startswith("```")
-            for path in IMPORT.findall("" if is_code else line):
-                if os.path.isfile(project / os.path.expanduser(path)):
-                    yield one_line(f"{name}:{number}: @{path} is not read with it: the model reads the file if needed")

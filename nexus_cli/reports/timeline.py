@@ -157,6 +157,11 @@ def _told_row(row: Value, width: int) -> list[str]:
     return [*(_said(row, said, width, " " * 9, f"{head} ") or [head]), *below]
 
 
+def describe_row(row: Value) -> tuple[str, str]:
+    """Return the name of a row and its facts on one line."""
+    return _name(row), " · ".join(filter(None, map(one_line, _facts(row))))
+
+
 def _spoken(row: Value) -> Iterator[str]:
     """Yield the words of somebody, and the calls of the model."""
     if row.get("recalled"):

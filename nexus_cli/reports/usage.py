@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Literal, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.usage import UsageSum
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
         UsageSumObject,
     )
 
-UsageBy = Literal["person", "agent", "plan", "key"]
+UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
 FIGURES = ("requests", "input", "cached", "output", "cost")
-BAR, WITH_BARS = 20, 80
-"""Cells of a day's bar, and the least width for it."""
+BAR, WITH_BARS, WIDE = 20, 80, 1000
+"""Cells of a bar, the least width for it, and a width that only a pipe has."""
 DAYS, PROJECTS = 30, 20
 """Most days and projects that are listed."""
 
@@ -41,7 +42,7 @@ def usage_report(
     """Return the sums of every request in the ledger since a moment; `zone` says whose days they are counted by.
 
     A fork counts only its own requests. An unanswered request counts but adds nothing. An unknown price makes a
-    `cost_usd` None; `known_usd` sums the known ones. With `by` there are also sums by person, agent, plan or API key.
+    `cost_usd` None; `known_usd` sums the known ones. With `by` there are also sums by that, as `named`.
     """
     start = "" if since is None else format_utc(since)
     totals = list_totals(ledger.db, start, local=local)
@@ -64,15 +65,23 @@ def usage_report(
     if not start and (imported := _imported(ledger)):
         report["imported"] = imported
     if by is not None:
-        names = {} if by == "key" else names_of_sessions(ledger.db, by)
-        nobody = "you" if by == "person" else ""
-
-        def name_of(one: UsageTotal) -> str:
-            return _key_of(one.model) if by == "key" else names.get(one.session, nobody)
-
-        named: list[UsageByName] = [{"name": name, **_sum(rows)} for name, rows in _group(totals, name_of)]
-        report |= {"by": by, "named": sorted(named, key=_most_first)}
+        named: list[UsageByName] = [{"name": name, **_sum(rows)} for name, rows in _group(totals, _namer(ledger, by))]
+        report |= {"by": by, "named": named if by == "day" else sorted(named, key=_most_first)}
     return report
+
+
+def _namer(ledger: Ledger, by: UsageBy) -> Callable[[UsageTotal], str]:
+    """Return the function that names the sum to which a total belongs."""
+    match by:
+        case "project" | "model" | "day":
+            return attrgetter(by)
+        case "key":
+            return lambda one: _key_of(one.model)
+        case "recipe" | "person" | "agent" | "plan":
+            names, nobody = names_of_sessions(ledger.db, by), "you" if by == "person" else ""
+            return lambda one: names.get(one.session, nobody)
+        case _:
+            assert_never(by)
 
 
 def _key_of(model: str) -> str:
@@ -133,6 +142,8 @@ def usage_text(value: Value, width: int) -> str:
         return "\n".join([*filled(none, width), *others])
     requests = f"{count_requests(total)} of {plural(int(total['sessions']), 'session')}"
     lines = filled(describe_usage(total, requests), width)
+    if (by := value.get("by")) in ("project", "model", "day", "recipe"):
+        return "\n".join([*lines, *_named_rows(value, width), *others])
     days = value["days"]
     shown = days if since else days[-DAYS:]
     lines += block(
@@ -146,18 +157,32 @@ def usage_text(value: Value, width: int) -> str:
     lines += block("by project", usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
         lines += filled(f"{plural(hidden, 'project')} with less not listed: --json has all", width, "  ")
-    if by := value.get("by"):
-        named = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
-        lines += block(f"by {by}", usage_rows(by, named), width)
+    lines += _named_rows(value, width) if by else []
     lines += price_hint([row["model"] for row in value["models"] if row["unpriced"]], width)
     return "\n".join([*lines, *others])
 
 
+def _named_rows(value: Value, width: int) -> list[str]:
+    """Return the sums of `--by`; in a terminal with bars, which scripts would have to cut off."""
+    by = value["by"]
+    rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
+    table = usage_rows(by, rows)
+    if WITH_BARS <= width < WIDE and len(rows) > 1:
+        bars = ("", *(bar.ljust(BAR) for bar in _bars(rows)))
+        table = [(*row[:-1], bar, row[-1]) for row, bar in zip(table, bars, strict=True)]
+    return block(f"by {by}", table, width)
+
+
 def _with_bars(days: Sequence[Value]) -> list[Value]:
-    """Append a bar to each day: its share of the most expensive day, or of the one with the most tokens."""
-    key = "known_usd" if any(day["known_usd"] for day in days) else "input"
-    most = max(day[key] for day in days) or 1
-    return [{**day, "day": f"{day['day']}  {'#' * math.ceil(BAR * day[key] / most)}"} for day in days]
+    """Append a bar to each day."""
+    return [{**day, "day": f"{day['day']}  {bar}"} for day, bar in zip(days, _bars(days), strict=True)]
+
+
+def _bars(rows: Sequence[Value]) -> list[str]:
+    """Return a bar for each row: its share of the most expensive one, or of the one with the most tokens."""
+    key = "known_usd" if any(row["known_usd"] for row in rows) else "input"
+    most = max(row[key] for row in rows) or 1
+    return ["#" * math.ceil(BAR * row[key] / most) for row in rows]
 
 
 def count_requests(total: Value) -> str:

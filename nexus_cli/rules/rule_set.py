@@ -24,7 +24,7 @@ from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.settings import find_line, quote_part, read_values, split_key
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
+from nexus_cli.core.path_globs import compile_parts, read_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.rules.address_rules import address_matches, refuse_bad_pattern
 from nexus_cli.rules.bash_syntax import find_hidden_sign, read_command_line
@@ -516,7 +516,7 @@ def _compile_pattern(pattern: str, *, folds: bool = False) -> re.Pattern[str]:
     glob = fold_path(glob) if folds else glob
     while "**/**/" in glob:
         glob = glob.replace("**/**/", "**/")
-    found = [compile_parts(_read_parts(signs), r"/|\Z").pattern for signs in _readings_of(_SIGNS.split(glob))]
+    found = [compile_parts(read_parts(signs), r"/|\Z").pattern for signs in _readings_of(_SIGNS.split(glob))]
     return re.compile("|".join(found), re.DOTALL)
 
 
@@ -530,18 +530,6 @@ def _readings_of(signs: list[str]) -> list[list[str]]:
         else:
             done = [[*one, *reading] for one in done for reading in ([], ["**", "/"])]
     return done
-
-
-def _read_parts(signs: list[str]) -> list[GlobPart]:
-    parts = [GlobPart()]
-    for sign in signs:
-        if sign in ("**/", "**"):
-            parts.append(GlobPart(sign))
-        elif sign == "*":
-            parts[-1].add_star()
-        else:
-            parts[-1].add(ONE if sign == "?" else re.escape(sign))
-    return parts
 
 
 def _quote(text: str) -> str:

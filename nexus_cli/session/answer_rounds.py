@@ -68,7 +68,7 @@ class AnswerRounds:
         if not newest.problems:
             return ""
         if len(self._attempts) > MOST_REPAIRS:
-            raise self._failure(newest)
+            raise self._failure()
         number = f"repair {len(self._attempts)} of {MOST_REPAIRS}"
         lane_state.emit(event.Notice(f"the answer does not match the schema, {number}: {newest.problem}"))
         schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
@@ -85,22 +85,26 @@ class AnswerRounds:
             newest = self._attempts[-1] if is_read else self._read_answer(ended.text)
             if not newest.problems:
                 return replace(ended, data=newest.data, text=newest.text)
-            error = self._failure(newest)
+            error = self._failure()
             told = {"kind": error.kind, "message": error.message, "hint": error.hint}
             ended = replace(ended, ok=False, exit=error.exit_status, finish=error.kind, error=told)
         if not self._attempts or ended.finish in PARTIAL:
             return ended
-        best = min(reversed(self._attempts), key=lambda attempt: attempt.distance)
-        return replace(ended, text=best.text)
+        return replace(ended, text=self._best.text)
+
+    @property
+    def _best(self) -> Attempt:
+        """The newest attempt of those with the fewest problems."""
+        return min(reversed(self._attempts), key=lambda attempt: attempt.distance)
 
     def _read_answer(self, reply: str) -> Attempt:
         self._attempts.append(self._schema.read_answer(reply))
         self._read = reply
         return self._attempts[-1]
 
-    def _failure(self, newest: Attempt) -> NexusError:
+    def _failure(self) -> NexusError:
         hint = "Relax the schema, or say in the prompt where its values come from"
-        return NexusError("schema", "the answer does not match the schema", newest.problem, hint)
+        return NexusError("schema", "the answer does not match the schema", self._best.problem, hint)
 
     def _block(self) -> str:
         return f"<schema>\n{self._schema.text}\n</schema>"

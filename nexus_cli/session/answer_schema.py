@@ -159,14 +159,10 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MOST_DEPTH + 1):
-        level = [
-            child
-            for one in level
-            if isinstance(one, dict | list)
-            for child in (one.values() if isinstance(one, dict) else one)
-        ]
+        level = [one for one in level if isinstance(one, dict | list)]
         if not level:
             return False
+        level = [part for one in level for part in (one.values() if isinstance(one, dict) else one)]
     return True
 
 
@@ -211,4 +207,6 @@ def _check_references(resource: SchemaResource, resolver: Any) -> None:
 
 
 def _describe(error: Any) -> str:
-    return cut_at_word(one_line(f"{error.json_path}: {error.message}"), LONGEST)
+    value = repr(error.instance)  # what a message begins with: it must not push out the rest
+    message = error.message.replace(value, cut_at_word(one_line(value), LONGEST // 3))
+    return cut_at_word(one_line(f"{error.json_path}: {message}"), LONGEST)

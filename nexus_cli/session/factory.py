@@ -7,7 +7,7 @@ with their services, contributors. Sends nothing and imports no model library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,7 +27,7 @@ from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
-from nexus_cli.core.entry import ADDED_MEMO, Epoch, Memo
+from nexus_cli.core.entry import ADDED_MEMO, Drop, Epoch, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, Limits, compose_limits
 from nexus_cli.core.request import ModelInfo, Provider
@@ -36,6 +36,7 @@ from nexus_cli.core.session_services import SessionServices
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow, Model
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.open_session import (
     find_session,
     load_model_info,
@@ -44,7 +45,7 @@ from nexus_cli.lane.open_session import (
     open_instead,
     open_ledger,
 )
-from nexus_cli.lane.options import CHAT, Options, limit_layers
+from nexus_cli.lane.options import CHAT, ContextContract, Options, limit_layers
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.section_sources import SessionSources, make_collector
@@ -244,6 +245,14 @@ def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
         take_anchor(window.estimator, log, window.lane.epoch, window.lane.items)
 
 
+def _make_check(
+    contract: ContextContract, read_drops: Callable[[], Sequence[Drop]], settings: Settings
+) -> Callable[[LaneWindow, NextRequest, bool], None]:
+    from nexus_cli.turn.context_contract import check_contract  # noqa: PLC0415  (few turns have one)
+
+    return partial(check_contract, contract, read_drops, settings)
+
+
 async def _before_summary(
     dispatcher: Dispatcher, extracts: bool, lane_state: LaneState, cause: str, instructions: str
 ) -> None:
@@ -293,6 +302,8 @@ class SessionFactory:
         """Build the session. Records, sends and locks nothing."""
         services = offered_services(self.services, self.known, self.options, lambda: session)
         session = Session(self.provider, state=self._state(approver, services))
+        if (contract := self.options.contract) is not None and session.record is not None:
+            session.state.lane_state.check_request = _make_check(contract, session.record.drops, self.settings)
         if hooks := session.state.dispatcher.hooks:
             lane_state = session.state.lane_state
             hooks.attach(lane_state.window, lane_state.upcoming, lane_state.control)

@@ -8,6 +8,7 @@ from nexus_cli.core.limits import LEVELS
 from nexus_cli.lane.current_request import begins_epoch, is_drafted, next_request
 from nexus_cli.lane.drop_list import returned_drops
 from nexus_cli.lane.goals import open_until
+from nexus_cli.session.cold_request import cold_price
 from nexus_cli.session.session_state import SessionState
 
 
@@ -56,6 +57,10 @@ class Status:
     """The event that the session's run waits for, set by callers that watch it; "" for none."""
     asking: int = 0
     """Number of unattended runs that wait for the person, set by callers that look for them."""
+    cold: bool = False
+    """True if the next request misses the cache although much of it was sent before."""
+    cold_usd: float | None = None
+    """Price of its input then; None if unknown."""
     covered: bool = False
     """True if a subscription pays for the model's requests."""
 
@@ -69,6 +74,7 @@ def status(state: SessionState) -> Status:
     drops = [drop for drop in drops if drop.id not in returned]
     last, (cost, known) = lane_state.cache.last_usage, state.costs()
     until = open_until(lane.timeline, state.session_id)
+    cold = cold_price(state)
     level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
     return Status(
         session=state.session_id,
@@ -85,6 +91,8 @@ def status(state: SessionState) -> Status:
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=cost,
         known_usd=known,
+        cold=cold is not None,
+        cold_usd=cold.cost_usd if cold else None,
         covered=lane_state.model.info.covered,
         saved=state.is_saved(),
         jobs=tuple(lane_state.upcoming.jobs),

@@ -14,12 +14,12 @@ import struct
 import sys
 
 from nexus_cli.core.private_process import make_process_private
+from nexus_cli.warm import auto, place
 from nexus_cli.warm import call as form
-from nexus_cli.warm import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -51,17 +51,24 @@ class ColdRunError(Exception):
     """The run has to be a cold one; the message says why."""
 
 
-def try_warm(arguments: list[str]) -> str:
+def try_warm(arguments: list[str], words: Sequence[str]) -> str:
     """Run `nexus ask` with these arguments in a child of the warm process and end as it ended.
 
-    Return the reason if there is a warm process that cannot be used, otherwise "". Call it only if `place.is_wanted`.
+    Return the reason if there is a warm process that cannot be used, otherwise "". Call it only if `auto.is_wanted`.
+    `words` are those of `signal_result.plain_words`.
+    With a terminal as stdin only `nexus ask` can be handed over, in the foreground: the run leads another session, so
+    that the terminal does not stop it when it reads.
     """
-    if os.isatty(0) or "_NEXUS_COMPLETE" in os.environ:
+    if "_NEXUS_COMPLETE" in os.environ:
+        return ""
+    if os.isatty(0) and (_in_background() or not auto.is_ask(words)):
         return ""
     why = ""
     try:
         folder = place.own_folders()[1]
         os.stat(place.socket_path(folder))
+        if any("/dev/fd/" in word for word in arguments):
+            raise ColdRunError("an argument names a descriptor of the caller, which the run would not have")
         connection = connect(folder)
         _negotiate(connection, arguments)
     except FileNotFoundError:
@@ -77,20 +84,34 @@ def try_warm(arguments: list[str]) -> str:
     return why
 
 
-def leave_warm_process(why: str) -> None:
+def _in_background() -> bool:
+    """Return True if the terminal that is stdin would stop this process when it reads."""
+    try:
+        return os.tcgetpgrp(0) != os.getpgrp()
+    except OSError:  # not the terminal of our session
+        return False
+
+
+def leave_warm_process(why: str, words: Sequence[str], began: float) -> None:
     """Start a warm process after a cold run that imported the model library, if the settings want one.
 
     `why` is what `try_warm` returned: one that runs, and did not fit this call, is left alone. A run of lowered
-    priority leaves none: its forks could not get the priority of others.
+    priority leaves none: its forks could not get the priority of others. `words` as above; the run began at `began`,
+    in seconds since 1970.
     """
     if "litellm" not in sys.modules or why not in ("", NOT_RUNNING, form.OUTDATED):
         return
     settings, folder = place.own_folders()
-    if (minutes := place.wanted_minutes(settings)) and os.getpriority(os.PRIO_PROCESS, 0) <= 0:
-        try:
+    minutes, automatic = place.wanted_minutes(settings)
+    if not minutes or os.getpriority(os.PRIO_PROCESS, 0) > 0:
+        return
+    try:
+        if not automatic:
             launch(folder, minutes)
-        except OSError:  # no process or no memory left: the next run is a cold one too
-            pass
+        elif auto.may_leave(words) and auto.is_second_call(folder, began) and launch(folder, minutes):
+            os.write(2, auto.STARTED.encode())
+    except (OSError, RuntimeError):  # no process, memory, descriptor or space left, or no way to a new session
+        pass
 
 
 def launch(folder: str, minutes: float) -> bool:
@@ -108,7 +129,8 @@ def launch(folder: str, minutes: float) -> bool:
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     closed = [(os.POSIX_SPAWN_CLOSE, int(name)) for name in os.listdir("/dev/fd") if int(name) > 2 and _is_open(name)]
     command = [sys.executable, "-P", "-c", CODE, os.path.abspath(folder), str(minutes), *sys.path]
-    os.posix_spawn(sys.executable, command, kept, file_actions=[*null, *closed])
+    # In a session of its own from the first moment: the terminal's Ctrl+C and its end are not for this process.
+    os.posix_spawn(sys.executable, command, kept, file_actions=[*null, *closed], setsid=True)
     return True
 
 
@@ -200,16 +222,28 @@ def _negotiate(connection: Any, arguments: list[str]) -> None:
 
 
 def _forwarder(connection: Any) -> Callable[[int, FrameType | None], None]:
+    terminal = os.isatty(0)
+
     def forward(number: int, frame: FrameType | None) -> None:
         try:
+            if number == _signal.SIGCONT:
+                resume()
+                return
             connection.send(bytes([number]))
             if number == _signal.SIGTSTP:
                 _signal.signal(number, _signal.SIG_DFL)
                 os.kill(os.getpid(), number)  # returns when this process is continued
                 _signal.signal(number, forward)
-                connection.send(bytes([_signal.SIGCONT]))
+                resume()
         except OSError:  # the child has ended; its status is on its way
             pass
+
+    def resume() -> None:
+        """Continue the run, or stop the job again: in the background it would take what is typed at the shell."""
+        if terminal and _in_background():
+            os.kill(0, _signal.SIGTTIN)  # the next SIGCONT comes here again
+        else:
+            connection.send(bytes([_signal.SIGCONT]))
 
     return forward
 

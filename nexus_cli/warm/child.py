@@ -56,6 +56,8 @@ class World:
     calls: int = 0
     """Runs so far."""
     since: float = field(default_factory=time.monotonic)
+    import_seconds: float = 0.0
+    """Processor time of the imports, which no run repeats."""
 
     def end(self) -> None:
         """End the warm process; to be called in a fork of it."""
@@ -123,6 +125,7 @@ def _answer(connection: socket.socket, kind: str, world: World) -> NoReturn:
     """Answer a question about the warm process, or end it."""
     seconds = time.monotonic() - world.since
     known = {"pid": world.pid, "minutes": world.minutes, "calls": world.calls, "seconds": seconds}
+    known["saved"] = world.calls * world.import_seconds
     if kind == "stop":
         world.end()
     connection.sendall(form.KNOWN + marshal.dumps(known))

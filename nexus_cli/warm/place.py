@@ -11,6 +11,9 @@ import sys
 
 from nexus_cli import __version__
 
+AUTO = "auto"
+"""The value of `warm.minutes` with which `nexus_cli.warm.auto` decides."""
+AUTO_MINUTES = 10
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -40,9 +43,11 @@ def _xdg_folder(name: str, default: str) -> str:
 def socket_name() -> str:
     """Return the name of the socket in its folder. Installations that share the folder have one each.
 
+    So has each import path: processes with two of them would take each other for outdated, and end each other.
     Who binds or connects goes to the folder first: a whole path may be longer than a socket's address.
     """
-    return f"{binascii.crc32(f'{sys.prefix}:{PACKAGE}'.encode()):08x}.sock"
+    parts = [sys.prefix, PACKAGE, *(entry for entry in sys.path if _holds_packages(entry))]
+    return f"{binascii.crc32(':'.join(parts).encode('utf-8', 'surrogateescape')):08x}.sock"
 
 
 def socket_path(folder: str) -> str:
@@ -62,28 +67,28 @@ def folder_problem(folder: str | int) -> str:
     return "others can enter its folder" if found.st_mode & 0o077 else ""
 
 
-def is_wanted() -> bool:
-    """Return True if the personal settings ask for a warm process and `NEXUS_WARM` does not switch it off."""
-    return os.environ.get("NEXUS_WARM") != "0" and wanted_minutes(own_folders()[0]) > 0
+def wanted_minutes(settings: str) -> tuple[int, bool]:
+    """Return `warm.minutes` of the personal settings file, and True if it is "auto", as where it is absent.
 
-
-def wanted_minutes(settings: str) -> int:
-    """Return `warm.minutes` of the personal settings file, 0 if it is absent or wrong."""
+    Without a warm process, and with a wrong value, 0.
+    """
     try:
         with open(settings, "rb") as file:
             text = file.read()
     except OSError:
-        return 0
+        text = b""
     if b"warm" not in text:
-        return 0
+        return AUTO_MINUTES, True
     import tomllib  # noqa: PLC0415  (most people have no such setting)
 
     try:
         table = tomllib.loads(text.decode("utf-8-sig")).get("warm")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        return 0
-    minutes = table.get("minutes") if isinstance(table, dict) else 0
-    return minutes if type(minutes) is int and minutes > 0 else 0
+        return 0, False
+    minutes = AUTO if table is None else table.get("minutes", AUTO) if isinstance(table, dict) else 0
+    if minutes == AUTO:
+        return AUTO_MINUTES, True
+    return (minutes if type(minutes) is int and minutes > 0 else 0), False
 
 
 def identity() -> bytes:
@@ -94,10 +99,14 @@ def identity() -> bytes:
     """
     parts: list[object] = [__version__, sys.version, sys.prefix, PACKAGE, _stamp(os.path.realpath(sys.executable))]
     for entry in sys.path:
-        if entry.endswith(("site-packages", "dist-packages")):
+        if _holds_packages(entry):
             parts.append((entry, _stamp(entry)))
     _add_files(PACKAGE, parts)
     return repr(parts).encode("utf-8", "surrogateescape")
+
+
+def _holds_packages(entry: str) -> bool:
+    return entry.endswith(("site-packages", "dist-packages"))
 
 
 def interpreter_options() -> str:

@@ -71,7 +71,9 @@ def serve(
     with _bind(where) as listener:
         reads = EnvironmentReads()
         reads.start()
+        before = time.process_time()
         import_run()
+        world.import_seconds = time.process_time() - before
         reads.stop()
         world.names = None if reads.all else frozenset(reads.names)
         if _thread_count() > 1:  # it would not be there after the fork, and what it had locked would stay locked

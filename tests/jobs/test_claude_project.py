@@ -68,7 +68,7 @@ FILES = {
     f"model: {OTHER}\nhooks:\n  Stop:\n    - hooks:\n        - type: command\n          command: >-\n"
     "            uv run x.py\n---\nPlan $1 with @agent-builder.\n",
     ".claude/commands/old.md": "---\nmodel: opus\n---\nSay hello.\n",
-    ".claude/CLAUDE.md": "Names are whole words.\nSee @docs/style.md.\n",
+    ".claude/CLAUDE.md": "Names are whole words.\nSee @../docs/style.md.\n",
     "docs/style.md": "Tabs.\n",
     "README.md": "# Calc\n",
     "calc.py": CALC,
@@ -125,7 +125,6 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
         "2 hooks cannot run: no-such-uv is not installed",
         "plan_w_team.md: hooks of a skill do not run",
         "allowed-tools permits nothing here",
-        ".claude/CLAUDE.md:2: @docs/style.md is not read with it",
     ):
         assert line in told and line in doctor, line
     assert "plan_w_team.md: has front matter" not in told
@@ -184,7 +183,8 @@ def test_commands_bring_their_text_their_model_and_the_instructions(place: Stage
     place.script(worker())
     done = place.ask("/prime")
     system, user = (str(place.server.requests[-1].body["messages"][at]["content"]) for at in (0, 1))
-    assert "Names are whole words." in system and "Branch: main\nRead @README.md" in user and "# Calc" in user
+    assert "Names are whole words." in system and "Tabs." in system
+    assert "Branch: main\nRead @README.md" in user and "# Calc" in user
     done = place.ask("/plan_w_team", "'a shop' fast")
     asked = place.server.requests[-1].body
     assert asked["model"] == OTHER.removeprefix("openai/") and "Plan a shop with @agent-builder." in str(asked)

@@ -13,8 +13,8 @@ from context.sections.held_up import give_up, wait_until
 from session.played import MODEL, Played, opened, the_ledger
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context import loader as loading
 from nexus_cli.context.sections import contributor
+from nexus_cli.context.sections import instruction_files as loading
 from nexus_cli.context.sections.contributors import instructions
 from nexus_cli.core import event
 from nexus_cli.core.daemon_task import DaemonTask

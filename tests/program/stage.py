@@ -28,7 +28,7 @@ from nexus_cli.cli.signal_result import is_one_shot
 
 NEXUS = str(Path(sys.executable).with_name("nexus"))
 MODEL = SCRIPTED
-KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
+KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "CI")
 SECONDS = 180
 """After so long a child is ended and its test fails."""
 PRICED = f'[models."{MODEL}"]\nwindow = 128000\nmax_output = 8192\ninput_price = 2.0\noutput_price = 8.0\n'

@@ -23,6 +23,7 @@ from nexus_cli.core.json_types import (
     ask_result,
     cache_report,
     context_report,
+    instructions_report,
     report_types,
     setup_reports,
     stream_lines,
@@ -77,6 +78,7 @@ def conversation(root: Path) -> dict[str, Any]:
             ("model", "list"),
             ("model", "show", "openai/gpt-4o"),
             ("doctor",),
+            ("doctor", "--instructions"),
             ("timeline",),
             ("cache",),
             ("cache", "why"),
@@ -94,6 +96,7 @@ def conversation(root: Path) -> dict[str, Any]:
             ("config", "show"),
             ("status",),
             ("warm", "status"),
+            ("ask", "--price", "-c", "hi"),
         )
         return told
 
@@ -191,6 +194,7 @@ REPORTS = {
     "model list": report_types.ModelsReport,
     "model show": report_types.ModelReport,
     "doctor": report_types.DoctorReport,
+    "doctor --instructions": instructions_report.InstructionsReport,
     "timeline": timeline_report.TimelineReport,
     "cache": cache_report.CacheReport,
     "cache why": cache_report.MissReport,
@@ -208,6 +212,7 @@ REPORTS = {
     "config show": setup_reports.ConfigReport,
     "status": setup_reports.StatusReport,
     "warm status": setup_reports.WarmReport,
+    "ask --price": context_report.PriceReport,
 }
 LATER = {
     "runs list": report_types.RunsReport,
@@ -308,7 +313,7 @@ def test_a_schema_has_the_keys_of_its_type() -> None:
 
 
 def test_a_warm_process_that_runs_has_the_type_of_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {"pid": os.getpid(), "minutes": 2.0, "calls": 3, "seconds": 4.5}
+    known = {"pid": os.getpid(), "minutes": 2.0, "calls": 3, "seconds": 4.5, "saved": 6.0}
     monkeypatch.setattr(caller, "ask_warm_process", lambda kind: known)
     report = warm.warm_report()
     assert report["running"] and report.items() >= known.items()

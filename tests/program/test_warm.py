@@ -112,6 +112,22 @@ def test_bodies_on_the_wire_are_those_of_a_cold_run_byte_for_byte(place: Stage) 
     assert bodies["warm"] == bodies["cold"] and len(bodies["warm"]) == 2
 
 
+def test_a_descriptor_that_an_argument_names_is_read_by_a_cold_run(place: Stage) -> None:
+    place.script(["fine", '{"a": 1}'])
+    with counted(place, 0):
+        attached = place.shell("nexus ask -f <(echo substituted) hi")
+        schema = place.shell('nexus ask --schema <(echo \'{"type": "object"}\') hi')
+    assert attached.status == 0 and "substituted" in str(place.server.requests[0].body["messages"]), attached
+    assert (schema.status, schema.text) == (0, '{"a": 1}\n'), schema
+
+
+def test_an_answer_is_held_to_a_schema(place: Stage) -> None:
+    place.script(["none", '{"a": 1}'])
+    with counted(place, 1):
+        done = place.ask("--schema", '{"type": "object"}', "--no-save", "hi")
+    assert (done.status, done.text) == (0, '{"a": 1}\n'), done
+
+
 def test_two_callers_at_once_never_see_each_others(warm: WarmProcess, tmp_path: Path) -> None:
     """Keys, homes, folders, settings, files and words of random pairs that share one warm process."""
     chance = random.Random(5)
@@ -222,6 +238,7 @@ def test_a_life_from_the_first_call_to_the_last(tmp_path: Path) -> None:
         def listens() -> bool:
             return bool(list((place.nexus_home / "cache" / "warm").glob("*.sock")))
 
+        place.settings(QUICK + PRICED + "[warm]\nminutes = 0\n")
         assert place.run("warm", "start").status == 2 and not status()["running"]
         place.settings(QUICK + PRICED + "[warm]\nminutes = 7\n")
         place.environment["PYTHONPATH"] = str(place.folder)

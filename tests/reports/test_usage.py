@@ -106,3 +106,21 @@ def test_a_request_counts_for_the_model_that_it_was_sent_to(tmp_path: Path) -> N
         (same,) = (other for other in value["models"] if other["model"] == one["name"])
         assert {key: same[key] for key in one if key != "name"} == {key: one[key] for key in one if key != "name"}
     assert value["total"]["cost_usd"] == spent["total"]["cost_usd"]
+
+
+def test_by_one_thing_only_that_is_listed_with_bars_where_a_person_looks(ledger: Ledger) -> None:
+    value = usage_report(ledger, by="project")
+    assert [(one["name"], one["requests"]) for one in value["named"]] == [("/shop", 3), ("/page", 2)]
+    lines = usage_text(value, 100).splitlines()
+    assert "by project" in lines and not {"by day", "by model"} & {*lines}
+    (shop,), (page,) = ([line for line in lines if name in line] for name in ("/shop", "/page"))
+    assert shop.count("#") == 20 and page.count("#") == 10, "the bar is the share of the most expensive"
+    assert "#" not in usage_text(value, 79) and "#" not in usage_text(value, 2**30)
+    assert {key: one for key, one in value.items() if key not in ("by", "named")} == usage_report(ledger)
+
+
+def test_by_day_is_in_order_and_by_recipe_names_the_recipe(ledger: Ledger) -> None:
+    assert [one["name"] for one in usage_report(ledger, by="day")["named"]] == ["2026-01-01", "2026-01-02"]
+    assert {one["name"] for one in usage_report(ledger, by="model")["named"]} == {"openai/gpt-5", "local/odd"}
+    recipes = {row[0] for row in ledger.db.all("SELECT recipe FROM sessions")}
+    assert {one["name"] for one in usage_report(ledger, by="recipe")["named"]} == recipes

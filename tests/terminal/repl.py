@@ -22,7 +22,7 @@ from nexus_cli.ui.render.theme import UNICODE
 
 TESTS = Path(__file__).resolve().parent.parent
 MODEL = "openai/gpt-4o"
-KEPT = ("PATH", "TMPDIR", "SYSTEMROOT")
+KEPT = ("PATH", "TMPDIR", "SYSTEMROOT", "CI")
 SETTINGS = "[provider]\nretries = 1\nretry_seconds = 20.0\nstall_seconds = 30.0\n"
 QUESTIONS = ("Run this?", "Make this change?", "Allow ")
 """How the row begins that asks about a call."""

@@ -17,6 +17,10 @@ import pytest
 from nexus_cli.warm import call, caller, place
 
 
+def try_warm(arguments: list[str]) -> str:
+    return caller.try_warm(arguments, arguments)
+
+
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The folder of the socket, with settings that ask for a warm process and stdin at a pipe's end."""
@@ -62,18 +66,18 @@ def listening(folder: Path, answer: bytes | None, *, close: bool = True) -> Iter
 
 def test_without_a_socket_nothing_is_tried(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caller, "connect", lambda path: pytest.fail("it tried to connect"))
-    assert caller.try_warm(["ask", "hi"]) == ""
+    assert try_warm(["ask", "hi"]) == ""
 
 
 def test_a_stale_socket_is_no_warm_process(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place.socket_path(str(folder)))
-    assert caller.try_warm(["ask", "hi"]) == caller.NOT_RUNNING
+    assert try_warm(["ask", "hi"]) == caller.NOT_RUNNING
 
 
 def test_a_file_in_the_place_of_the_socket_is_no_warm_process(folder: Path) -> None:
     Path(place.socket_path(str(folder))).touch()
-    assert caller.try_warm(["ask", "hi"]) == caller.NOT_RUNNING
+    assert try_warm(["ask", "hi"]) == caller.NOT_RUNNING
 
 
 @pytest.mark.parametrize(
@@ -87,13 +91,13 @@ def test_a_file_in_the_place_of_the_socket_is_no_warm_process(folder: Path) -> N
 )
 def test_any_other_answer_than_ready_makes_the_run_cold(answer: bytes, why: str, folder: Path) -> None:
     with listening(folder, answer):
-        assert why in caller.try_warm(["ask", "hi"])
+        assert why in try_warm(["ask", "hi"])
 
 
 def test_silence_makes_the_run_cold_in_50_ms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caller, "PATIENCE", 0.05)
     with listening(folder, None):
-        assert "did not answer in 50 ms" in caller.try_warm(["ask", "hi"])
+        assert "did not answer in 50 ms" in try_warm(["ask", "hi"])
 
 
 def test_a_fork_that_never_says_a_word_makes_the_run_cold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +113,7 @@ def test_a_fork_that_never_says_a_word_makes_the_run_cold(folder: Path, monkeypa
 
         thread = threading.Thread(target=say_here)
         thread.start()
-        assert "did not answer in 100 ms" in caller.try_warm(["ask", "hi"])
+        assert "did not answer in 100 ms" in try_warm(["ask", "hi"])
         thread.join(120)
         held[0].close()
 
@@ -117,17 +121,18 @@ def test_a_fork_that_never_says_a_word_makes_the_run_cold(folder: Path, monkeypa
 def test_a_reason_is_a_line_on_stderr_only_with_v(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for arguments in (["ask", "hi"], ["ask", "-v", "hi"], ["ask", "--verbose", "hi"]):
         with listening(folder, b"Nit is busy"):
-            caller.try_warm(arguments)
+            try_warm(arguments)
         Path(place.socket_path(str(folder))).unlink()
         lines = capfd.readouterr().err.splitlines()
         assert lines == (["nexus: cold start: it is busy. See nexus warm status."] if len(arguments) == 3 else [])
 
 
-@pytest.mark.parametrize("how", ["terminal", "mode", "user"])
+@pytest.mark.parametrize("how", ["terminal", "background", "mode", "user"])
 def test_nothing_is_sent_where_it_must_not_be(how: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caller, "request", lambda *given: pytest.fail("it was sent"))
-    if how == "terminal":
+    if how in ("terminal", "background"):
         monkeypatch.setattr(os, "isatty", lambda number: True)
+        monkeypatch.setattr(os, "tcgetpgrp", lambda number: os.getpgrp() + (how == "background"))
     if how == "mode":
         folder.chmod(0o770)
     if how == "user":
@@ -135,7 +140,7 @@ def test_nothing_is_sent_where_it_must_not_be(how: str, folder: Path, monkeypatc
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place.socket_path(str(folder)))
         listener.listen()
-        why = caller.try_warm(["ask", "hi"])
+        why = try_warm(["--json"] if how == "terminal" else ["ask", "hi"])
     assert bool(why) is (how in ("mode", "user"))
 
 
@@ -160,7 +165,7 @@ def test_a_process_is_left_only_where_it_is_wanted_and_none_runs(
     monkeypatch.setitem(sys.modules, "litellm", None) if imported else monkeypatch.delitem(
         sys.modules, "litellm", raising=False
     )
-    caller.leave_warm_process(why)
+    caller.leave_warm_process(why, ["ask", "hi"], 0.0)
     assert left == ([minutes] if leaves else [])
 
 
@@ -171,7 +176,7 @@ def test_a_run_of_lowered_priority_leaves_no_process(folder: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "litellm", None)
     for nice in (5, 0):
         monkeypatch.setattr(os, "getpriority", lambda which, who, nice=nice: nice)
-        caller.leave_warm_process("")
+        caller.leave_warm_process("", ["ask", "hi"], 0.0)
     assert left == [10]
 
 
@@ -198,14 +203,14 @@ def test_a_full_process_table_is_no_error_of_the_run(folder: Path, monkeypatch: 
 
     monkeypatch.setitem(sys.modules, "litellm", None)
     monkeypatch.setattr(os, "posix_spawn", fail)
-    caller.leave_warm_process("")
+    caller.leave_warm_process("", ["ask", "hi"], 0.0)
 
 
 def test_a_megabyte_of_environment_arrives_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(16):
         monkeypatch.setenv(f"LARGE_{number}", "x" * 65_536)
     with listening(folder, call.READY, close=False) as later, pytest.raises(pytest.fail.Exception):
-        caller.try_warm(["ask", "hi"])
+        try_warm(["ask", "hi"])
     assert later == [call.GO]
 
 

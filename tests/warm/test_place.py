@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.paths import places
-from nexus_cli.warm import place
+from nexus_cli.warm import auto, place
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_folders_are_those_of_all_other_commands(
 @pytest.mark.parametrize(
     ("text", "minutes"),
     [
-        ("", 0),
+        ("", "auto"),
         ("[warm]\nminutes = 10\n", 10),
         ("\ufeffwarm.minutes = 5\n", 5),
         ("warm = { minutes = 7 }", 7),
@@ -41,16 +41,20 @@ def test_the_folders_are_those_of_all_other_commands(
         ("[warm]\nminutes = -1\n", 0),
         ("[warm]\nminutes = true\n", 0),
         ('[warm]\nminutes = "10"\n', 0),
+        ('[warm]\nminutes = "auto"\n', "auto"),
+        ("[warm]\n", "auto"),
         ("warm = 3\n", 0),
         ("[warm\n", 0),
-        ("# warm\nmodel = 'x'\n", 0),
+        ("# warm\nmodel = 'x'\n", "auto"),
     ],
 )
-def test_only_whole_minutes_above_zero_ask_for_a_warm_process(text: str, minutes: int, tmp_path: Path) -> None:
+def test_only_auto_and_whole_minutes_above_zero_ask_for_a_warm_process(
+    text: str, minutes: int | str, tmp_path: Path
+) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
-    assert place.wanted_minutes(str(path)) == minutes
-    assert place.wanted_minutes(str(tmp_path / "none")) == place.wanted_minutes(str(tmp_path)) == 0
+    assert place.wanted_minutes(str(path)) == ((10, True) if minutes == "auto" else (minutes, False))
+    assert place.wanted_minutes(str(tmp_path / "none")) == place.wanted_minutes(str(tmp_path)) == (10, True)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +65,11 @@ def test_a_warm_process_is_wanted_by_the_settings_and_switched_off_by_a_variable
 ) -> None:
     if switch:
         monkeypatch.setenv("NEXUS_WARM", switch)
-    assert not place.is_wanted(), "without a settings file"
+    assert not auto.is_wanted(), "without a settings file, in CI"
     settings = Path(place.own_folders()[0])
     settings.parent.mkdir(parents=True)
     settings.write_text(f"[warm]\nminutes = {minutes}\n")
-    assert place.is_wanted() is wanted
+    assert auto.is_wanted() is wanted
 
 
 def test_a_folder_is_trusted_only_if_it_is_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from nexus_cli.context.sections.contributor import Contributor, View
+from nexus_cli.context.sections.learned import Misses, learned_multiplier
 from nexus_cli.context.sections.planner import (
     JOINT,
     MOST_TOKENS,
@@ -134,6 +135,8 @@ class SectionCollector:
     recipe: Recipe = PLAIN
     budget: int = MOST_TOKENS
     """Tokens of all static sections together."""
+    misses: Callable[[], Misses] = dict
+    """Counts the events of the project from which the multipliers of the next epoch are learned."""
     sent: dict[str, str] = field(default_factory=dict)
     """The hash of the last sent text of each event section in this epoch."""
     _preambles: tuple[str, ...] = ()
@@ -145,7 +148,9 @@ class SectionCollector:
     def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> SectionCollector:
         """Return a collector that reads the same sources anew and knows of nothing that was sent."""
         reader = SectionReader(self.reader.sources)
-        return SectionCollector(self.contributors, reader, self.view, notify, left_out, self.recipe, self.budget)
+        return SectionCollector(
+            self.contributors, reader, self.view, notify, left_out, self.recipe, self.budget, self.misses
+        )
 
     def set_budget(self, budget: TokenBudget) -> None:
         """Use this budget for later plans."""
@@ -161,7 +166,11 @@ class SectionCollector:
         """
         sections, skipped = await self.sections(Layer.SYSTEM)
         left: list[PendingDrop] = []
-        made = self._with_drops(plan_sections(sections, self.budget, self.view.count, self._multiplier), left)
+        learned = {name: learned_multiplier(*counts) for name, counts in self.misses().items()}
+        factor: Callable[[Section], float] = lambda one: self._multiplier(one) * learned.get(one.id, 1.0)  # noqa: E731
+        plan = plan_sections(sections, self.budget, self.view.count, factor)
+        told = (replace(one, learned=learned.get(one.section.id, 1.0)) for one in plan.chosen)
+        made = self._with_drops(replace(plan, chosen=tuple(told)), left)
         lost = []
         for name, why in skipped.items():
             one = SectionChoice.skipped(name, why)

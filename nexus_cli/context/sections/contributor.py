@@ -15,8 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from nexus_cli.context.loader import ContextLayer, instruction_layers
+from nexus_cli.context.loader import ContextLayer
 from nexus_cli.context.sections.identity_files import IdentityFile
+from nexus_cli.context.sections.instruction_files import instruction_layers
 from nexus_cli.context.sections.project_outline import Outline
 from nexus_cli.context.sections.section import Layer, Section
 from nexus_cli.context.sysinfo import Host
@@ -74,6 +75,8 @@ class Sources:
     """The session's goals and their steps, in order."""
     files: Callable[[], Sequence[SeenFile]] = tuple
     """Returns the files that the session saw, newest first, compared with the disk. Blocking."""
+    touched: Callable[[], Sequence[str]] = tuple
+    """Returns the files that the session read, edited or was given: absolute, or relative to `cwd`."""
     footprint: Callable[[], Footprint] = Footprint
     """Returns the record of the part that is no longer in the window. Blocking."""
     persona: Callable[[Sequence[str]], Sequence[IdentityFile]] = find_nothing

@@ -18,7 +18,8 @@ _OPENED = re.compile(rf"{FENCE}[^\S\n]*\n[A-Za-z][\w-]*[^\S\n]*:")
 """A fence followed by a key: a rule above a text has none."""
 _LINE = re.compile(r"([A-Za-z][\w-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([A-Za-z(](?:(?! #).)*?))[ \t]*")
 """A line whose value YAML would read as the same text; one with an unquoted colon is no YAML."""
-_KEYED = re.compile(r"([A-Za-z][\w-]*:)[ \t]+([^\s|>].*?)[ \t]*")
+_KEYED = re.compile(r"([A-Za-z][\w-]*:|[ \t]*-)[ \t]+([^\s|>].*?)[ \t]*")
+"""A line with a value: of a key, or of a list."""
 _AS_WRITTEN = ("argument-hint",)
 """Keys whose brackets mean no list."""
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})

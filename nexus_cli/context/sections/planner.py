@@ -48,6 +48,8 @@ class SectionChoice:
     """Reason for not using a fuller form; empty if there is nothing to explain."""
     drop: str = ""
     """Id of the drop with the whole text, if less of it is sent."""
+    learned: float = 1.0
+    """The part of the multiplier that is learned (`learned`); the rest is the recipe's."""
     is_off: bool = False
     """True if the recipe's multiplier is 0: it is not wanted, so that nothing is missing."""
 
@@ -102,19 +104,24 @@ class SectionChoice:
 
     def to_json(self, *, cached: bool) -> dict[str, Any]:
         """Return one element of `sections` in `nexus docs json`, with the hash of the text that is sent."""
-        return self.section.to_json() | {
-            "multiplier": self.multiplier,
-            "score": self.section.score(self.multiplier),
-            "tokens": self.tokens,
-            "full_tokens": self.full_tokens,
-            "form": self.name,
-            "reason": self.reason,
-            "why": None if self.is_off else list(self._why()),
-            "drop": self.drop or None,
-            "off": self.is_off,
-            "sha256": sha256(self.text) if self.text else None,
-            "cached": cached and bool(self.text),
-        }
+        learned = {} if self.learned == 1.0 else {"learned": self.learned}
+        return (
+            self.section.to_json()
+            | learned
+            | {
+                "multiplier": self.multiplier,
+                "score": self.section.score(self.multiplier),
+                "tokens": self.tokens,
+                "full_tokens": self.full_tokens,
+                "form": self.name,
+                "reason": self.reason,
+                "why": None if self.is_off else list(self._why()),
+                "drop": self.drop or None,
+                "off": self.is_off,
+                "sha256": sha256(self.text) if self.text else None,
+                "cached": cached and bool(self.text),
+            }
+        )
 
 
 def reason_text(form: str, score: float, tokens: int, why: Why) -> str:

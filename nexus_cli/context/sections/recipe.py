@@ -45,8 +45,9 @@ class Recipe:
     """True if pressure and errors bind the limits of the run (seed D), instead of only being reported."""
 
     def multiplier(self, phase: str, section: str) -> float:
-        """Return the factor of a section's score: that of its id, else its contributor, else its phase, else 1."""
-        for key in (section, section.partition(".")[0], phase):
+        """Return the factor of a section's score: that of its id, else the beginning of its id (that of the instruction
+        file which imports it), else its contributor, else its phase, else 1."""
+        for key in (section, ".".join(section.split(".", 2)[:2]), section.partition(".")[0], phase):
             if key in self.multipliers:
                 return self.multipliers[key]
         return 1.0

@@ -44,6 +44,9 @@ class SectionObject(TypedDict):
     unread_bytes: int
     """Bytes of its file that were not read."""
     multiplier: float
+    """The recipe's, times the learned one."""
+    learned: NotRequired[float]
+    """The learned one, where it is not 1 (`sections.learn`)."""
     score: float
     tokens: int
     full_tokens: int
@@ -266,3 +269,24 @@ class DifferenceReport(TypedDict):
     """Event sections that were sent with it."""
     tools: ToolDifferences
     entries: EntryDifferences
+
+
+class PriceReport(TypedDict):
+    """`nexus ask --price`."""
+
+    version: Literal[1]
+    session: str | None
+    """The session that the turn would resume."""
+    model: str
+    input: int
+    """Input tokens of the turn's first request."""
+    cached: int
+    """Those that should be in the provider's cache."""
+    cost_usd: float | None
+    """Price of the input, without the answer; null if a price is unknown."""
+    cold: bool
+    """True if nothing of it should be in the cache."""
+    compacts: bool
+    """True if the session would be compacted first: the request is shown as it is before that."""
+    used: UsedObject
+    sections: list[SectionObject]

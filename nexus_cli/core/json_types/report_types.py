@@ -111,7 +111,7 @@ class UsageReport(TypedDict):
     days: list[UsageByDay]
     models: list[UsageByModel]
     projects: list[UsageByProject]
-    by: NotRequired[Literal["person", "agent", "plan", "key"]]
+    by: NotRequired[Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]]
     """With `--by`: whose usage `named` has."""
     named: NotRequired[list[UsageByName]]
     imported: NotRequired[list[ImportedUsage]]

@@ -247,12 +247,18 @@ class WarmReport(TypedDict):
     version: Literal[1]
     minutes: float
     """Idle minutes after which it ends; 0 if there is no warm start."""
+    auto: bool
+    """True for `warm.minutes = "auto"`: the second call from a terminal within ten minutes leaves a process."""
+    unused: str
+    """Why a call from here would not use one, such as "CI is set"; empty if it would."""
     running: bool
     pid: NotRequired[int]
     calls: NotRequired[int]
     """Runs that it has started."""
     seconds: NotRequired[float]
     """Since its start."""
+    saved: NotRequired[float]
+    """Seconds of processor time that its runs did not spend: their number times what its own imports took."""
     memory: NotRequired[int | None]
     """Bytes; null where the system does not tell."""
 

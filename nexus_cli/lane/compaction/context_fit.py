@@ -67,26 +67,30 @@ async def ensure_fits(lane_state: LaneState) -> None:
     If the window is known only from an earlier refusal, the listed window is tried once: one wrong number must not
     block every later session.
     """
-    try:
-        await _ensure_fits(lane_state)
-    except NexusError as error:
-        doubt = lane_state.window.doubt_window() if error.kind == "overflow" else None
-        if doubt is None:
-            raise
-        lane_state.emit(doubt)
-        await _ensure_fits(lane_state)
+    while True:
+        try:
+            if await needs_room(lane_state):
+                from nexus_cli.lane.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
+
+                await make_room(lane_state, fits=window_request(lane_state).fits)
+                _refuse_if_too_large(lane_state.window, window_request(lane_state))
+            return
+        except NexusError as error:
+            doubt = lane_state.window.doubt_window() if error.kind == "overflow" else None
+            if doubt is None:
+                raise
+            lane_state.emit(doubt)
 
 
-async def _ensure_fits(lane_state: LaneState) -> None:
+async def needs_room(lane_state: LaneState) -> bool:
+    """Plan the sections of the next request and check its contract; return True if it must be made to fit. Sends
+    nothing. Raises `NexusError` if that is impossible or the contract is broken."""
     await replan_sections(lane_state)
     _refuse_if_hopeless(lane_state.window)
     request = window_request(lane_state)
-    if request.fits and request.tokens < compaction_threshold(lane_state.window, lane_state.settings):
-        return
-    from nexus_cli.lane.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
-
-    await make_room(lane_state, fits=request.fits)
-    _refuse_if_too_large(lane_state.window, window_request(lane_state))
+    if lane_state.check_request is not None:
+        lane_state.check_request(lane_state.window, request, not lane_state.spending.steps)
+    return not request.fits or request.tokens >= compaction_threshold(lane_state.window, lane_state.settings)
 
 
 def compaction_threshold(window: LaneWindow, settings: Settings) -> float:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.context.sections.learned import Misses
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
@@ -22,12 +23,15 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.lane.open_session import readonly_ledger
+from nexus_cli.lane.section_drops import KIND
 from nexus_cli.ledger import Ledger
 
 ALL = "all"
 """The argument for all proposals."""
 LONGEST_TOPIC = 2_000
 """Most characters of a stored quote, and of a message without typed text that are used as its topic."""
+MISSES = 500
+"""Newest sections left out that count for learned multipliers, so that old ones are forgotten."""
 _FACT_ID = re.compile(r"m\d+")
 _ANSWERS = re.compile(
     r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
@@ -55,8 +59,18 @@ class SessionFacts(Facts):
         return cls(ledger, session, ledger.project_of(folder), clock, kept)
 
     def source_fields(self) -> Mapping[str, Any]:
-        """Return the fields of a contributor's `Sources` that this object fills."""
-        return {"facts": self, "episodes": self.episodes}
+        """Return the arguments of `make_collector` that this object fills."""
+        return {"facts": self, "episodes": self.episodes, "misses": self.misses}
+
+    def misses(self) -> Misses:
+        """Count the sections that requests of this project left out, and those of them that were recalled.
+
+        Empty if the ledger cannot be read.
+        """
+        try:
+            return self.ledger.count_misses(self.project, KIND, MISSES)
+        except NexusError:
+            return {}
 
     def episodes(self, about: str) -> Sequence[Episode]:
         """Return past sessions of this project with a title relevant to the message `about`, most relevant first.

@@ -29,7 +29,7 @@ def read_items(descriptor: int, *, nul: bool) -> tuple[list[str], str]:
     if nul:
         return [decode(item, "an item")[0] for item in bytes(data).split(b"\0") if item.strip()], ""
     text, notice = decode(bytes(data), "stdin") if data else ("", "")
-    return [line for line in text.split("\n") if line.strip()], notice
+    return [line.removesuffix("\r") for line in text.split("\n") if line.strip()], notice
 
 
 def read_item(prompt: str, item: str, *, is_file: bool) -> tuple[Trigger, str]:

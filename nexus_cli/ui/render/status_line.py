@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.limits import LEVELS, name_level
-from nexus_cli.reports.text.lines import known_dollars, plural, short
+from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
 from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
@@ -26,7 +26,7 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    effort path recipe cache branch folder level why ids cost drops until workers jobs sandbox waits asking model
+    effort path recipe cache branch folder level why ids cost drops cold until workers jobs sandbox waits asking model
     unsaved
     """.split()
 )
@@ -64,6 +64,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     until = cut(f"until {one_line(status.until)}", FOLDER, theme.signs.cut) if status.until else ""
     waits = "waiting" if waits and "why" in gone else waits
     cost = known_dollars(status.cost_usd, status.known_usd)
+    cold = f"next {dollars(status.cold_usd)} uncached" if status.cold_usd else "next uncached" if status.cold else ""
     jobs = plural(len(status.jobs), "job") if status.jobs else ""
     jobs += f" {' '.join(status.jobs)}" if jobs and "ids" not in gone else ""
     parts = [
@@ -79,7 +80,8 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("waits", waits, "accent"),
         _Part("asking", f"{plural(status.asking, 'run')} to answer: /runs" if status.asking else "", "warn"),
         _Part("drops", f"{status.drops:,} left out" if status.drops else "", "warn"),
-        _Part("cache", f"last {status.cached:.0%} cached" if status.cached is not None else ""),
+        _Part("cold", cold, "warn"),
+        _Part("cache", "" if cold else f"last {status.cached:.0%} cached" if status.cached is not None else ""),
         _Part("cost", "subscription" if status.covered and not status.known_usd else cost),
         _Part("unsaved", "" if status.saved else "not saved", "warn"),
     ]

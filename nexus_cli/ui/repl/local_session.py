@@ -25,6 +25,7 @@ from nexus_cli.session.acts.title import make_title, wants_title
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.render.status_line import status_line
+from nexus_cli.ui.repl.cold_request import ColdRequestWatch
 from nexus_cli.ui.repl.conversation import CUT_SHORT, can_continue
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
@@ -75,6 +76,9 @@ class LocalSession:
         self.share_attachments()
         self._runs = WaitingRuns(lambda: self.session, repl.show_note, repl.view.invalidate)
         self._first = InitialEstimate(repl.jobs.start_background, repl.refresh_status)
+        self._cold = ColdRequestWatch(
+            repl.jobs.start_background, repl.refresh_status, lambda line: repl.show_note(line, "warn")
+        )
 
     def read_own_commands(self) -> None:
         """Begin to read the commands of the person and the project."""
@@ -234,6 +238,7 @@ class LocalSession:
 
     def refresh(self) -> None:
         self._status = self._first.of(self.session)
+        self._cold.check(self.session)
         self._branch = read_branch(self.folder)
 
     def note(self, event: e.Event) -> None:

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.loader import ContextLayer, instruction_layers
+from nexus_cli.context.loader import ContextLayer
 from nexus_cli.context.sections.contributor import Sources, View
 from nexus_cli.context.sections.contributors.instructions import CONTRIBUTORS, share
+from nexus_cli.context.sections.instruction_files import instruction_layers
 from nexus_cli.context.sections.section import DROP, Section
 from nexus_cli.context.tokens.counter import SimpleTokenCounter
 
-(INSTRUCTIONS,) = CONTRIBUTORS
+INSTRUCTIONS, PATH_RULES = CONTRIBUTORS
 COUNT = SimpleTokenCounter().count
 
 

@@ -36,7 +36,7 @@ SEEDS: dict[str, tuple[str, int | None, set[str] | None, bool, bool, set[int]]] 
 (7000) are history here. The 5 iterations of the two ticks are not ours: a night's work takes more, and the settings
 bound its steps and dollars."""
 COMPONENTS: dict[int, tuple[str, set[str]]] = {
-    0: ("constraint", {"contract", "instructions", "environment", "run_instructions"}),
+    0: ("constraint", {"contract", "instructions", "path_rules", "environment", "run_instructions"}),
     1000: ("persona", {"identity", "preferences"}),
     1500: ("constraint", {"user_memory"}),
     2000: ("memory", {"project_memory", "agent_memory", "memory", "episodic", "away"}),

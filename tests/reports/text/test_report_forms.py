@@ -506,6 +506,18 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "model": None,
             "checks": [{"name": text, "status": "broken", "detail": text, "hint": text}] * many,
         },
+        "instructions": {
+            "model": text,
+            "requests": 100,
+            "tokens": many,
+            "cap": 16_384,
+            "cost_usd": many / 7 if many else None,
+            "files": [{"path": text, "kind": "rule", "paths": [text] * many, "tokens": 9, "cost_usd": 0.01}] * many,
+            "findings": [
+                {"kind": kind, "path": text, "line": many, "text": text, "other": text}
+                for kind in ("duplicate", "problem")
+            ],
+        },
         "drop": {
             "id": "d1",
             "what": text,
@@ -574,7 +586,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
                 "skills_not_trusted": many,
                 "unsupported": [{"path": text, "what": text}] * many,
             },
-            "warm": {"running": False, "minutes": many},
+            "warm": {"running": False, "minutes": many, "auto": bool(many), "unused": ""},
         },
         "transcript": {
             **session,
@@ -727,7 +739,8 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
                 for number in range(many)
             ],
         },
-        "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
+        "warm": {"running": True, "auto": True, "unused": "CI is set" * bool(many), "saved": 1.6 * many}
+        | {"pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }
     return made["timeline" if form == "told_timeline" else form]
 

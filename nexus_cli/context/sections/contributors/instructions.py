@@ -1,11 +1,13 @@
-"""The NEXUS.md layers (seed A), each a section of its own under a header that names its folder.
+"""The NEXUS.md layers (seed A), each a section of its own under a header that names its folder; and rules by path.
 
-Together they take at most the instruction cap: short layers stay whole, the long ones share the rest. A long layer has
-four forms: whole, without its middle, its headings, and one line with file and size.
+The layers take together at most the instruction cap: short ones stay whole, the long ones share the rest. A long layer
+has four forms: whole, without its middle, its headings, and one line with file and size. The rules that name a file of
+the session share half of that cap, and are sent once per epoch, also on a tool result.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,11 +16,15 @@ from typing import Any
 from nexus_cli.config.paths import project_root
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.path_rules import list_path_rules
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
-from nexus_cli.core.elide import drop_marker, elide_text
+from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.message import replace_surrogates
 
 SLOTS = {"global": 8, "ancestor": 9, "local": 10}
+SLOT_OF_RULES = 12
+SHOWN = 5
+"""Most globs of a rule that its header has."""
 PRIORITY = 92
 SHORT = 400
 """Tokens up to which a layer has one form: whole."""
@@ -37,17 +43,18 @@ def read(sources: Sources) -> Value:
     """Return one record per layer, outermost first: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`."""
     layers = sources.instructions()
     root = project_root(sources.cwd)
+    numbers = {folder: number for number, folder in enumerate(dict.fromkeys(layer.folder for layer in layers))}
     return [
         {
-            "id": _id(layer, number),
+            "id": _id(layer, numbers[layer.folder]),
             "slot": SLOTS[layer.name],
             "header": replace_surrogates(layer.header),
             "text": replace_surrogates(layer.text + unread_note(layer.beyond, (layer.path or layer.folder).name)),
-            "source": replace_surrogates(_source(layer.path or layer.folder, root)),
+            "source": _source(layer.path or layer.folder, root),
             "notice": layer.notice,
             "beyond": layer.beyond,
         }
-        for number, layer in enumerate(layers)
+        for layer in layers
     ]
 
 
@@ -135,17 +142,18 @@ def _folder(header: str) -> str:
 
 
 def _id(layer: ContextLayer, number: int) -> str:
+    part = f".{replace_surrogates(layer.part)}" if layer.part else ""
     match layer.name:
         case "global":
-            return "instructions.global"
+            return f"instructions.global{part}"
         case "ancestor":
-            return f"instructions.ancestor.{number:02}"
+            return f"instructions.ancestor.{number:02}{part}"
         case "local":
-            return "instructions.project"
+            return f"instructions.project{part}"
 
 
 def _source(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    return replace_surrogates(str(path.relative_to(root) if path.is_relative_to(root) else path))
 
 
 def notices(value: Value) -> Sequence[str]:
@@ -153,8 +161,50 @@ def notices(value: Value) -> Sequence[str]:
     return [layer["notice"] for layer in value if layer["notice"]]
 
 
+def read_path_rules(sources: Sources) -> Value:
+    """Return one record per rule with `paths` that name a file of the session, as those of `read`."""
+    rules = list_path_rules(sources.cwd)
+    if not any(rule.globs for rule in rules):
+        return []
+    touched = {os.path.realpath(os.path.join(sources.cwd, path)) for path in sources.touched()}
+    root = Path(os.path.realpath(project_root(sources.cwd)))
+    return [
+        {
+            "id": f"path_rules.{_source(rule.path, root)}",
+            "header": f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})",
+            "text": rule.text,
+            "source": _source(rule.path, root),
+            "beyond": rule.beyond,
+        }
+        for rule in rules
+        if rule.text and rule.globs and any(map(rule.names, touched))
+    ]
+
+
+def render_path_rules(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section per rule: whole within its share of half the instruction cap, else shortened."""
+    sizes = [view.count(rule["text"]) for rule in value]
+    shares = share(sizes, view.instruction_cap // 2)
+    return tuple(
+        Section(
+            rule["id"],
+            Phase.CONSTRAINT + SLOT_OF_RULES,
+            (f"{rule['header']}\n{rule['text']}",) if size <= room else _forms(rule, size, room, view.count),
+            Layer.EVENT,
+            PRIORITY,
+            sticky=True,
+            source=rule["source"],
+            unread_bytes=rule["beyond"],
+        )
+        for rule, size, room in zip(value, sizes, shares, strict=True)
+    )
+
+
 CONTRIBUTORS = (
     Contributor(
         "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True, required=True
+    ),
+    Contributor(
+        "path_rules", Layer.EVENT, read_path_rules, render_path_rules, most=1 << 30, verbatim=True, prompt=True
     ),
 )

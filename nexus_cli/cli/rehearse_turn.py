@@ -1,0 +1,39 @@
+"""Check the contract of a turn of `nexus ask` before it begins, and print the price of its first request."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, cast
+
+from nexus_cli.cli.print_report import print_json
+from nexus_cli.cli.run_turn import ask_options
+from nexus_cli.service_list import SERVICES
+from nexus_cli.session.rehearsal import Rehearsal, rehearse
+from nexus_cli.ui.print.stream import Stream
+
+if TYPE_CHECKING:
+    from nexus_cli.cli.command_options import PreparedTurn
+    from nexus_cli.core.json_types.context_report import PriceReport, SectionObject
+
+
+def price_turn(run: PreparedTurn, *, prints: bool) -> None:
+    """Assemble the first request of `run` in memory; raise `NexusError` if it breaks the contract or a limit."""
+    interactive = os.isatty(0) and Stream(2).terminal
+    made = rehearse(ask_options(run, interactive=interactive), run.settings, run.trigger, SERVICES)
+    if prints:
+        print_json(_price_report(made))
+
+
+def _price_report(made: Rehearsal) -> PriceReport:
+    return {
+        "version": 1,
+        "session": made.session or None,
+        "model": made.model,
+        "input": made.price.input,
+        "cached": made.price.cached,
+        "cost_usd": made.price.cost_usd,
+        "cold": made.price.cold,
+        "compacts": made.compacts,
+        "used": made.request.budget.used.to_json(),
+        "sections": cast("list[SectionObject]", list(made.request.sections)),
+    }

@@ -1,0 +1,78 @@
+"""`nexus ask --watch`: the turns of one session over a stream, a turn for each batch of lines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Outcome
+from nexus_cli.session.session import Session
+from nexus_cli.ui.input.line_batches import LineBatches
+from nexus_cli.ui.print.stream import write_stderr_line
+
+LINES = 50
+PAUSE = 2.0
+LATER = "The next lines:"
+CONTINUES = ("network", "provider", "rate_limit", "overloaded", "length", "refused")
+"""Kinds of error after which the next batch may succeed."""
+LEAST_COST = 1e-9
+"""The dollar limit once all is spent: the next turn is refused before its request."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """Values of the options of `--watch`."""
+
+    lines: int = LINES
+    pause: float = PAUSE
+
+
+class Watch:
+    """The turns over one stream. Limits on tokens and dollars hold over all of them."""
+
+    def __init__(self, options: WatchOptions, trigger: Trigger, *, quiet: bool) -> None:
+        """`trigger` has the prompt, without a batch."""
+        self._trigger, self._quiet = trigger, quiet
+        self.batches = LineBatches(0, options.lines, options.pause, self._tell)
+        self.failed: Outcome | None = None
+        """The first failed turn."""
+
+    async def triggers(self) -> AsyncIterator[Trigger]:
+        """Yield the trigger of each batch until the stream ends."""
+        first = True
+        while text := await self.batches.next():
+            block = f"<stdin>\n{text.removesuffix(chr(10))}\n</stdin>"
+            given = self._trigger if first else Trigger(LATER, "stdin", schema=self._trigger.schema)
+            yield replace(given, text=f"{given.text}\n\n{block}")
+            first = False
+
+    def end_turn(self, session: Session, outcome: Outcome) -> bool:
+        """Subtract what a turn used from the limits; return False if the stream shall not go on."""
+        limits, usage = session.state.limits, outcome.usage
+        cost, tokens = limits.max_cost, limits.max_total_tokens
+        if cost is not None:
+            cost = max(LEAST_COST, cost - (usage.cost_usd or 0.0))
+        if tokens is not None:
+            tokens = max(1, tokens - usage.input - usage.output)
+        session.state = replace(session.state, limits=replace(limits, max_cost=cost, max_total_tokens=tokens))
+        if not outcome.ok:
+            self.failed = self.failed or outcome
+        return outcome.ok or outcome.finish in CONTINUES
+
+    def _tell(self, notice: str) -> None:
+        if not self._quiet:
+            write_stderr_line(f"nexus: {notice}")
+
+
+def check_watch(words: tuple[str, ...], *, is_terminal: bool, until: str) -> None:
+    """Raise `NexusError("usage", ...)` if there is no prompt or no stream."""
+    if not " ".join(words).strip() or words == ("-",):
+        raise NexusError(
+            "usage", "--watch", "it needs a prompt beside the stream", 'tail -f LOG | nexus ask --watch "..."'
+        )
+    if is_terminal:
+        raise NexusError("usage", "--watch", "stdin is a terminal", 'Try tail -f LOG | nexus ask --watch "..."')
+    if until:
+        raise NexusError("usage", "--watch and --until", "a stream has no end to work for", "Give one of them")

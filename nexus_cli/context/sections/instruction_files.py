@@ -1,0 +1,148 @@
+"""The instruction files of a session: the layers of `context/loader`, the files that they import by `@PATH`, and the
+rules of the project that always count. Each import and each rule is a layer of its own, so that it has its own section.
+
+An import is relative to the file that names it, and stays in that file's text. It counts outside of code, once, and at
+most `DEEPEST` files deep. A project's files import from the project alone; personal ones from anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.context.loader import ContextLayer, load_layers
+from nexus_cli.context.prompt_loader import trim_text
+from nexus_cli.context.sections.path_rules import list_rules, why_refused
+from nexus_cli.context.text_file import read_text
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+
+DEEPEST = 5
+"""Most files between an instruction file and one that it imports through others, that one included."""
+MOST = 100
+"""Most imported files of a session."""
+LIMIT = 1024 * 1024
+"""Bytes of one imported file that are read."""
+LONGEST_LINE = 4000
+"""Characters of a line above which it is not searched: matching code spans takes quadratic time."""
+NAMED = 5
+"""Most imports of one file that its notice names."""
+_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})([^`]*)$")
+_NO_TEXT = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|<!--.*?-->")
+"""A code span, or a comment."""
+_IMPORT = re.compile(r"(?<![^\s(\[\"'*_])@((?:\\ |[^\s\\@`<>])+)")
+_ENDS = ".,;:!?)]}\"'*_"
+_FILE = re.compile(r"(?:~|\.{1,2})?/|.*/.*\.\w+$|.*\.(?:md|mdc|txt|rst|adoc|json|toml|ya?ml)$", re.IGNORECASE)
+"""A name that can only be meant as a file: anything else that does not exist is a mention (`@alice`, `@types/node`)."""
+
+
+def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
+    """Return the layers of `cwd` with instructions, each followed by its imports and its rules, or with a notice about
+    their absence; without settings, servers and environment. If the folder has vanished, only the global layer remains.
+    """
+    layers = load_layers(cwd, for_session=True)
+    within = Path(os.path.realpath(project_root(cwd))) if cwd is not None else None
+    reader = _ImportReader({os.path.realpath(layer.path) for layer in layers if layer.path})
+    found: list[ContextLayer] = []
+    for layer in layers:
+        is_own = layer.name == "global"
+        found += reader.with_imports(layer, None if is_own else within)
+        for rule in list_rules(layer.folder, within) if within is not None and not is_own else ():
+            if not rule.globs and reader.is_new(rule.path):
+                made = ContextLayer(layer.name, layer.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond)
+                found += reader.with_imports(replace(made, part=one_line(rule.name)), within)
+    return [layer for layer in found if layer.text or layer.notice]
+
+
+def find_imports(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line number and path of each `@PATH` outside of code and comments."""
+    fence = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = _FENCE.match(line)
+        if mark and (not fence or (mark[1].startswith(fence) and not mark[2].strip())):
+            fence = "" if fence else mark[1]
+        elif not fence and "@" in line and len(line) <= LONGEST_LINE:
+            for found in _IMPORT.findall(_NO_TEXT.sub(" ", line)):
+                path = found.replace("\\ ", " ").partition("#")[0].rstrip(_ENDS)
+                if path:
+                    yield number, path
+
+
+@dataclass
+class _ImportReader:
+    """Reads imported files, each once in a session."""
+
+    seen: set[str]
+    """Real paths of the instruction files, and of what was imported."""
+    secrets: SecretPlaces | None = None
+    count: int = 0
+
+    def is_new(self, path: Path) -> bool:
+        """Return True, once, for a rule that no file has imported."""
+        real = os.path.realpath(path)
+        is_new = real not in self.seen
+        self.seen.add(real)
+        return is_new
+
+    def with_imports(self, layer: ContextLayer, within: Path | None, chain: Sequence[str] = ()) -> list[ContextLayer]:
+        """Return `layer`, with a notice about the imports that are not read, and those that are."""
+        if layer.path is None or "@" not in layer.text or layer.folder == defaults_dir():
+            return [layer]
+        chain = (*chain, os.path.realpath(layer.path))
+        parts: list[ContextLayer] = []
+        problems = dict[str, None]()
+        for number, name in find_imports(layer.text):
+            path = Path(os.path.normpath(os.path.join(layer.path.parent, os.path.expanduser(name))))
+            made, problem = self._read(layer, name, path, within, chain)
+            if problem:
+                problems[one_line(f"@{name} (line {number}) {problem}")] = None
+            if made:
+                parts += self.with_imports(made, within, chain)
+        if not problems:
+            return [layer, *parts]
+        told = list(problems)[:NAMED] + ([f"{len(problems) - NAMED} more"] if len(problems) > NAMED else [])
+        notice = f"{one_line(replace_surrogates(str(layer.path)))} imports what is not read: {'; '.join(told)}"
+        return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
+
+    def _read(
+        self, layer: ContextLayer, name: str, path: Path, within: Path | None, chain: Sequence[str]
+    ) -> tuple[ContextLayer | None, str]:
+        """Return the layer of an import, or the reason why it is not read; neither if it is no import or was read."""
+        real = os.path.realpath(path)
+        if real in chain:
+            return None, "leads back to a file that imports it"
+        if real in self.seen:
+            return None, ""
+        if not os.path.isfile(real):
+            return None, "is not there" if _FILE.match(name) and not os.path.isdir(real) else ""
+        if len(chain) > DEEPEST:
+            return None, f"is more than {DEEPEST} files deep"
+        if self.count >= MOST:
+            return None, f"is beyond the {MOST} files of a session"
+        if problem := why_refused(path, within) or self._why_secret(Path(real), within):
+            return None, problem
+        self.seen.add(real)
+        self.count += 1
+        try:
+            found = read_text(path, LIMIT)
+        except NexusError as error:
+            return None, one_line(error.why)
+        if found is None:
+            return None, "is not a file"
+        part = replace_surrogates(os.path.relpath(path, layer.folder) if within else str(path))
+        text = trim_text(found.text)
+        return ContextLayer(
+            layer.name, layer.folder, path, text, found.notice, beyond=found.beyond, part=one_line(part)
+        ), ""
+
+    def _why_secret(self, real: Path, within: Path | None) -> str:
+        if within is None:
+            return ""
+        self.secrets = self.secrets or SecretPlaces(places(), within)
+        return "holds credentials" if self.secrets.find(real) else ""

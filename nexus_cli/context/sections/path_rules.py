@@ -1,0 +1,141 @@
+"""Rules of a project by path: `.claude/rules/**/*.md`, whose front matter names files (`paths`, globs).
+
+A rule without `paths` always counts, like an instruction file. One with `paths` counts once a file that it names is
+read, edited or attached. Globs are those of Claude Code: relative to the folder that holds `.claude`, `**` for any
+folders, `{a,b}` for either; a plain name of a folder stands for all that is in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.repository_owner import is_of_somebody_else
+from nexus_cli.context.prompt_loader import trim_text
+from nexus_cli.context.sections.front_matter import read_front_matter
+from nexus_cli.context.sections.section import unread_note
+from nexus_cli.context.text_file import read_text
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.path_globs import compile_parts, read_parts
+
+FOLDER = ".claude/rules"
+LIMIT = 256 * 1024
+"""Bytes of one rule that are read."""
+MOST = 200
+"""Most rules of one folder, and most globs of one rule."""
+_SIGNS = re.compile(r"((?<![^/])\*\*/|\*\*|\*|\?)")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_COMMA = re.compile(r",(?![^{]*\})")
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """One rule."""
+
+    path: Path
+    folder: Path
+    """The folder that holds `.claude`."""
+    globs: tuple[str, ...]
+    """() for a rule that always counts."""
+    text: str
+    notice: str = ""
+    """One line for the person about a problem with the file."""
+    beyond: int = 0
+    """Bytes of the file that were not read."""
+
+    @property
+    def name(self) -> str:
+        """Its path below `folder`: `.claude/rules/api.md`."""
+        return replace_surrogates(os.path.relpath(self.path, self.folder))
+
+    def names(self, path: str) -> bool:
+        """Return True if it names the file with this real path."""
+        inside = path.startswith(os.path.join(self.folder, ""))
+        below = os.path.relpath(path, self.folder) if inside else ""
+        return inside and any(_compile_glob(glob).match(below) for glob in self.globs)
+
+
+def list_path_rules(cwd: Path) -> tuple[PathRule, ...]:
+    """Return the rules of the folders from the project's root down to `cwd`, by folder and name. Never raises."""
+    folder = Path(os.path.realpath(cwd))
+    root = Path(os.path.realpath(project_root(folder)))
+    found = [*list_rules(folder, root)]
+    while folder != root and folder.is_relative_to(root):
+        folder = folder.parent
+        found[:0] = list_rules(folder, root)
+    return tuple(found)
+
+
+def list_rules(folder: Path, within: Path) -> Iterator[PathRule]:
+    """Yield the rules of one folder in the project `within`. A link that leads out of the project is left out."""
+    found: list[Path] = []
+    if not os.path.isdir(folder / FOLDER):
+        return
+    for above, _, names in os.walk(folder / FOLDER):
+        found += [Path(above, name) for name in names if name.endswith(".md")]
+        if len(found) > MOST:
+            break
+    for path in sorted(found)[:MOST]:
+        try:
+            status = os.stat(path)
+            yield _read_rule(path, folder, within, status.st_mtime_ns, status.st_size)
+        except OSError:
+            continue
+
+
+@lru_cache(MOST)
+def _read_rule(path: Path, folder: Path, within: Path, *_stamp: int) -> PathRule:
+    """Read a rule again only if its time or size has changed: the rules are looked at before every request."""
+    shown = one_line(replace_surrogates(str(path)))
+    if problem := why_refused(path, within):
+        return PathRule(path, folder, (), "", f"{shown} {problem}: it is left out")
+    try:
+        found = read_text(path, LIMIT)
+    except NexusError as error:
+        return PathRule(path, folder, (), "", f"{one_line(error.message)}; it is left out")
+    if found is None:
+        return PathRule(path, folder, (), "")
+    front = read_front_matter(found.text)
+    globs = list(_expand(front.fields.get("paths", "")))
+    notice = found.notice or (f"{shown} {front.problem}: it always counts" if front.problem else "")
+    text = replace_surrogates(trim_text(front.text) + unread_note(found.beyond, path.name))
+    return PathRule(path, folder, tuple(globs[:MOST]), text, notice, found.beyond)
+
+
+def why_refused(path: Path, within: Path | None) -> str:
+    """Return why a file that a project names is not read: it is outside of `within`, or of another user; else ""."""
+    real = Path(os.path.realpath(path))
+    if within is not None and not real.is_relative_to(within):
+        return f"leads to {one_line(replace_surrogates(str(real)))}, outside the project"
+    return "belongs to another user" if within is not None and is_of_somebody_else(path) else ""
+
+
+def _expand(value: str) -> Iterator[str]:
+    """Yield the globs of a list joined by commas, one for each reading of its `{a,b}`."""
+    left = [glob.strip().strip("\"'") for glob in reversed(_COMMA.split(value))]
+    for _ in range(MOST * 4):
+        if not left:
+            return
+        glob = left.pop()
+        if braces := _BRACES.search(glob):
+            options = reversed(braces[1].split(","))
+            left += [f"{glob[: braces.start()]}{option.strip()}{glob[braces.end() :]}" for option in options]
+        elif glob:
+            yield glob
+
+
+@lru_cache(512)
+def _compile_glob(glob: str) -> re.Pattern[str]:
+    """Return the expression of a glob for paths below its folder."""
+    plain = glob.removeprefix("./").strip("/")
+    while "**/**/" in plain:
+        plain = plain.replace("**/**/", "**/")
+    end = r"\Z" if _SIGNS.search(plain.rpartition("/")[2]) else r"/|\Z"
+    return compile_parts(read_parts(_SIGNS.split(plain)), end)

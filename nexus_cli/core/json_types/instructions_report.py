@@ -1,0 +1,43 @@
+"""The types of the report on instruction files."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class InstructionFileObject(TypedDict):
+    """One instruction file, with its price in every request that has it."""
+
+    path: str
+    kind: Literal["instructions", "import", "rule"]
+    paths: list[str]
+    """The globs of a rule that comes with the files that they name."""
+    tokens: int
+    cost_usd: float | None
+    """For as many requests as the report says, read from the cache; null if the price is unknown."""
+
+
+class InstructionFinding(TypedDict):
+    """One line, or a whole file, that could be shorter or is wrong."""
+
+    kind: Literal["duplicate", "contradiction", "stated", "long", "problem"]
+    path: str
+    line: int
+    """0 for the whole file."""
+    text: str
+    other: str
+    """The place that it repeats or contradicts."""
+
+
+class InstructionsReport(TypedDict):
+    """`nexus doctor --instructions --json`."""
+
+    version: Literal[1]
+    model: str | None
+    requests: int
+    tokens: int
+    """Of the files that go with every request."""
+    cap: int
+    cost_usd: float | None
+    files: list[InstructionFileObject]
+    findings: list[InstructionFinding]

@@ -1,0 +1,298 @@
+"""Report the instruction files of a folder: their price, and what in them is repeated, contradicted or already known.
+
+Compares whole lines, reads settings by their keys, and judges no prose: what it names is certain, what it does not name
+may still be there. `/init` uses the same counts for the file that it has written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.config.paths import defaults_dir, project_root, with_tilde
+from nexus_cli.config.programs import find_program
+from nexus_cli.context.sections.contributor import View
+from nexus_cli.context.sections.instruction_files import instruction_layers
+from nexus_cli.context.sections.path_rules import list_path_rules
+from nexus_cli.context.text_file import read_text
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.elide import cut_at_word, one_line, plural
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.reports.text.lines import Value, filled, number
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.instructions_report import (
+        InstructionFileObject,
+        InstructionFinding,
+        InstructionsReport,
+    )
+
+LONG = 2000
+"""Tokens above which a file is called long."""
+REQUESTS = 100
+"""Requests that a price is for: the files are read from the cache with each."""
+LEAST_WORDS = 4
+"""Least words of a line that is compared with others."""
+STATEMENT = 15
+"""Most words of a line that can repeat a setting."""
+MOST_BYTES = 1 << 20
+EXCLUSIVE = (("tabs", "spaces"), ("single", "double"), ("npm", "pnpm", "yarn", "bun"), ("always", "never"))
+"""Words of which two lines that are equal otherwise cannot have two."""
+NEGATIONS = frozenset({"not", "never", "no", "don", "t", "do"})
+_WORDS = re.compile(r"[^\W_]+(?:\.\d+)*")
+_BULLET = re.compile(r"^[\s>]*(?:[-*+]|\d+[.)])?\s+")
+_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_SHELL = re.compile(r"^[ \t]*```[ \t]*(?:sh|bash|shell|zsh|console)?[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_SCRIPT = re.compile(r"\b(npm|pnpm|yarn|bun)(?: run)? ([\w:.-]+)|\b(make) ([\w.-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of one file, as words."""
+
+    path: str
+    number: int
+    text: str
+    words: tuple[str, ...]
+
+    def finding(self, kind: Any, other: str) -> InstructionFinding:
+        """Return what is found about it."""
+        text = cut_at_word(one_line(self.text.strip()), 100)
+        return {"kind": kind, "path": self.path, "line": self.number, "text": text, "other": other}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredValue:
+    """One setting of a tool of the project."""
+
+    path: str
+    key: str
+    value: str
+
+
+def instructions_report(folder: Path, info: ModelInfo | None, count: Callable[[str], int]) -> InstructionsReport:
+    """Return the report on the files that a session in `folder` reads; blocks. Prices are those of `info`."""
+    root = project_root(folder)
+    files: list[InstructionFileObject] = []
+    texts: dict[str, str] = {}
+    findings: list[InstructionFinding] = []
+    price = _read_price(info)
+    layers = [(one.path, one.text, one.notice, one.part, ()) for one in instruction_layers(folder)]
+    rules = [(one.path, one.text, one.notice, one.name, one.globs) for one in list_path_rules(folder) if one.globs]
+    for path, text, notice, part, globs in (*layers, *rules):
+        name = _shown(path, root) if path else ""
+        name = "built-in instructions" if path and path.parent == defaults_dir() else name
+        if notice:
+            findings.append({"kind": "problem", "path": name, "line": 0, "text": notice, "other": ""})
+        if path is None or not text:
+            continue
+        texts[name] = text
+        tokens = count(text)
+        kind: Any = (
+            "rule" if f"{os.sep}.claude{os.sep}rules{os.sep}" in str(path) else "import" if part else "instructions"
+        )
+        cost = None if price is None else tokens * price * REQUESTS / 1e6
+        files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
+        if tokens > LONG:
+            what = f"{tokens:,} tokens: move what only some files need to .claude/rules with paths"
+            findings.append({"kind": "long", "path": name, "line": 0, "text": what, "other": ""})
+    lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
+    findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
+    always = sum(one["tokens"] for one in files if not one["paths"])
+    window = info or ModelInfo("", "openai", 128_000, known=False)
+    cap = View.of("", "", TokenBudget.of(window.window, window.max_output), count).instruction_cap
+    return {
+        "version": 1,
+        "model": info.name if info else None,
+        "requests": REQUESTS,
+        "tokens": always,
+        "cap": cap,
+        "cost_usd": None if price is None else always * price * REQUESTS / 1e6,
+        "files": files,
+        "findings": findings,
+    }
+
+
+def _read_price(info: ModelInfo | None) -> float | None:
+    """Return the price of a million tokens that come from the cache, or of plain input without one."""
+    if info is None or info.input_price is None:
+        return None
+    return info.input_price if info.cache_read_price is None else info.cache_read_price
+
+
+def _shown(path: Path, root: Path) -> str:
+    shown = os.path.relpath(path, root) if path.is_relative_to(root) else with_tilde(str(path))
+    return one_line(shown)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.casefold() for word in _WORDS.findall(text))
+
+
+def _read_lines(name: str, text: str) -> Iterator[Line]:
+    """Yield the lines with words, without headings."""
+    for number_, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield Line(name, number_, line, _words(_BULLET.sub("", f" {line}")))
+
+
+def _find_repeated(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
+    first: dict[tuple[str, ...], Line] = {}
+    for line in lines:
+        if len(line.words) >= LEAST_WORDS and (before := first.setdefault(line.words, line)) is not line:
+            yield line.finding("duplicate", f"{before.path}:{before.number}")
+
+
+def _find_opposed(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
+    """Yield lines that are equal to an earlier one but for a number, a word of `EXCLUSIVE`, or a negation."""
+    groups = {word: f"<{at}>" for at, row in enumerate(EXCLUSIVE) for word in row}
+    first: dict[tuple[str, ...], Line] = {}
+    for line in lines:
+        if len(line.words) < 2:
+            continue
+        blanked = tuple("<n>" if word[0].isdigit() else groups.get(word, word) for word in line.words)
+        plain = tuple(word for word in line.words if word not in NEGATIONS)
+        for key in {blanked, ("", *plain)} if len(plain) > 1 else {blanked}:
+            before = first.setdefault(key, line)
+            is_value = key == blanked and sum(a != b for a, b in zip(before.words, line.words, strict=False)) == 1
+            is_negation = key != blanked and bool(NEGATIONS & {*before.words} ^ NEGATIONS & {*line.words})
+            if before.words != line.words and (is_value or is_negation):
+                yield line.finding("contradiction", f"{before.path}:{before.number}")
+                break
+
+
+def _find_configured(lines: Iterable[Line], root: Path) -> Iterator[InstructionFinding]:
+    """Yield lines that repeat a script or a setting of the project, or give a number that differs from it."""
+    settings, scripts = [*_read_settings(root)], _read_scripts(root)
+    for line in lines:
+        for one in _SCRIPT.finditer(line.text):
+            if place := scripts.get((("make" if one[3] else "npm"), one[2] or one[4])):
+                yield line.finding("stated", place)
+                break
+        for setting in settings if len(line.words) <= STATEMENT else ():
+            keys = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", setting.key))
+            has_key = [any(word.startswith(key) for word in line.words) for key in keys]
+            place = f"{setting.path}: {setting.key} = {setting.value}"
+            value = set(_words(setting.value))
+            if any(has_key) and value and value <= {*line.words, *(word.removesuffix("s") for word in line.words)}:
+                yield line.finding("stated", place)
+                break
+            if all(has_key) and setting.value.isdigit() and any(word.isdigit() for word in line.words):
+                yield line.finding("contradiction", place)
+
+
+def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
+    """Yield the settings of formatters, linters and package managers, where they are plain numbers or names."""
+    project = _read_table(root / "pyproject.toml", tomllib.loads)
+    tools = _table(project.get("tool"))
+    ruff = _table(tools.get("ruff"))
+    package = _read_table(root / "package.json", json.loads)
+    manager = {"packageManager": str(package.get("packageManager", "")).partition("@")[0]}
+    tables: list[tuple[str, Mapping[str, Any]]] = [
+        ("pyproject.toml", {"requires-python": _table(project.get("project")).get("requires-python")}),
+        ("pyproject.toml", {**ruff, **_table(ruff.get("format")), **_table(tools.get("black"))}),
+        ("ruff.toml", _read_table(root / "ruff.toml", tomllib.loads)),
+        ("package.json", {**_table(package.get("engines")), **manager}),
+        (".prettierrc", _read_table(root / ".prettierrc", json.loads)),
+        (".editorconfig", _read_table(root / ".editorconfig", _parse_pairs)),
+    ]
+    for name, table in tables:
+        for key, value in table.items():
+            if isinstance(value, int | str) and not isinstance(value, bool) and str(value).strip():
+                yield ConfiguredValue(name, key, str(value).strip())
+
+
+def _read_scripts(root: Path) -> dict[tuple[str, str], str]:
+    """Return the places of the project's scripts, by program and name."""
+    scripts = _table(_read_table(root / "package.json", json.loads).get("scripts"))
+    found = {("npm", str(name)): f"package.json: scripts.{name}" for name in scripts}
+    targets = re.findall(r"(?m)^([A-Za-z][\w.-]*)\s*:(?!=)", _read(root / "Makefile"))
+    return found | {("make", name): f"Makefile: {name}" for name in targets}
+
+
+def _parse_pairs(text: str) -> dict[str, Any]:
+    return dict(re.findall(r"(?m)^\s*([\w-]+)\s*=\s*([^\s#;]+)", text))
+
+
+def _read_table(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    try:
+        return _table(parse(_read(path)))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _read(path: Path) -> str:
+    try:
+        found = read_text(path, MOST_BYTES)
+    except NexusError:
+        return ""
+    return found.text if found else ""
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def check_written(
+    path: Path, count: Callable[[str], int], most: int, succeeded: Collection[str]
+) -> tuple[list[str], str]:
+    """Return the problems of an instruction file that was written for `most` tokens, and its price in one line; "" if
+    there is no file. `succeeded` are the commands that ended with exit status 0."""
+    text = _read(path)
+    if not text:
+        return [], f"There is no {path.name}."
+    tokens = count(text)
+    problems = [f"{path.name} has {tokens:,} tokens, {tokens - most:,} too many"] if tokens > most else []
+    if untried := untried_commands(text, succeeded):
+        named = ", ".join(f"`{one_line(line)}`" for line in untried)
+        problems.append(f"Not run here with exit status 0: {named}")
+    return (
+        problems,
+        f"{path.name}: {tokens:,} of {most:,} tokens, sent with every request from the next session or /reload on",
+    )
+
+
+def untried_commands(text: str, succeeded: Collection[str]) -> list[str]:
+    """Return the commands in code of `text` that are no part of a command that `succeeded`."""
+    shell = [line.removeprefix("$ ") for block in _SHELL.findall(text) for line in map(str.strip, block.splitlines())]
+    spans = [span for span in _SPAN.findall(_SHELL.sub("", text)) if _is_command(span)]
+    ran = [" ".join(one.split()) for one in succeeded]
+    plain = (" ".join(line.split(" #")[0].split()) for line in (*shell, *spans) if not line.startswith("#"))
+    return [line for line in dict.fromkeys(plain) if line and not any(line in one for one in ran)]
+
+
+def _is_command(span: str) -> bool:
+    """Return True for a program with arguments."""
+    name, _, rest = span.strip().partition(" ")
+    return bool(rest) and (name.startswith("./") or (name.isascii() and "/" not in name and bool(find_program(name))))
+
+
+def instructions_text(value: Value, width: int) -> str:
+    """List the files with their prices, then the findings."""
+    lines = []
+    for one in value["files"]:
+        when = f", for {', '.join(one['paths'][:3])}" if one["paths"] else ""
+        first = f"{number(one['tokens']):>8}{_dollars(one)}  "
+        lines += filled(f"{one['path']} ({one['kind']}{when})", width, " " * 10, first)
+    total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens go with every request"
+    if value["cost_usd"] is not None:
+        total += f"; {value['requests']} requests of {value['model']} pay{_dollars(value)}, read from the cache"
+    lines += ["", *filled(total, width), ""]
+    for one in value["findings"]:
+        where = f"{one['path']}:{one['line']}" if one["line"] else one["path"]
+        said = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(one["kind"])
+        text = f'"{one["text"]}" {said} {one["other"]}' if said else one["text"]
+        lines += filled(f"{where}: {text}" if where else text, width, "  ")
+    found = plural(len(value["findings"]), "finding") if value["findings"] else "Nothing repeated or contradicted"
+    return "\n".join([*lines, f"{found}."])
+
+
+def _dollars(one: Value) -> str:
+    return "" if one["cost_usd"] is None else f" ${one['cost_usd']:.4f}"

@@ -1,0 +1,133 @@
+"""The context timeline as SVG: tokens by layer of each request, what came from the cache, rewrites, drops, cost.
+
+A strip has a bar for each of up to `PER_STRIP` requests; one more shows the whole of a longer session. What came from
+the cache is pale. The size of a strip does not depend on the screen: it is stretched to its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from math import ceil
+
+from nexus_cli.core.budget import UsedTokens
+from nexus_cli.reports.page.request_figures import RequestFigures
+from nexus_cli.reports.text.lines import number, plural, share, short, short_dollars
+
+PER_STRIP = 60
+HEIGHT, COST_HEIGHT, WIDE = 100, 24, 10
+"""Units of a strip: its height, that of its cost line, the width of a request."""
+FEWEST = 12
+"""A strip is at least as wide as so many requests."""
+LAYERS = tuple(field.name for field in fields(UsedTokens))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """One bar: a request, or several of which it shows the largest."""
+
+    figures: RequestFigures
+    href: str
+    title: str
+    rewrites: bool
+    drops: bool
+    cost: float
+    """Dollars so far, of the requests with a known price."""
+
+
+def draw_strips(requests: Sequence[RequestFigures]) -> tuple[str, Sequence[tuple[str, Sequence[RequestFigures]]]]:
+    """Return the strip of the whole session, "" if one strip shows it all, and the strips with their requests."""
+    bars, cost, before = list[_Bar](), 0.0, frozenset[str]()
+    for one in requests:
+        usage = one.row.usage
+        cost += (usage.cost_usd or 0.0) if usage else 0.0
+        ids = frozenset(drop.id for drop in one.drops[-40:])
+        step = one.row.manifest.step
+        bars.append(_Bar(one, f"#r{step}", _title(one), bool(one.rewrite), not ids <= before, cost))
+        before = ids
+    top = max(1, *(one.used.total for one in requests)) * 1.06
+    strips = [bars[first : first + PER_STRIP] for first in range(0, len(bars), PER_STRIP)]
+    whole = plural(len(bars), "request")
+    if len(strips) == 1:
+        return "", [(_strip(whole, bars, top, cost), requests)]
+    named = [(f"{_step(strip[0]):,} to {_step(strip[-1]):,}", strip) for strip in strips]
+    drawn = [(_strip(f"Requests {name}", strip, top, cost), [bar.figures for bar in strip]) for name, strip in named]
+    return _strip(whole, _overview(bars), top, cost), drawn
+
+
+def _step(bar: _Bar) -> int:
+    return bar.figures.row.manifest.step
+
+
+def _overview(bars: Sequence[_Bar]) -> list[_Bar]:
+    size = ceil(len(bars) / PER_STRIP)
+    found = []
+    for first in range(0, len(bars), size):
+        part = bars[first : first + size]
+        largest = max(part, key=lambda bar: bar.figures.used.total)
+        title = f"Requests {_step(part[0]):,} to {_step(part[-1]):,}"
+        marks = any(bar.rewrites for bar in part), any(bar.drops for bar in part)
+        found.append(_Bar(largest.figures, f"#strip{first // PER_STRIP + 1}", title, *marks, part[-1].cost))
+    return found
+
+
+def _title(one: RequestFigures) -> str:
+    parts = [f"Request {one.row.manifest.step:,}: {number(one.used.total)} tokens"]
+    parts += [f"{share(one.cached, one.used.total)} from the cache"] if one.cached else []
+    parts += [f"after {one.rewrite}"] if one.rewrite else []
+    parts += [short_dollars(one.row.usage.cost_usd)] if one.row.usage and one.row.usage.cost_usd else []
+    return ", ".join(parts)
+
+
+def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:
+    width = WIDE * max(FEWEST, len(bars))
+    paths = {(layer, cached): list[str]() for layer in LAYERS for cached in (True, False)}
+    for place, bar in enumerate(bars):
+        for key, path in _layer_paths(bar, place * WIDE, HEIGHT / top):
+            paths[key].append(path)
+    shapes = "".join(
+        f'<path class="{layer}{" cached" if cached else ""}" d="{"".join(path)}"/>'
+        for (layer, cached), path in paths.items()
+        if path
+    )
+    cuts = "".join(f"M{place * WIDE} 0v{HEIGHT}" for place, bar in enumerate(bars) if bar.rewrites)
+    drops = "".join(f"M{place * WIDE + 3} 0h4v4h-4z" for place, bar in enumerate(bars) if bar.drops)
+    marks = (f'<path class="rewrite" d="{cuts}"/>' if cuts else "") + (
+        f'<path class="drop" d="{drops}"/>' if drops else ""
+    )
+    links = "".join(
+        f'<a href="{bar.href}"><title>{bar.title}</title>'
+        f'<path class="hit" d="M{place * WIDE} 0h{WIDE}v{HEIGHT}h-{WIDE}z"/></a>'
+        for place, bar in enumerate(bars)
+    )
+    caption = f"{title} · up to {short(max(bar.figures.used.total for bar in bars))} tokens"
+    spent = ""
+    if cost:
+        steps = "".join(
+            f"{'L' if place else 'M'}{place * WIDE + WIDE // 2} {COST_HEIGHT * (1 - 0.9 * bar.cost / cost) - 1:.1f}"
+            for place, bar in enumerate(bars)
+        )
+        spent = (
+            f'<svg class="cost" viewBox="0 0 {width} {COST_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
+            f'<path d="{steps}"/></svg>'
+        )
+        caption += f" · {short_dollars(bars[-1].cost)} so far"
+    return (
+        f"<figure><figcaption>{caption}</figcaption>"
+        f'<svg class="bars" viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none" role="group"'
+        f' aria-label="{title}">'
+        f"{shapes}{marks}{links}</svg>{spent}</figure>\n"
+    )
+
+
+def _layer_paths(bar: _Bar, left: int, scale: float) -> Iterator[tuple[tuple[str, bool], str]]:
+    """Yield the rectangles of one bar, each with its layer and True for the part from the cache."""
+    bottom, cached = 0, bar.figures.cached
+    for layer in LAYERS:
+        size = int(getattr(bar.figures.used, layer))
+        pale = max(0, min(size, cached - bottom))
+        for part, is_cached in ((pale, True), (size - pale, False)):
+            if part:
+                high, y = part * scale, HEIGHT - (bottom + part) * scale
+                yield (layer, is_cached), f"M{left + 1} {y:.1f}h{WIDE - 2}v{high:.1f}h-{WIDE - 2}z"
+                bottom += part

@@ -1,0 +1,142 @@
+"""The figures of every request of a session, for the context timeline of a page.
+
+The layers are those of `nexus context --step N`: our own counts, converted to the tokens that the provider reported.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import accumulate, groupby
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.tokens.estimator import TokenEstimator, apportion
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.budget import UsedTokens
+from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm
+from nexus_cli.lane.drop_list import returned_drops
+from nexus_cli.lane.next_request import PLAN, scale_sections
+from nexus_cli.lane.open_session import load_model_info
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+
+FORMS = {
+    ItemForm.FULL: "in full",
+    ItemForm.ELIDED: "shortened",
+    ItemForm.STUB: "as a stub",
+    ItemForm.SUMMARY: "in a summary",
+    ItemForm.MARKER: "as a marker line",
+}
+
+ALONE = (ItemForm.FULL, ItemForm.ELIDED, ItemForm.STUB)
+"""Forms of one message; the others stand for several."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPart:
+    """A run of consecutive messages that a request contained in one form."""
+
+    first: int
+    last: int
+    form: ItemForm
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFigures:
+    """One request of the main lane: its size by layer, its content and the drops at its time."""
+
+    row: RequestRow
+    used: UsedTokens
+    model: str
+    held: tuple[HeldPart, ...]
+    """The messages, from the oldest to those that it sent first."""
+    new_from: int
+    """The first entry that no earlier request contained."""
+    sections: tuple[tuple[str, int], ...]
+    """Id and tokens of each section in the system text, and of those sent with its newest message."""
+    drops: tuple[Drop, ...]
+    """What was left out at that time, oldest first."""
+    rewrite: str
+    """The cause of the rewrite of the window before this request, "" for none."""
+
+    @property
+    def cached(self) -> int:
+        """Tokens of its beginning that the provider read from its cache; 0 if unknown."""
+        usage = self.row.usage
+        return min(usage.cache_read, self.used.total) if usage and self.row.reported else 0
+
+
+def list_request_figures(
+    ledger: Ledger, log: LaneLog, entries: Sequence[Entry], settings: Settings
+) -> Iterator[RequestFigures]:
+    """Yield the figures of each request of a main lane, oldest first; `entries` are all of the lane."""
+    rows, drops = log.requests(), log.drops()
+    sums = [0, *accumulate(entry.tokens for entry in entries)]
+    plans = log.memos(PLAN)
+    plan_places = [memo.entry for memo in plans]
+    drop_places = [drop.after for drop in drops]
+
+    @cache
+    def make_estimator(model: str) -> TokenEstimator:
+        return TokenEstimator(log.calibration(load_model_info(ledger, model, settings).served_name))
+
+    before = 0
+    for epoch_id, several in groupby(rows, key=lambda row: row.manifest.epoch):
+        group = list(several)
+        epoch, newest = log.epoch(epoch_id), group[-1].manifest
+        items = [*epoch.head, *map(item_of, entries[epoch.base : newest.last])]
+        memos = cache(lambda kind, newest=newest: [m for m in log.memos(kind) if newest.is_newer_than(m.entry, m.at)])
+        back = returned_drops(drops, items, memos, epoch.sections)
+        head, system = _held(epoch), json.loads(epoch.sections)
+        head_tokens = sum(item.tokens for item in epoch.head)
+        for place, row in enumerate(group):
+            last = row.manifest.last
+            told = [
+                one
+                for memo in plans[bisect_right(plan_places, before) : bisect_right(plan_places, last)]
+                for one in memo.value["sections"]
+            ]
+            late = sum(int(one["tokens"]) for one in told)
+            messages = head_tokens + sums[last] - sums[epoch.base]
+            counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
+            model = str(row.manifest.arguments.get("model", "")) or epoch.model
+            used = make_estimator(model).layers(counted, _size(row))
+            since = HeldPart(epoch.base + 1, last, ItemForm.FULL, sums[last] - sums[epoch.base])
+            held = (*head, *([since] if last > epoch.base else ()))
+            sizes = apportion(used.history + used.event, [part.tokens for part in held])
+            earlier = drops[: bisect_right(drop_places, last)]
+            yield RequestFigures(
+                row,
+                used,
+                model,
+                tuple(replace(part, tokens=size) for part, size in zip(held, sizes, strict=True)),
+                before + 1,
+                (*_sections(system, used.system), *_sections(told, used.event)),
+                tuple(d for d in earlier if d.id not in back and row.manifest.is_newer_than(d.after, d.at)),
+                epoch.cause if not place and epoch.parent is not None else "",
+            )
+            before = max(before, last)
+
+
+def _size(row: RequestRow) -> int:
+    return row.usage.input if row.usage and row.reported and row.usage.input else row.manifest.estimate
+
+
+def _sections(rows: Sequence[dict[str, object]], total: int) -> list[tuple[str, int]]:
+    sent = [one for one in rows if one["form"] != "dropped"]
+    return [(str(one["id"]), int(one["tokens"])) for one in scale_sections(sent, total, 1.0)]
+
+
+def _held(epoch: Epoch) -> list[HeldPart]:
+    """Return the head of an epoch as runs of messages in one form."""
+    found: list[HeldPart] = []
+    for item in epoch.head:
+        last = found[-1] if found else None
+        if last and last.form is item.form and item.form in ALONE and item.entry == last.last + 1:
+            found[-1] = HeldPart(last.first, item.entry, item.form, last.tokens + item.tokens)
+        else:
+            found.append(HeldPart(item.entry, item.entry, item.form, item.tokens))
+    return found

@@ -1,0 +1,227 @@
+"""Build the page of a session: the conversation, and beside it the context timeline, in one HTML file.
+
+The page runs nothing and loads nothing: it has no script, and its policy forbids both. A click on a bar goes to the
+panel of that request, which the style sheet shows while it is the target. Two pages of one session are byte-equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from sys import maxsize
+from typing import Any
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.entry import Drop
+from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger.sessions import IMPORTED, SHOWN
+from nexus_cli.reports.page.chart import LAYERS, draw_strips
+from nexus_cli.reports.page.markup import Markup
+from nexus_cli.reports.page.request_figures import ALONE, FORMS, HeldPart, RequestFigures, list_request_figures
+from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk, newest_by_entry
+from nexus_cli.reports.sessions import title_of
+from nexus_cli.reports.text.lines import dollars, known_dollars, name_cause, number, plural, share
+from nexus_cli.reports.timeline import session_timeline
+from nexus_cli.turn.dispatch import RESULT
+
+MOST = 25_000_000
+"""Most bytes of a page. Beyond it the largest folded parts are left out, then the oldest messages; both are named."""
+FOR_PANELS = 0.5
+"""Most of a page that the panels of requests take; the oldest are left out."""
+NAMED = 6
+"""Most drops and sections that the panel of a request lists."""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history", "event": "event"}
+HINT = "Choose a bar, or the line above an answer, to see what that request held, what was left out, and why."
+
+
+def session_page(
+    ledger: Ledger,
+    info: SessionInfo,
+    subjects: Mapping[str, str],
+    settings: Settings,
+    *,
+    raw: bool = False,
+    most: int = MOST,
+) -> Iterator[str]:
+    """Yield the page in pieces, at most about `most` bytes; reads the ledger only.
+
+    `subjects` are the names of the tools' main arguments; `raw` keeps secrets.
+    """
+    markup, log = Markup(raw=raw), ledger.log(info.id)
+    entries = log.read(1, log.last_id())
+    value = session_timeline(ledger, info.id, subjects, maxsize)
+    requests = list(list_request_figures(ledger, log, entries, settings))
+    rows = {row["entry"]: row for row in value["rows"] if row["entry"] is not None}
+    shown = {entry: str(one["text"]) for entry, one in newest_by_entry(log.memos(SHOWN)).items()}
+    replies = {one.row.manifest.last + 1: one for one in requests}
+    talk = Talk(markup, entries, rows, newest_by_entry(log.memos(RESULT)), shown, replies)
+    by_id = {entry.id: entry for entry in entries}
+    blocks = list[Block]()
+    for row in value["rows"]:
+        if row["entry"] is not None:
+            blocks += talk.blocks(by_id[row["entry"]])
+        elif row["kind"] != "request":
+            blocks.append(talk.event(row))
+    origins = log.memos(IMPORTED)
+    origin = f"{origins[-1].value['from']}, {origins[-1].value['file']}" if origins else ""
+    before = [_head(markup, info, value, origin), *_timeline(requests, markup, info.id, int(most * FOR_PANELS))]
+    room = most - sum(len(piece.encode()) for piece in before)
+    yield from before
+    yield '<main id="talk"><h2>Conversation</h2>\n'
+    yield from _bounded(blocks, room, info.id)
+    yield ("" if entries else '<p class="note">No messages in this session yet.</p>\n') + "</main>\n</body>\n</html>\n"
+
+
+def _head(markup: Markup, info: SessionInfo, value: Mapping[str, Any], origin: str) -> str:
+    total = value["totals"]
+    title = markup.text(" ".join((info.name or title_of(info.first_text) or "Session").split())[:200])
+    cost = known_dollars(total["cost_usd"], total["known_usd"])
+    cached = share(total["cache_read"], total["input"])
+    used = f"{number(total['input'])} in ({cached} cached), {number(total['output'])} out"
+    facts = (
+        ("Model", info.model),
+        ("Folder", info.folder),
+        ("Begun", format_local_minute(info.created, TIME)),
+        ("Last used", format_local_minute(info.updated, TIME)),
+        ("Size", f"{plural(info.turns, 'turn')}, {plural(total['requests'], 'request')}"),
+        ("Tokens", used if total["requests"] else ""),
+        ("Cost", (cost or "unknown price") if total["requests"] else ""),
+        ("Imported from", origin),
+        ("Session", info.id),
+    )
+    listed = "".join(f"<div><dt>{name}</dt><dd>{markup.text(text)}</dd></div>" for name, text in facts if text)
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
+        f"<title>{title} · nexus</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f'<a class="skip" href="#talk">Skip to the conversation</a>\n'
+        f'<header class="top"><h1>{title}</h1>\n<dl>{listed}</dl></header>\n'
+    )
+
+
+def _timeline(requests: Sequence[RequestFigures], markup: Markup, session: str, room: int) -> Iterator[str]:
+    """Yield the chart and, in at most `room` bytes, the panels of the newest requests. One panel is shown at a time."""
+    yield '<aside id="timeline"><h2>Context timeline</h2>\n'
+    if not requests:
+        yield '<p class="note">No request was recorded in this session.</p>\n</aside>\n'
+        return
+    keys = "".join(f'<li class="{name}">{text}</li>' for name, text in LEGEND.items())
+    yield f'<ul class="legend">{keys}<li class="pale">from the cache</li><li class="cut">window rewritten</li>'
+    yield '<li class="left">something left out</li></ul>\n'
+    panels = dict[int, str]()
+    for one in reversed(requests):
+        panel = _panel(one, markup, session, len(requests))
+        room -= len(panel.encode())
+        if room < 0:
+            named = f"nexus context --session {session} --step N"
+            yield f'<p class="note">Not shown here: requests 1 to {one.row.manifest.step:,}; <code>{named}</code></p>'
+            break
+        panels[one.row.manifest.step] = panel
+    whole, strips = draw_strips(requests)
+    yield whole
+    for place, (strip, shown) in enumerate(strips, 1):
+        yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
+        yield from (panels.get(one.row.manifest.step, "") for one in shown)
+        yield "</div></div>\n"
+    yield f'<p class="hint">{HINT}</p>\n</aside>\n'
+
+
+def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str:
+    row, usage, used = one.row, one.row.usage, one.used
+    step, last = row.manifest.step, row.manifest.last
+    ways = {
+        "Its answer": f"e{last + 1}" if usage else "",
+        "Before": f"r{step - 1}" if step > 1 else "",
+        "After": f"r{step + 1}" if step < steps else "",
+    }
+    cells = "".join(
+        f'<tr class="{name}"><th scope="row">{LEGEND[name]}</th><td>{number(getattr(used, name))}</td>'
+        f"<td>{share(getattr(used, name), used.total)}</td></tr>"
+        for name in LAYERS
+    )
+    facts = [format_local_minute(row.manifest.at, TIME), markup.text(one.model)]
+    facts.append(f"{number(used.total)} tokens in ({'reported' if row.reported else 'estimated'})")
+    if usage is None:
+        facts.append("no answer")
+    else:
+        facts += [f"{share(one.cached, used.total)} from the cache"] if row.reported else []
+        facts.append(f"{number(usage.output)} out")
+        facts.append("no price" if usage.cost_usd is None else dollars(usage.cost_usd))
+    facts += [row.finish] if row.finish and row.finish not in ("stop", "tool_calls") else []
+    sections = sorted((part for part in one.sections if part[1]), key=lambda part: -part[1])
+    listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])
+    listed += f" and {len(sections) - NAMED} smaller" if len(sections) > NAMED else ""
+    rewritten = f"<p>The window was rewritten before it: {markup.text(one.rewrite)}.</p>" if one.rewrite else ""
+    held = "".join(f"<li>{_held(part)}</li>" for part in one.held[-NAMED:])
+    earlier = f"<li>{plural(len(one.held) - NAMED, 'earlier part')}</li>" if len(one.held) > NAMED else ""
+    links = "".join(f'<a href="#{place}">{name}</a> ' for name, place in ways.items() if place)
+    return (
+        f'<i id="r{step}"></i><section class="request"><h3>Request {step:,}</h3>'
+        f'<p class="go">{links}<a href="#closed">Close</a></p>'
+        f"<p>{' · '.join(facts)}</p>{rewritten}"
+        f"<table>{cells}</table>"
+        f"<h4>What it held</h4><ul>{earlier}{held}<li>new in it: {_span(one.new_from, last)}</li></ul>"
+        + (f"<p>Sections: {listed}</p>" if listed else "")
+        + _left_out(one.drops, markup, session)
+        + "</section>\n"
+    )
+
+
+def _held(part: HeldPart) -> str:
+    several = f'messages up to <a href="#e{part.last}">{part.last}</a>'
+    where = _span(part.first, part.last) if part.form in ALONE else several
+    return f"{where} {FORMS[part.form]}, {plural(part.tokens, 'token')}"
+
+
+def _span(first: int, last: int) -> str:
+    """Return links to the first and the last of some messages."""
+    if first > last:
+        return "nothing"
+    if first == last:
+        return f'message <a href="#e{first}">{first}</a>'
+    return f'messages <a href="#e{first}">{first}</a> to <a href="#e{last}">{last}</a>'
+
+
+def _left_out(drops: Sequence[Drop], markup: Markup, session: str) -> str:
+    if not drops:
+        return "<h4>Left out</h4><p>Nothing.</p>"
+    rows = "".join(
+        f'<li><a href="#drop-{drop.id}">{drop.id}</a> {markup.text(drop.what)}: {plural(drop.tokens, "token")}, '
+        f"{markup.text(name_cause(drop.cause))}</li>"
+        for drop in reversed(drops[-NAMED:])
+    )
+    more = f"<li>{len(drops) - NAMED:,} earlier ones</li>" if len(drops) > NAMED else ""
+    command = f"nexus drops show {drops[-1].id} --session {session}"
+    return f"<h4>Left out</h4><ul>{rows}{more}</ul><p>To read one: <code>{command}</code></p>"
+
+
+def _bounded(blocks: Sequence[Block], room: int, session: str) -> Iterator[str]:
+    """Yield the blocks in at most `room` bytes, about."""
+    parts = [(part, at, place) for at, block in enumerate(blocks) for place, part in enumerate(block)]
+    folds = [(len(part.html.encode()), at, place) for part, at, place in parts if isinstance(part, Fold)]
+    plain = [sum(len(part.encode()) for part in block if isinstance(part, str)) for block in blocks]
+    over = sum(plain) + sum(size for size, _, _ in folds) - room
+    for size, at, place in sorted(folds, reverse=True) if over > 0 else ():
+        fold = blocks[at][place]
+        assert isinstance(fold, Fold)
+        note = f'<p class="note">Left out to keep this page small: {fold.what}, {size:,} bytes</p>\n'
+        blocks[at][place] = note
+        over -= size - len(note)
+        if over <= 0:
+            break
+    first = 0
+    while over > 0 and first < len(blocks):
+        over -= plain[first]
+        first += 1
+    if first:
+        yield (
+            f'<p class="note">The {first:,} oldest of {len(blocks):,} messages and events are left out to keep this'
+            f" page small; all are in <code>nexus export {session} --jsonl</code>.</p>\n"
+        )
+    for block in blocks[first:]:
+        yield "".join(part.html if isinstance(part, Fold) else part for part in block)

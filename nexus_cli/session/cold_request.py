@@ -1,0 +1,65 @@
+"""Price the next request of a session if the provider's cache no longer holds what was sent before."""
+
+from __future__ import annotations
+
+from nexus_cli.lane.current_request import begins_epoch, is_drafted, next_request
+from nexus_cli.lane.request_price import RequestPrice, price_request, price_tokens
+from nexus_cli.provider.model_table import price_command
+from nexus_cli.session.session_state import SessionState
+
+COLD = 0.5
+"""A request is cold if less than this share of what was sent before should be cached."""
+
+
+def cold_price(state: SessionState) -> RequestPrice | None:
+    """Return the price of the next request if it is cold; None if it is not, or nothing was sent before."""
+    lane_state = state.lane_state
+    last = lane_state.cache.last
+    if last is None:
+        return None
+    request = next_request(lane_state)
+    price = price_request(lane_state.model.info, request)
+    window, upcoming = lane_state.window, lane_state.upcoming
+    if begins_epoch(window, upcoming) and not is_drafted(window, upcoming):  # its system text is not read yet
+        return price_tokens(lane_state.model.info, request.tokens, 0)
+    return None if price.cached >= COLD * min(last.tokens, price.input) else price
+
+
+def seconds_until_cold(state: SessionState) -> float | None:
+    """Return the seconds after which the last request is certainly no longer cached; None if that is unknown."""
+    cache = state.lane_state.cache
+    used = cache.uses.get(cache.last.epoch.id) if cache.last else None
+    if cache.last is None or cache.last.life is None or used is None:
+        return None
+    return cache.last.life.max_seconds - (state.lane_state.clock() - used).total_seconds()
+
+
+def warn_of_cold_request(state: SessionState) -> str:
+    """Return the warning about an expensive cold request, "" if there is none or it was given before.
+
+    It is expensive from `limits.warn_cost` on. Names the price of a compaction first, if one is possible.
+    """
+    price, last = cold_price(state), state.lane_state.cache.last
+    if price is None or last is None or price.cost_usd is None or price.cost_usd < state.lane_state.settings.warn_cost:
+        return ""
+    key = f"cold {last.epoch.id} {last.last}"
+    if key in state.told:
+        return ""
+    state.told.add(key)
+    text = f"the next request misses the cache: about {price.input:,} tokens for ${price.cost_usd:.2f}"
+    return f"{text}. {_describe_compaction(state)}"
+
+
+def _describe_compaction(state: SessionState) -> str:
+    """Return what the person can do, with its price."""
+    from nexus_cli.lane.compaction.preview import preview  # noqa: PLC0415  (few requests are expensive)
+
+    value = preview(state.lane_state)
+    later = "Or start a new session"
+    if not value["possible"]:
+        return later
+    cost = value["cost"]
+    now, then = cost["now"]["warm" if cost["warm_now"] else "cold"], cost["next"][0]["with"]["warm"]
+    if now is None or then is None:
+        return f"/compact first makes later ones smaller ({price_command(value['summary']['model'])} shows its price)"
+    return f"/compact first: ${now:.2f} for the summary, then ${then:.2f} for a request of {value['after']:,} tokens"

@@ -1,0 +1,96 @@
+"""Rehearse a turn: assemble its first request in memory, price it and check its contract. Sends and records nothing.
+
+The request is the one that the turn would send, except that no hook runs, and that a compaction that is due is named
+instead of made: its summary is a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.services import ServerTools
+from nexus_cli.lane.compaction.context_fit import needs_room, prune_if_due
+from nexus_cli.lane.current_request import answer_cap, window_request
+from nexus_cli.lane.next_request import NextRequest
+from nexus_cli.lane.open_session import find_session, load_model_info, readonly_ledger
+from nexus_cli.lane.options import Options
+from nexus_cli.lane.recipes import recipe_of
+from nexus_cli.lane.request_price import RequestPrice, price_request
+from nexus_cli.session.draft import look_at, new_session, run_to_end
+from nexus_cli.session.service_makers import ServiceMakers
+from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.start_lane import expand_trigger, may_expand, prepare_servers, start_lane
+from nexus_cli.turn.admit_trigger import admit_trigger
+from nexus_cli.turn.turn import attach_changes, begin_pending_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """The first request of a turn."""
+
+    session: str
+    """The session that it resumes, "" for a new one."""
+    model: str
+    request: NextRequest
+    price: RequestPrice
+    compacts: bool
+    """True if the session would be compacted before it, so that the request sent would be smaller."""
+
+
+def rehearse(options: Options, settings: Settings, trigger: Trigger, services: ServiceMakers) -> Rehearsal:
+    """Assemble the first request of a turn and check `options.contract` and the limits. Blocks.
+
+    Raises `NexusError` as the turn would before it sends anything.
+    """
+    options = replace(options, save=False, require_save=False)
+    with _state(options, settings, services) as state:
+        return run_to_end(_assemble_and_close(state, trigger))
+
+
+@contextmanager
+def _state(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[SessionState]:
+    """Open the session of the turn so that everything is recorded in memory."""
+    if not (options.resume or options.newest):
+        with new_session(options, settings, services) as state:
+            yield state
+        return
+    with readonly_ledger() as ledger:
+        found = find_session(ledger, options)
+        assert found is not None, "a resumed session was found"
+        ledger.record_in_memory()
+        recipe, _ = recipe_of(found, options)
+        info = load_model_info(ledger, options.model or found.model, settings, ledger.log(found.id))
+        yield look_at(found, ledger, ledger, options, settings, recipe, info, services)
+
+
+async def _assemble_and_close(state: SessionState, trigger: Trigger) -> Rehearsal:
+    try:
+        return await _assemble(state, trigger)
+    finally:
+        state.dispatcher.permission.close()
+        if servers := state.services.made(ServerTools):
+            await servers.aclose()
+
+
+async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
+    lane_state = state.lane_state
+    state.dispatcher.hooks = state.dispatcher.approver = None
+    await prepare_servers(state)
+    await start_lane(state)
+    if may_expand(trigger):
+        trigger = await expand_trigger(state, trigger)
+    await admit_trigger(lane_state, state.dispatcher, trigger, may_be_done=bool(trigger.until))
+    await attach_changes(lane_state)
+    await begin_pending_epoch(lane_state)
+    prune_if_due(lane_state)
+    compacts = await needs_room(lane_state)
+    request, info = window_request(lane_state), lane_state.model.info
+    if not compacts:
+        answer_cap(lane_state)
+    return Rehearsal(
+        state.session_id if state.resumed else "", info.name, request, price_request(info, request), compacts
+    )

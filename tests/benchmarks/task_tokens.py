@@ -1,0 +1,203 @@
+"""Tokens and dollars of tasks: recorded trajectories against the real session and tools, with and without each choice.
+
+`benchmarks.trajectories` has the tasks, `benchmarks.task_player` the model and the account. What a choice hides and the
+task still needs is read again, and that is paid for. Nothing is sent; the sessions decide by the prices of `MODEL`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from benchmarks.cache_share import Passing
+from benchmarks.measure import ChildFailedError
+from benchmarks.row import Benchmark, Row
+from benchmarks.task_player import Account, Player
+from benchmarks.trajectories import Trajectory, trajectories, write_programs
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.core.event import CompactionDone, TurnEnd
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import ToolResult
+from nexus_cli.lane.options import Options
+from nexus_cli.provider.model_table import model_info
+from nexus_cli.session.factory import open_session
+
+MODEL = "anthropic/claude-sonnet-4-5"
+PRICED = (MODEL, "openai/gpt-5", "deepseek/deepseek-chat")
+"""Models whose prices the table is computed with."""
+PROCESSES = 2
+MOST_STEPS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One row: what is other than as shipped."""
+
+    name: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """What stands in place of names, by `module:name` or `module:Class.name`."""
+    compact: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of `[compact]`."""
+
+
+def _ungrouped(text: str) -> str:
+    """Put the path before each match of a search, as `grep -rn` does."""
+    lines, path = [], ""
+    for block in text.split("\n\n"):
+        rows = block.split("\n")
+        if len(rows) > 1 and not rows[0][:1].isdigit():
+            path, rows = rows[0], rows[1:]
+        lines += [f"{path}:{row}" if row[:1].isdigit() else row for row in rows]
+    return "\n".join(lines)
+
+
+def _search_ungrouped() -> Callable[..., ToolResult]:
+    from nexus_cli.tools.builtin import grep  # noqa: PLC0415  (the original, before it is replaced)
+
+    search = grep._search
+    return lambda *given: replace(found := search(*given), text=_ungrouped(found.text))
+
+
+def _capped(tokens: int) -> Mapping[str, Any]:
+    return {
+        "nexus_cli.core.budget:TokenBudget.output_cap": property(lambda budget: tokens),
+        "nexus_cli.core.budget:TokenBudget.file_cap": property(lambda budget: tokens),
+    }
+
+
+SHIPPED = Choice("as shipped")
+CHOICES: Sequence[Choice] = (
+    SHIPPED,
+    Choice("stale results stay", compact={"prune": False}),
+    Choice("a second read is shown again", {"nexus_cli.lane.read_lines:LEAST_TEXT": math.inf}),
+    Choice("files are read whole", {"benchmarks.trajectories:WHOLE": math.inf}),
+    Choice("an edit shows the whole file", {"nexus_cli.tools.exact_edit:short_diff": lambda before, after: after}),
+    Choice("an edit shows nothing", {"nexus_cli.tools.exact_edit:short_diff": lambda before, after: ""}),
+    Choice("each match with its path", {"nexus_cli.tools.builtin.grep:_search": _search_ungrouped()}),
+    Choice("a result has at most 100,000 tokens", _capped(100_000)),
+    Choice("a result has at most 3,000 tokens", _capped(3000)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One task, played."""
+
+    name: str
+    is_long: bool
+    account: Account
+    compactions: int
+    fault: str
+    """Why it is not solved, "" if it is."""
+
+
+@contextmanager
+def choosing(choice: Choice) -> Iterator[Settings]:
+    """Put a choice in place; yield its settings."""
+    with ExitStack() as stack:
+        for name, value in choice.values.items():
+            module, _, inner = name.partition(":")
+            stack.enter_context(patch(f"{module}.{inner}", value))
+        yield replace(Settings(), compact=replace(Settings().compact, **choice.compact))
+
+
+async def play(trajectory: Trajectory, settings: Settings, folder: Path) -> Played:
+    """Play one task in an empty folder; raises `ChildFailedError` if a turn fails."""
+    trajectory.prepare(folder)
+    player, compactions = Player(TiktokenCounter().count), 0
+    options = Options(folder, MODEL, recipe="chat", allow="all", save=False, limits=Limits(max_steps=MOST_STEPS))
+    session = open_session(options, settings, approver=None, provider=player, clock=Passing())
+    for prompt, script in trajectory.turns(player, folder):
+        player.play(script)
+        async for event in session.run(prompt):
+            match event:
+                case TurnEnd(outcome) if outcome.error:
+                    raise ChildFailedError(f"{trajectory.name}: {outcome.error}")
+                case CompactionDone(ok=ok):
+                    compactions += ok
+                case _:
+                    pass
+    await session.aclose()
+    return Played(trajectory.name, trajectory.is_long, player.account, compactions, trajectory.check(folder))
+
+
+def _play_by_name(choice: str, name: str) -> Played:
+    """Play a task in this process, which has nothing else to do."""
+    chosen = next(one for one in CHOICES if one.name == choice)
+    trajectory = next(one for one in trajectories() if one.name == name)
+    with tempfile.TemporaryDirectory(prefix="nexus-bench-") as own:
+        folder = Path(own) / "project"
+        folder.mkdir()
+        with choosing(chosen) as settings:
+            return asyncio.run(play(trajectory, settings, folder))
+
+
+def _play_all(choices: Sequence[Choice]) -> Iterator[tuple[Choice, list[Played]]]:
+    """Yield each choice with all its tasks, the slowest begun first."""
+    tasks = sorted(trajectories(), key=lambda one: not one.is_long)
+    with tempfile.TemporaryDirectory(prefix="nexus-bench-") as own:
+        surroundings = {"HOME": own, "NEXUS_HOME": str(Path(own) / "nexus"), **write_programs(Path(own))}
+        with patch.dict(os.environ, surroundings), ProcessPoolExecutor(PROCESSES) as pool:
+            started: list[tuple[Choice, list[Future[Played]]]] = [
+                (choice, [pool.submit(_play_by_name, choice.name, task.name) for task in tasks]) for choice in choices
+            ]
+            for choice, plays in started:
+                yield choice, [one.result() for one in plays]
+
+
+def _sum(played: Sequence[Played]) -> Account:
+    total = Account()
+    for one in played:
+        total.add(one.account)
+    return total
+
+
+def _cells(account: Account) -> str:
+    """Format the figures of an account as cells of a table."""
+    written = account.input - account.cached
+    prices = " | ".join(f"{account.dollars(model_info(model, {})):.4g}" for model in PRICED)
+    return (
+        f"{account.requests:,} | {account.rereads:,} | {account.input:,} | {account.cached:,} | {written:,} "
+        f"| {account.output:,} | {prices}"
+    )
+
+
+HEAD = f"""| {{}} | requests | of them to read again | input | cached | written | output | {" | ".join(PRICED)} |
+|{"---|" * 10}"""
+
+
+def rows(times: int) -> Iterator[Row]:
+    """Play every task once with each choice."""
+    base: dict[bool, float] = {}
+    first = True
+    for choice, played in _play_all(CHOICES):
+        if first:
+            print(HEAD.format("task"))
+            for one in played:
+                print(f"| {one.name} | {_cells(one.account)} |{f' {one.fault}' if one.fault else ''}")
+            print(f"\n{HEAD.format('choice')}")
+            first = False
+        for is_long, label in ((False, "short"), (True, "long")):
+            chosen = [one for one in played if one.is_long is is_long]
+            account = _sum(chosen)
+            print(f"| {choice.name}, {label} | {_cells(account)} |", flush=True)
+            dollars = account.dollars(model_info(MODEL, {}))
+            base.setdefault(is_long, dollars)
+            unsolved = [one.name for one in chosen if one.fault]
+            if unsolved:
+                print(f"not solved: {', '.join(unsolved)}")
+            yield Row(f"{choice.name}: {len(chosen)} {label} tasks", dollars, "$", base[is_long], SHIPPED.name)
+
+
+BENCHMARK = Benchmark("tokens of a solved task, with and without each choice", rows)

@@ -1,0 +1,174 @@
+"""Imports of instruction files, and rules by path: what is read, what is named, what is neither."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.config.paths import places
+from nexus_cli.context.loader import ContextLayer
+from nexus_cli.context.sections.instruction_files import DEEPEST, MOST, find_imports, instruction_layers
+from nexus_cli.context.sections.path_rules import list_path_rules
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    folder = tmp_path / "repo"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def put(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def project(folder: Path) -> list[ContextLayer]:
+    return [layer for layer in instruction_layers(folder) if layer.name != "global"]
+
+
+def parts(folder: Path) -> list[str]:
+    return [layer.part for layer in project(folder) if layer.part]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("See @docs/a.md, @./b.md; (@c.md) and *@d.md*.", ["docs/a.md", "./b.md", "c.md", "d.md"]),
+        ("@a\\ b.md @e.md#part", ["a b.md", "e.md"]),
+        ("mail me@x.md or `@a.md` or ``x ` @a.md`` <!-- @a.md -->", []),
+        ("```\n@a.md\n```\n@b.md", ["b.md"]),
+        ("~~~~\n@a.md\n~~~\n@a.md\n~~~~\n@b.md\n```py\n@c.md", ["b.md"]),
+        ("- one\n  ```sh\n  @a.md\n  ```\n  @b.md", ["b.md"]),
+        ("an odd ` backtick and @a.md", ["a.md"]),
+        ("@ @@ @. @,", []),
+    ],
+)
+def test_imports_count_outside_of_code(text: str, found: list[str]) -> None:
+    assert [path for _, path in find_imports(text)] == found
+
+
+def test_imports_follow_their_file_and_are_relative_to_the_file_that_names_them(repo: Path) -> None:
+    put(repo / "AGENTS.md", "@docs/a.md")
+    put(repo / "docs/a.md", "A @b.md")
+    put(repo / "docs/b.md", "B")
+    put(repo / "pkg/NEXUS.md", "@../docs/b.md @local.md")
+    put(repo / "pkg/local.md", "L")
+    assert [(one.part, one.text, one.notice) for one in project(repo / "pkg")] == [
+        ("", "@docs/a.md", ""),
+        ("docs/a.md", "A @b.md", ""),
+        ("docs/b.md", "B", ""),
+        ("", "@../docs/b.md @local.md", ""),
+        ("local.md", "L", ""),
+    ]
+
+
+def test_five_files_deep_is_the_end_and_a_circle_is_named_once(repo: Path) -> None:
+    put(repo / "NEXUS.md", "@1.md")
+    for number in range(1, 9):
+        put(repo / f"{number}.md", f"@{number + 1}.md")
+    found = project(repo)
+    assert parts(repo) == [f"{number}.md" for number in range(1, DEEPEST + 1)]
+    assert [one.notice for one in found if one.notice] == [
+        f"{repo}/5.md imports what is not read: @6.md (line 1) is more than 5 files deep"
+    ]
+    put(repo / "2.md", "@NEXUS.md @1.md @2.md")
+    notices = [one.notice for one in project(repo) if one.notice]
+    assert len(notices) == 1 and notices[0].count("leads back") == 3, notices
+
+
+def test_what_is_no_file_is_named_only_if_it_can_be_meant_as_one(repo: Path) -> None:
+    (repo / "src").mkdir()
+    os.mkfifo(repo / "pipe.md")
+    (repo / "binary.md").write_bytes(b"a\0b")
+    put(repo / "NEXUS.md", "@alice @types/node @src @gone.md @./gone @pipe.md @binary.md")
+    [found] = project(repo)
+    assert found.text and "alice" not in found.notice and "node" not in found.notice and "src" not in found.notice
+    for name in ("@gone.md", "@./gone", "@pipe.md"):
+        assert f"{name} (line 1) is not there" in found.notice
+    assert "@binary.md (line 1) is not a text file" in found.notice
+
+
+def test_a_project_imports_from_itself_alone_and_no_credentials(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "secret.md", "SECRET")
+    (repo / "link.md").symlink_to(tmp_path / "secret.md")
+    (repo / "docs").symlink_to(tmp_path)
+    put(repo / "NEXUS.md", f"@../secret.md @link.md @docs/secret.md @{tmp_path}/secret.md @key.json")
+    put(repo / "key.json", "KEY")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(repo / "key.json"))
+    found = project(repo)
+    assert parts(repo) == [] and found[0].notice.count("outside the project") == 4, found
+    assert "@key.json (line 1) holds credentials" in found[0].notice
+
+
+def test_personal_instructions_import_from_anywhere(repo: Path, tmp_path: Path) -> None:
+    put(places().config / "NEXUS.md", f"@own.md @{tmp_path}/else.md")
+    put(places().config / "own.md", "OWN")
+    put(tmp_path / "else.md", "ELSE")
+    found = [one for one in instruction_layers(repo) if one.name == "global"]
+    assert [one.text for one in found[1:]] == ["OWN", "ELSE"] and not any(one.notice for one in found)
+
+
+def test_the_number_of_imports_and_the_bytes_of_one_are_bounded(repo: Path) -> None:
+    for number in range(MOST + 3):
+        put(repo / f"d/{number}.md", str(number))
+    put(repo / "NEXUS.md", "\n".join(f"@d/{number}.md" for number in range(MOST + 3)))
+    assert len(parts(repo)) == MOST and f"beyond the {MOST} files" in project(repo)[0].notice
+    put(repo / "NEXUS.md", "@d/0.md")
+    put(repo / "d/0.md", "x" * 2_000_000)
+    assert project(repo)[1].beyond == 2_000_000 - 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("globs", "path", "is_named"),
+    [
+        ("src/**/*.ts", "src/a.ts", True),
+        ("src/**/*.ts", "src/x/y/a.ts", True),
+        ("src/**/*.ts", "lib/a.ts", False),
+        ("**/*.{ts,tsx}", "a/b.tsx", True),
+        ("{src,lib}/**/*.{ts,tsx}, docs/*.md", "lib/a.ts", True),
+        ("{src,lib}/**/*.{ts,tsx}, docs/*.md", "docs/a.md", True),
+        ("*.md", "README.md", True),
+        ("*.md", "docs/README.md", False),
+        ("src/api", "src/api/x/a.py", True),
+        ("src/api/", "src/apis/a.py", False),
+        ("./src/?.py", "src/a.py", True),
+        ("src/**", "src/deep/a.py", True),
+        ("[", "[", True),
+        ("a{b", "a{b", True),
+    ],
+)
+def test_globs_name_files_below_the_folder_of_the_rules(repo: Path, globs: str, path: str, is_named: bool) -> None:
+    put(repo / ".claude/rules/r.md", f'---\npaths: "{globs}"\n---\nR\n')
+    [rule] = list_path_rules(repo)
+    assert rule.names(str(repo / path)) is is_named and not rule.names(str(repo.parent / path))
+
+
+@pytest.mark.parametrize("front", ["paths:\n  - **/*.py\n  - docs/*.md", "paths: **/*.py", 'paths: ["**/*.py"]'])
+def test_front_matter_is_read_as_others_write_it(repo: Path, front: str) -> None:
+    put(repo / ".claude/rules/deep/r.md", f"---\n{front}\n---\nR\n")
+    [rule] = list_path_rules(repo)
+    assert rule.names(str(repo / "src/a.py")) and not rule.notice and rule.text == "R"
+
+
+def test_rules_without_paths_always_count_once_and_links_out_of_the_project_never(repo: Path, tmp_path: Path) -> None:
+    put(repo / ".claude/rules/a.md", "A")
+    put(repo / ".claude/rules/b.md", "---\npaths: x\nB")
+    put(tmp_path / "secret.md", "SECRET")
+    (repo / ".claude/rules/c.md").symlink_to(tmp_path / "secret.md")
+    put(repo / "NEXUS.md", "@.claude/rules/a.md")
+    found = project(repo)
+    assert [one.text for one in found] == ["@.claude/rules/a.md", "A", "---\npaths: x\nB", ""], found
+    assert "no line --- closes" in found[2].notice and "outside the project" in found[3].notice
+
+
+def test_a_hostile_glob_takes_no_time(repo: Path) -> None:
+    hostile = "**/" * 40 + "*a*a*a*a*a*a*a*a*b" + "{a,b}" * 30
+    put(repo / ".claude/rules/r.md", f'---\npaths: "{hostile}"\n---\nR\n')
+    [rule] = list_path_rules(repo)
+    assert not rule.names(str(repo / ("a" * 200 + "/") / ("a" * 200)))

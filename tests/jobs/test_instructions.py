@@ -1,0 +1,191 @@
+"""The job: a project that was set up for Claude Code moves in: its CLAUDE.md imports files, its rules are for paths.
+
+A turn touches a file that a rule names, the conversation is compacted, the session goes on in another process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import PRICED, QUICK, Stage, calls, stage
+from terminal.repl import Place, Repl
+
+SUMMARY = "## Goal\nMend the users endpoint.\n## Next\nThe tests of it.\n"
+API, STYLE, TESTING, GENERAL = "Endpoints validate their input.", "Two spaces.", "Vitest, not Jest.", "Commit small."
+FILES = {
+    "CLAUDE.md": "# Shop\n\nSee @README for what it is, and follow @docs/style.md.\n"
+    "Reviews by @alice; types come from `@types/node`. Mine: @~/shop.md\n```\n@docs/code.md\n```\n",
+    "README": "A shop.\n",
+    "docs/style.md": f"{STYLE}\n\n- @./testing.md\n- @gone.md\n",
+    "docs/testing.md": f"{TESTING} As in @../CLAUDE.md.\n",
+    "docs/code.md": "NOT IMPORTED\n",
+    ".claude/rules/general.md": f"{GENERAL}\n",
+    ".claude/rules/backend/api.md": f"---\npaths:\n  - src/api/**/*.{{ts,tsx}}\n---\n\n# API\n\n{API}\n",
+    ".claude/rules/web.md": '---\npaths: "src/web/**/*.ts, *.css"\n---\nNO WEB\n',
+    "src/api/users.ts": "export const users = 1\n",
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path) as made:
+        made.settings(QUICK + PRICED)
+        (made.home / "shop.md").write_text("OUTSIDE\n")
+        for name, text in FILES.items():
+            (made.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (made.folder / name).write_text(text)
+        yield made
+
+
+def model(body: Any) -> dict[str, Any]:
+    messages = body["messages"]
+    last = messages[-1]
+    if "about to be replaced by your summary" in str(last["content"]):
+        return {"text": SUMMARY}
+    if last["role"] == "user" and "MEND" in str(last["content"]):
+        return calls(("read_file", {"path": "src/api/users.ts"}))
+    if last["role"] == "tool" and messages[-3]["role"] == "user":
+        edit = {"path": "src/api/users.ts", "edits": [{"old": "1", "new": "2"}]}
+        return calls(("edit_file", edit))
+    return {"text": "Done. " * 200}
+
+
+def texts(place: Stage, at: int = -1) -> list[str]:
+    return [str(one.get("content")) for one in place.server.requests[at].body["messages"]]
+
+
+def times(place: Stage, words: str, at: int = -1) -> int:
+    return "\n".join(texts(place, at)).count(words)
+
+
+def test_imports_and_rules_are_sections_with_their_files(place: Stage) -> None:
+    sections = {one["id"]: one for one in place.run("context", "--json").result["sections"]}
+    found = {name: one["source"] for name, one in sections.items() if name.startswith("instructions.project")}
+    assert found == {
+        "instructions.project": "CLAUDE.md",
+        "instructions.project.README": "README",
+        "instructions.project.docs/style.md": "docs/style.md",
+        "instructions.project.docs/testing.md": "docs/testing.md",
+        "instructions.project..claude/rules/general.md": ".claude/rules/general.md",
+    }, found
+    assert not [name for name in sections if name.startswith("path_rules")]
+    place.script(model)
+    done = place.ask("hello")
+    [system] = texts(place)[:1]
+    assert all(words in system for words in (STYLE, TESTING, GENERAL, "A shop.", "follow @docs/style.md"))
+    assert not any(words in system for words in ("NOT IMPORTED", "OUTSIDE", API, "NO WEB"))
+    told = "\n".join(done.told)
+    for line in ("@~/shop.md (line 4) leads to", "outside the project", "@gone.md (line 4) is not there"):
+        assert line in told, told
+    assert "@../CLAUDE.md (line 1) leads back" in told and "alice" not in told and "node" not in told, told
+
+
+def test_a_rule_by_path_is_sent_once_and_stands_after_compaction_and_resume(place: Stage) -> None:
+    place.script(model)
+    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    with Repl(
+        Place(place.home, place.folder, place.server, environment), "--allow", "edit", columns=120, rows=45
+    ) as repl:
+        repl.ready()
+        repl.say("MEND the users endpoint")
+        assert [times(place, API, at) for at in range(len(place.server.requests))] == [0, 1, 1]
+        read = next(text for text in texts(place) if "users = 1" in text)
+        assert "[nexus:\n# Rules for src/api/**/*.ts" in read and read.index("users = 1") < read.index(API)
+        for words in ("one", "two", "three", "four"):
+            repl.say(words)
+        assert times(place, API) == 1
+        repl.say("/compact")
+        repl.say("five")
+        sent = texts(place)
+        assert "Mend the users endpoint." in "\n".join(sent) and "users = 1" not in "\n".join(sent), sent
+        assert times(place, API) == 1, sent
+        repl.say("six")
+        assert times(place, API) == 1
+    done = place.ask("-c", "seven")
+    assert done.status == 0 and times(place, API) == 1 and times(place, "NO WEB") == 0, done
+    assert place.run("replay").status == 0
+    rows = [one["id"] for one in place.run("context", "--step", "2", "--json").result["sections"]]
+    assert "path_rules..claude/rules/backend/api.md" in rows, rows
+
+
+def test_an_attached_file_brings_its_rule_and_an_edited_rule_comes_again(place: Stage) -> None:
+    place.script(model)
+    assert place.ask("-f", "src/api/users.ts", "look").status == 0
+    assert times(place, API) == 1
+    rule = place.folder / ".claude/rules/backend/api.md"
+    rule.write_text(rule.read_text().replace(API, "Endpoints are versioned."))
+    assert place.ask("-c", "look again").status == 0
+    assert times(place, API) == 1 and times(place, "Endpoints are versioned.") == 1
+    assert place.run("replay").status == 0
+    assert json.dumps(texts(place)).count("OUTSIDE") == 0
+
+
+LONG = (
+    "# Shop\n\n## Commands\n- `python3 -c 'print(42)'`\n- `git frobnicate --all`\n\n## Traps\n"
+    + "- Mind it well. " * 90
+    + "\n"
+)
+SHORT = "# Shop\n\n## Commands\n- `python3 -c 'print(42)'`\n"
+
+
+def writer(body: Any) -> dict[str, Any]:
+    messages = body["messages"]
+    at = max(at for at, one in enumerate(messages) if one["role"] == "user")
+    done = len(messages) > at + 1
+    if done and messages[-2].get("tool_calls", [{}])[0].get("function", {}).get("name") != "bash":
+        return {"text": "Written."}
+    if "was checked after it was written" in str(messages[at]["content"]):
+        return calls(("write_file", {"path": "NEXUS.md", "content": SHORT}))
+    if not done:
+        return calls(("bash", {"command": "python3 -c 'print(42)'"}))
+    return calls(("write_file", {"path": "NEXUS.md", "content": LONG}))
+
+
+def test_init_names_its_price_and_has_what_was_not_tried_taken_out(place: Stage) -> None:
+    place.script(writer)
+    (place.folder / "CLAUDE.md").unlink()
+    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    with Repl(
+        Place(place.home, place.folder, place.server, environment), "--allow", "all", columns=120, rows=120
+    ) as repl:
+        repl.ready()
+        repl.say("/init 300 mind the tills", ends=False)
+        repl.requested(5)
+        repl.wait_for(lambda one: one.text.count("of 300 tokens") == 2, 60)
+        shown = " ".join(repl.text.split())
+    asked = [text for text in texts(place) if "NEXUS.md" in text]
+    assert "at most 300 tokens" in asked[0] and "mind the tills" in asked[0], asked
+    assert "too many" in shown and "Not run here with exit status 0: `git frobnicate --all`" in shown, shown
+    assert (place.folder / "NEXUS.md").read_text() == SHORT and len(place.server.requests) == 5
+
+
+def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> None:
+    (place.folder / ".claude/rules/more.md").write_text(
+        "Never use tabs in the code.\n- Follow @docs/style.md at any time.\nLine length is 80.\nRun `npm run build`.\n"
+    )
+    (place.folder / "docs/testing.md").write_text("Use tabs in the code.\nFollow @docs/style.md, at any time!\n")
+    (place.folder / "package.json").write_text('{"scripts": {"build": "tsc"}}')
+    (place.folder / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
+    value = place.run("doctor", "--instructions", "--json").result
+    files = {one["path"]: one for one in value["files"]}
+    assert files[".claude/rules/backend/api.md"]["paths"] == ["src/api/**/*.ts", "src/api/**/*.tsx"]
+    assert files["docs/style.md"]["kind"] == "import" and files["CLAUDE.md"]["tokens"] > 20
+    assert files["CLAUDE.md"]["cost_usd"] == pytest.approx(files["CLAUDE.md"]["tokens"] * 2.0 * 100 / 1e6)
+    always = [one["tokens"] for one in value["files"] if not one["paths"]]
+    assert value["tokens"] == sum(always) and value["requests"] == 100 and value["model"]
+    found = {(one["kind"], one["path"], one["line"], one["other"]) for one in value["findings"] if one["line"]}
+    more = ".claude/rules/more.md"
+    assert found == {
+        ("contradiction", more, 1, "docs/testing.md:1"),
+        ("duplicate", more, 2, "docs/testing.md:2"),
+        ("contradiction", more, 3, "pyproject.toml: line-length = 100"),
+        ("stated", more, 4, "package.json: scripts.build"),
+    }, found
+    text = place.run("doctor", "--instructions", env={"COLUMNS": "200"}).text
+    assert '"Line length is 80." contradicts pyproject.toml: line-length = 100' in text
+    assert "@gone.md (line 4) is not there" in " ".join(text.split())
+    assert "doctor --instructions" in place.run("doctor").text

@@ -1,0 +1,69 @@
+"""Finding the JSON document in an answer, and validating it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.answer_schema import MOST_BYTES, MOST_DEPTH, AnswerSchema
+
+ANY = AnswerSchema("true")
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(value=VALUES, indent=st.sampled_from([None, 2]))
+def test_a_document_is_found_whole_in_a_fence_and_between_words(value: object, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    answers = [text, f"\ufeff {text}\n", f"Here:\n```json\n{text}\n```\nRun it:\n```sh\nls\n```\n"]
+    answers += [f"It is {text}, as asked."] if isinstance(value, dict | list) else []
+    for answer in answers:
+        attempt = ANY.read_answer(answer)
+        assert (attempt.data, attempt.problems) == (value, ())
+        assert json.loads(attempt.text) == value and "\n" not in attempt.text
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "none", "{", "[1", "see {this} or [that]", "```json\n{\n```", "1 2", "{'a': 1}"]
+)
+def test_an_answer_without_a_document_is_kept_as_it_is(answer: str) -> None:
+    attempt = ANY.read_answer(answer)
+    assert attempt.problems and attempt.distance == math.inf and attempt.text == answer
+
+
+def test_the_problems_are_named_by_their_place_and_bounded() -> None:
+    schema = AnswerSchema('{"type": "array", "items": {"type": "string", "maxLength": 2}}')
+    attempt = schema.read_answer(json.dumps([1, "x" * 100_000, *range(1000)]))
+    assert attempt.problems[0] == "$[0]: 1 is not of type 'string'" and attempt.problems[1].endswith("is too long")
+    assert len(attempt.problem) < 2000 and 5 < attempt.distance <= 100
+
+
+def test_depth_is_bounded_exactly() -> None:
+    assert not ANY.read_answer("[" * MOST_DEPTH + "]" * MOST_DEPTH).problems
+    assert not ANY.read_answer('{"a":' * MOST_DEPTH + "1" + "}" * MOST_DEPTH).problems
+    assert ANY.read_answer("[" * (MOST_DEPTH + 1) + "]" * (MOST_DEPTH + 1)).problems
+
+
+def test_a_schema_that_refers_to_itself_only_within_an_answer_does_not_crash_on_it() -> None:
+    schema = AnswerSchema('{"properties": {"a": {"$ref": "#/properties/a"}}}')
+    assert "without end" in schema.read_answer('{"a": 1}').problem
+
+
+def test_the_size_of_a_schema_is_bounded_in_bytes() -> None:
+    with pytest.raises(NexusError, match="64 KiB"):
+        AnswerSchema(json.dumps({"description": "é" * (MOST_BYTES // 2)}, ensure_ascii=False))
+
+
+def test_ids_anchors_and_older_drafts_refer_within_the_schema() -> None:
+    AnswerSchema('{"$id": "https://example.org/a", "$defs": {"x": {"$anchor": "q", "type": "string"}}, "$ref": "#q"}')
+    draft = '{"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {"type": "string"}}, '
+    older = AnswerSchema(draft + '"properties": {"x": {"$ref": "#/definitions/a"}}}')
+    assert older.read_answer('{"x": 1}').problem == "$.x: 1 is not of type 'string'"
