@@ -99,6 +99,8 @@ FORMER = {"plan": "schedule"}
 MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
 
+LEAST_FILES = 16
+"""Least limit of open files: with fewer, libraries fail while they are imported."""
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 """Error numbers of a failed write of the help; all other output goes through `Stream`."""
 
@@ -260,6 +262,8 @@ def run(arguments: list[str]) -> int:
     if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and not set(plain_words(arguments)) & set(COMMANDS):
         arguments = [*arguments, PICK]
     try:
+        if 0 < (most := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
+            raise NexusError("usage", "too few open files are allowed", f"the limit is {most}", "Try ulimit -n 256")
         status = build(completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except NexusError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 
@@ -16,8 +17,11 @@ LOG_BYTES = 1_000_000
 def report_bug(bug: BaseException) -> NexusError:
     """Return the error for an unexpected exception, and log its type and stack trace, but never any message text.
 
-    "Can't start new thread" is reported as a limit of the system, not as a bug.
+    "Can't start new thread" and "Too many open files" are reported as limits of the system, not as bugs.
     """
+    if isinstance(bug, OSError) and bug.errno in (errno.EMFILE, errno.ENFILE):
+        why = "the limit of this process, or of this machine, is reached"
+        return NexusError("internal", "too many open files", why, "Raise it, for example with ulimit -n 256")
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
         why = "the limit of processes of this user, or of this machine, is reached"
         return NexusError("internal", "no thread can be started", why, "`ulimit -u` shows it; end other programs")
