@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.ask import Schema, require_limit
+from nexus_cli.cli.ask import require_limit
+from nexus_cli.cli.ask_options import Schema
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
     Allow,

@@ -458,7 +458,11 @@ class Session:
                 answers = AnswerRounds(self.state, trigger.schema)
             rounds = await run_shielded(self._begin(lane_state, trigger, answers))
             dispatcher.call_changes.begin_turn()
-            self._warn_of_cold_request()
+            if lane_state.cache.last is not None:  # something was sent before
+                from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
+
+                if line := warn_of_cold_request(self.state):
+                    lane_state.emit(event.Notice(line))
             if rounds:
                 await rounds.begin()
             dispatcher.assessed = await self._assess(trigger)
@@ -490,14 +494,6 @@ class Session:
         ended = answers.close(ended) if answers else ended
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
-
-    def _warn_of_cold_request(self) -> None:
-        if self.state.lane_state.cache.last is None:  # nothing was sent before
-            return
-        from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for a first request)
-
-        if line := warn_of_cold_request(self.state):
-            self.state.lane_state.emit(event.Notice(line))
 
     async def _prepare_trigger(self, trigger: Trigger) -> Trigger:
         """Run the hooks of the prompt, and return the trigger with what it calls and attaches. Opens the session first
