@@ -22,7 +22,7 @@ from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.lines import Value, cut_line, filled, table, when
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import RunningObject, RunningReport
+    from nexus_cli.core.json_types.timeline_report import RunningObject, RunningReport
 
 SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""

@@ -189,7 +189,7 @@ REPORTS = {
     "context --diff": context_report.DifferenceReport,
     "drops": context_report.DropsReport,
     "sessions list": report_types.SessionsReport,
-    "sessions --running": report_types.RunningReport,
+    "sessions --running": timeline_report.RunningReport,
     "usage": report_types.UsageReport,
     "why": report_types.DecisionsReport,
     "rules test": report_types.RulesTestReport,
