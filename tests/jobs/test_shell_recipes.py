@@ -115,7 +115,7 @@ def test_a_log_is_asked_about(place: Stage) -> None:
 
 def test_jq_reads_the_answer_its_cost_and_the_data(place: Stage) -> None:
     need("jq")
-    (place.folder / "design.md").write_text("# A shop\n")
+    (place.folder / "README.md").write_text("# A shop\n")
     place.script([{"text": "None."}, {"text": '{"title": "A shop"}'}])
     answer, cost = run(place, recipe("JSON for jq")).text.splitlines()
     assert answer == "None." and float(cost) > 0
@@ -142,14 +142,14 @@ def test_many_files_are_each_asked_about_once(place: Stage) -> None:
 def test_make_makes_a_summary_and_leaves_none_behind_a_failure(place: Stage) -> None:
     need("make")
     (place.folder / "Makefile").write_text(recipe("A rule of a Makefile"))
-    (place.folder / "design.md").write_text("# A shop\n")
+    (place.folder / "README.md").write_text("# A shop\n")
     place.script([{"fault": {"kind": "status", "status": 401}}, {"text": "Five lines."}])
     place.settings("[provider]\nretries = 0\n")
-    assert run(place, "make design.summary").status == 2
-    assert not (place.folder / "design.summary").exists()
-    done = run(place, "make design.summary")
-    assert done.status == 0 and (place.folder / "design.summary").read_text() == "Five lines.\n", done
-    assert b"up to date" in run(place, "make design.summary").stdout
+    assert run(place, "make README.summary").status == 2
+    assert not (place.folder / "README.summary").exists()
+    done = run(place, "make README.summary")
+    assert done.status == 0 and (place.folder / "README.summary").read_text() == "Five lines.\n", done
+    assert b"up to date" in run(place, "make README.summary").stdout
 
 
 def test_a_line_of_cron_works_in_the_environment_of_cron(place: Stage) -> None:
