@@ -6,6 +6,7 @@ The person stops the run in the middle, one file vanishes meanwhile, and the sam
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from collections import Counter
@@ -218,7 +219,7 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
         (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
         (("map", "x", "0.py", "--resume", "."), "is a directory"),
         (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a file"),
-        (("map", "x", "0.py", "--resume", "1.py"), "line 1 is no result"),
+        (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not from a resume file"),
         (("map", "x", "0.py", "--recipe", "nope"), "nope"),
         (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
     ],
@@ -256,6 +257,31 @@ def test_a_torn_last_line_is_no_result_and_two_runs_do_not_write_one_file(place:
     assert second.status == 2 and "another process is writing it" in second.told[0] and len(second.told) == 1
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=120)
+
+
+def test_a_file_that_is_no_resume_file_is_refused_before_an_item_is_paid_twice(place: Stage) -> None:
+    printed = place.run("map", "About", stdin=b"a\nb\n")
+    (place.folder / "printed.jsonl").write_bytes(printed.stdout)
+    (place.folder / "deep").write_bytes(b"[" * 200_000)
+    (place.folder / "kinds").write_text('{"item": 1, "ok": 3, "key": 4}\n')
+    os.mkfifo(place.folder / "pipe")
+    for name in ("printed.jsonl", "deep", "kinds", "pipe"):
+        done = place.run("map", "About", "--resume", name, stdin=b"a\nb\n")
+        assert done.status == 2 and len(done.told) == 1 and name in done.told[0], done
+    both = place.shell("seq 3 | nexus map About --resume both.jsonl > both.jsonl")
+    assert both.status == 2 and "stdout is written to it too" in both.told[0], both
+    assert len(place.server.requests) == 2 and (place.folder / "printed.jsonl").read_bytes() == printed.stdout
+
+
+def test_a_resume_file_that_cannot_grow_ends_the_run_with_one_reason(place: Stage) -> None:
+    command = "seq 30 | nexus map About -j 2 --no-save --resume r.jsonl"
+    done = place.shell(f"export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1; {command} | cat")
+    made = [line["item"] for line in lines(done)]
+    assert done.status == 1 and 0 < len(made) < 30 and clean(done), done
+    assert [line.partition(":")[0] for line in done.told] == ["nexus", "nexus", "Resume with"], done
+    assert "r.jsonl cannot be written" in done.told[0] and f"stopped after {len(made)} of 30" in done.told[1]
+    again = place.shell(command)
+    assert again.status == 0 and len(lines(again)) == 30 and len(place.server.requests) <= 30 + 2
 
 
 def test_a_reader_that_leaves_and_a_full_disk_keep_what_was_paid(place: Stage) -> None:
