@@ -238,6 +238,8 @@ def test_an_error_of_every_item_ends_the_run_with_one_line(place: Stage) -> None
 
 def test_a_provider_that_is_down_ends_the_run_after_a_few_items(place: Stage) -> None:
     place.script(lambda body: {"fault": {"status": 400}})
+    one = place.run("map", "About", stdin=b"r\n")
+    assert "; the first: r: request failed" in one.told[0], one
     done = place.run("map", "About", "-j", "2", stdin=b"".join(b"n%d\n" % n for n in range(99)))
     assert done.status == 1 and len(lines(done)) < 10 and len(place.server.requests) < 20 and clean(done), done
 
@@ -298,6 +300,12 @@ def test_poor_surroundings(place: Stage) -> None:
     assert closed.status == 0, closed
     few = place.shell(f"ulimit -n 20; nexus map '{PROMPT}' *.py -j 2")
     assert few.status in (0, 1, 3) and b"Traceback" not in few.stderr, few
+    for files, jobs in ((20, 16), (64, 64)):
+        before = len(place.server.requests)
+        few = place.shell(f"ulimit -n {files}; seq 40 | nexus map 'About {files}-{{}}' -j {jobs}")
+        systems = {str(one.body["messages"][0]["content"]) for one in place.server.requests[before:]}
+        assert few.status == 0 and len(lines(few)) == 40 and len(systems) == 1, few
+        assert len(few.told) == 1 and f"ulimit -n allows {files} open files" in few.told[0], few
     cron = place.run("map", PROMPT, "0.py", env={"HOME": None, "LANG": None, "TERM": None})
     assert cron.status == 0 and cron.told == [], cron
 
