@@ -186,7 +186,6 @@ REPORTS = {
     "context --diff": context_report.DifferenceReport,
     "drops": context_report.DropsReport,
     "sessions list": report_types.SessionsReport,
-    "sessions --running": timeline_report.RunningReport,
     "usage": report_types.UsageReport,
     "why": report_types.DecisionsReport,
     "rules test": report_types.RulesTestReport,
@@ -212,6 +211,7 @@ REPORTS = {
     "warm status": setup_reports.WarmReport,
 }
 LATER = {
+    "sessions --running": timeline_report.RunningReport,
     "runs list": report_types.RunsReport,
     "runs show": report_types.RunReport,
     "runs cancel": report_types.RunReport,
