@@ -99,6 +99,7 @@ LAZY = {
     "reports/timeline.py": {"nexus_cli"},  # runs, of which a plain session has none
     "text/cells.py": {"wcwidth"},  # text outside ASCII
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction
+    "session/cold_request.py": {"nexus_cli"},  # the price of a compaction, if the next request is expensive
     "session/settle_projects.py": {"nexus_cli"},  # a process was killed during a command
     "session/memory/session_facts.py": {"nexus_cli"},  # where a fact is kept
     "session/service_makers.py": {"nexus_cli"},  # services that few sessions use

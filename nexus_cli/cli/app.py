@@ -48,7 +48,7 @@ GROUPS = {
     "Commands": {
         "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
         "map": "Run one turn for each file or line of a list, several at once, resumable.",
-        "sessions": "List, show, search, export, fork, rename and delete sessions.",
+        "sessions": "List, show, search, export, stop, fork, rename and delete sessions.",
         "model": "List the models that are usable now, with window, price and cache support.",
         "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
         "logout": "Remove a stored key.",

@@ -12,13 +12,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nexus_cli.cli.ask_contract import (
+from nexus_cli.cli.ask_options import (
+    ExplainContext,
+    Files,
     FullInput,
+    MaxCost,
     MaxDrop,
     MaxInput,
+    MaxSteps,
+    MaxTotalTokens,
     NoDrops,
     Price,
+    RequireSave,
     RequireSection,
+    Schema,
+    StreamJson,
+    Timeout,
+    Until,
+    WatchLines,
+    WatchPause,
+    WatchStream,
     make_contract,
 )
 from nexus_cli.cli.choose_model import choose_model
@@ -41,8 +54,6 @@ from nexus_cli.cli.command_options import (
     SharedOptions,
     Verbose,
     WorktreeName,
-    refuse_empty,
-    whole_number,
 )
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
@@ -58,27 +69,6 @@ if TYPE_CHECKING:
     from nexus_cli.cli.watch import WatchOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-
-Until = Annotated[
-    str,
-    typer.Option(
-        metavar="COMMAND",
-        callback=refuse_empty,
-        help="Work on until this shell command exits 0, within the limits; exit status 3 otherwise.",
-    ),
-]
-
-Schema = Annotated[
-    str,
-    typer.Option(
-        metavar="SCHEMA",
-        callback=refuse_empty,
-        help="The answer must be JSON that matches this JSON Schema: a file, the schema itself, or MODULE:CLASS of "
-        "pydantic. At most two repairs; exit status 3 if it never matches.",
-    ),
-]
-
 OTHERS = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
 """Files and folders of a project for other programs, some of which nexus reads too."""
 
@@ -102,36 +92,19 @@ def ask(
     verbose: Verbose = False,
     quiet: Quiet = False,
     json: Json = False,
-    stream_json: Annotated[bool, typer.Option("--stream-json", help="Print events as JSON lines.")] = False,
-    file: Annotated[
-        list[str] | None,
-        typer.Option("--file", "-f", metavar="PATH", help="Attach a text file, lines of it (a.py:3-5) or an image."),
-    ] = None,
-    max_steps: Annotated[
-        int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of model requests.")
-    ] = None,
-    max_total_tokens: Annotated[
-        int | None,
-        typer.Option(callback=whole_number(), metavar="N", help="Maximum input and output tokens of the turn."),
-    ] = None,
-    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of the turn in dollars.")] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")] = None,
+    stream_json: StreamJson = False,
+    file: Files = None,
+    max_steps: MaxSteps = None,
+    max_total_tokens: MaxTotalTokens = None,
+    max_cost: MaxCost = None,
+    timeout: Timeout = None,
     until: Until = "",
     schema: Schema = "",
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Run a turn for each batch of lines on stdin, until it ends.")
-    ] = False,
-    watch_lines: Annotated[
-        int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: lines of a batch.")
-    ] = 50,
-    watch_pause: Annotated[
-        float, typer.Option(metavar="SECONDS", help="With --watch: a pause that ends a batch.")
-    ] = 2.0,
-    require_save: Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")] = False,
-    explain_context: Annotated[
-        bool,
-        typer.Option("--explain-context", help="Print on stderr what each request holds, and why, before it is sent."),
-    ] = False,
+    watch: WatchStream = False,
+    watch_lines: WatchLines = 50,
+    watch_pause: WatchPause = 2.0,
+    require_save: RequireSave = False,
+    explain_context: ExplainContext = False,
     full_input: FullInput = False,
     max_input: MaxInput = None,
     max_drop: MaxDrop = None,

@@ -9,9 +9,10 @@ import typer
 
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.cli.twins import load_subjects
+from nexus_cli.commands.export import export_pieces
 from nexus_cli.config.settings import own_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.export import CLAUDE, FORMATS, HTML, export_pieces, format_of_file, save_export
+from nexus_cli.reports.export import CLAUDE, FORMATS, HTML, format_of_file, save_export
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 

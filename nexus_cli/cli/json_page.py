@@ -47,6 +47,7 @@ def json_page() -> str:
     page = [_INTRO, "## nexus ask --json", "", *_describe([ask_result.AskResult], shown)]
     page += ["## nexus ask --stream-json", "", _STREAM, *_table(stream_lines.StreamLine)]
     page += _describe(LINES, shown)
+    page += ["## nexus map", "", *_describe([ask_result.MapLine], shown)]
     page += ["## The server", "", _SERVER, "| method | result |", "|---|---|"]
     page += [f"| `{method.name}` | {method.result.__name__} |" for method in METHODS.values()]
     page += ["", *_describe([method.result for method in METHODS.values()], shown)]

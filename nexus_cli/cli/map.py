@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.ask import Schema, require_limit
+from nexus_cli.cli.ask import require_limit
+from nexus_cli.cli.ask_options import Schema
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
     Allow,
@@ -32,24 +33,27 @@ from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MOST_JOBS = 64
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", callback=whole_number(1, MOST_JOBS), metavar="N", help="Items at once.")
+]
+ResumeFile = Annotated[
+    str,
+    typer.Option(
+        "--resume",
+        metavar="FILE",
+        callback=refuse_empty,
+        help="Append each finished item to FILE, and do not ask again for those that are in it.",
+    ),
+]
 
 
 @app.command("map")
 def map_items(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT")],
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", show_default=False)] = None,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", callback=whole_number(1, MOST_JOBS), metavar="N", help="Items at once.")
-    ] = 4,
+    jobs: Jobs = 4,
     null: Annotated[bool, typer.Option("--null", "-0", help="The items on stdin end with NUL, not a newline.")] = False,
-    resume: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            callback=refuse_empty,
-            help="Append each finished item to FILE, and do not ask again for those that are in it.",
-        ),
-    ] = "",
+    resume: ResumeFile = "",
     unordered: Annotated[bool, typer.Option("--unordered", help="Print items as they finish.")] = False,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of all items in dollars.")] = None,
     max_steps: Annotated[
@@ -67,10 +71,10 @@ def map_items(
     no_plugins: NoPlugins = False,
     quiet: Quiet = False,
 ) -> int:
-    """One turn for each of FILES, or for each line of stdin; {} in PROMPT stands for the item.
+    """Run one turn for each of FILES, or for each line of stdin; {} in PROMPT stands for the item.
 
-    A file is attached to its message. Prints one JSON line per item, in order. Exit status: 0 all done, 3 some failed
-    (their lines say why), else as nexus ask. nexus docs map has more.
+    A file is attached to its message. Prints one JSON line per item. Exit status: 0 all done, 3 some failed (their
+    lines say why), else as nexus ask. More: nexus docs map.
     """
     require_limit("--max-cost", max_cost)
     require_limit("--timeout", timeout)

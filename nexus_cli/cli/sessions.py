@@ -1,4 +1,4 @@
-"""`nexus sessions list | show | search | export | fork | rename | delete`: the sessions in the ledger."""
+"""`nexus sessions list | show | search | export | stop | fork | rename | delete`: the sessions in the ledger."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.export import HTML
+from nexus_cli.reports.running import running_report, running_text, stop_running
 from nexus_cli.reports.sessions import describe_more_sessions, search_text, session_text, sessions_text
 from nexus_cli.session.undo_files import fork_session
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
@@ -28,6 +29,20 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in
 LISTED = 50
 """Default number of listed sessions."""
 Key = Annotated[str, typer.Argument(metavar="ID", help="Id, its start or end, or name.")]
+
+
+@app.callback(invoke_without_command=True)
+def show_running(
+    context: typer.Context,
+    running: Annotated[bool, typer.Option("--running", help="As list --running.")] = False,
+    json: Json = False,
+) -> int | None:
+    """List, read, export, stop, fork, rename and delete sessions."""
+    if context.invoked_subcommand:
+        return None
+    if not running:
+        raise NexusError("usage", "nexus sessions", "a command is missing", "nexus sessions list, or --running")
+    return print_report(running_report(open_ledger()), running_text, json=json)
 
 
 @app.command("list")
@@ -40,10 +55,15 @@ def list_sessions(
         str,
         typer.Option(metavar="NAME", help="Those of this project in the worktree of this name.", callback=refuse_empty),
     ] = "",
+    running: Annotated[
+        bool, typer.Option("--running", help="All that runs, waits or asks now, in any terminal and folder.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """List the sessions of this folder, the newest first. Runs of nexus ask are kept apart."""
     folder, ledger = working_folder(), open_ledger()
+    if running:
+        return print_report(running_report(ledger), running_text, json=json)
     if worktree:
         project = None if everywhere else ledger.project_of(folder)
         value = reports.list_in_worktree(ledger, project, worktree, limit)
@@ -82,6 +102,37 @@ def search(
 def export(key: Key, form: Format = "", html: Page = False, raw: Raw = False, output: Output = "") -> int:
     """Write a whole session as Markdown, as JSON Lines, as a page, or as Claude Code keeps it. See nexus export."""
     return write_export(key, HTML if html and not form else form, output, raw=raw)
+
+
+@app.command("stop")
+def stop(
+    key: Annotated[str, typer.Argument(metavar="ID", help="Id or name of a session, or a run such as run-3.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Stop a session that is open in another terminal, or cancel a run. Completed steps are kept.
+
+    The process of the session gets SIGTERM: it stops the turn, saves and ends.
+    """
+    if key.startswith("run-"):
+        from nexus_cli.cli.twins import make_source  # noqa: PLC0415
+        from nexus_cli.commands.runs import cancel_run  # noqa: PLC0415
+        from nexus_cli.reports.runs import run_text  # noqa: PLC0415
+
+        return print_report(cancel_run(make_source(open_ledger(writes=True)), key).value, run_text, json=False)
+    ledger = open_ledger()
+    session = ledger.find_session(key).id
+    owner = stop_running(ledger, session)
+    named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
+    if not yes:
+        if not (os.isatty(0) and os.isatty(2)):
+            raise NexusError("usage", f"session {session}", f"it would end {named}, process {owner.pid}", "Add --yes")
+        write_stderr_line(f"End {named}, process {owner.pid}? Completed steps are kept.")
+        if not _is_confirmed():
+            return 0
+    if not ledger.end_owner(session, owner):
+        raise NexusError("usage", f"session {session}", "it has just been closed", "nexus sessions list --running")
+    write_stderr_line(f"nexus: process {owner.pid} was told to end.")
+    return 0
 
 
 @app.command("fork")
@@ -125,5 +176,9 @@ def delete(
 def _sure(info: SessionInfo) -> bool:
     name = f' "{info.name}"' if info.name else ""
     write_stderr_line(f"Delete session {info.id}{name} with {plural(info.entries, 'entry', 'entries')} for good?")
+    return _is_confirmed()
+
+
+def _is_confirmed() -> bool:
     QuietStream(Stream(2)).write("[y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # `typing` costs as much as Python's own start
 VALUED = frozenset(
     """
     --model -m --effort --resume -r --cd -C --recipe --allow --worktree -w --file -f --max-steps
-    --max-total-tokens --max-cost --timeout --until --schema --add-dir --connect --token-file
-    --max-input --max-input-tokens --max-drop --require-section
+    --max-total-tokens --max-cost --timeout --until --schema --watch-lines --watch-pause --add-dir --connect
+    --token-file --max-input --max-input-tokens --max-drop --require-section
     """.split()
 )
 """Options of `nexus` and `nexus ask` whose value is the next word."""

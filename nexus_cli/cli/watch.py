@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
-from nexus_cli.session.session import Session
 from nexus_cli.ui.input.line_batches import LineBatches
 from nexus_cli.ui.print.stream import write_stderr_line
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 LINES = 50
 PAUSE = 2.0

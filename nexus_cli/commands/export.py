@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -11,9 +12,11 @@ from markdown_it import MarkdownIt
 from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.commands.undo import parse_turn
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import plural
+from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.reports.diff import folder_diff
-from nexus_cli.reports.export import FORMATS, default_file_name, export_pieces, format_of_file, save_export
+from nexus_cli.reports.export import FORMATS, HTML, default_file_name, format_of_file, save_export, session_pieces
 from nexus_cli.reports.transcript import session_transcript
 
 
@@ -53,6 +56,28 @@ async def export_session(context: CommandContext, rest: str) -> None:
 
     path = await asyncio.to_thread(save)
     context.say(f"Written to {path}")
+
+
+def export_pieces(
+    ledger: Ledger,
+    info: SessionInfo,
+    form: str,
+    subjects: Callable[[], Mapping[str, str]],
+    settings: Callable[[], Settings],
+    *,
+    raw: bool = False,
+    escaped: bool = False,
+) -> Iterator[str]:
+    """Yield a session of `ledger` as text in one of `FORMATS`.
+
+    For a page: the names of the tools' main arguments, settings for the models' facts; `raw` keeps secrets. `escaped`
+    limits JSON to ASCII, for a terminal.
+    """
+    if form == HTML:
+        from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
+
+        return session_page(ledger, info, subjects(), settings(), raw=raw)
+    return session_pieces(ledger.log(info.id), info, form, escaped=escaped)
 
 
 def _bare(name: str) -> bool:

@@ -36,9 +36,14 @@ async def resume_session(context: CommandContext, rest: str) -> None:
 
     ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument choose
     from the sessions of this folder, with --all from all, including runs of `nexus ask`. The conversation is shown
-    again.
+    again. --running lists all that runs, waits or asks now, in any terminal.
     """
     ledger = require_ledger(context)
+    if rest == "--running":
+        from nexus_cli.reports.running import running_report  # noqa: PLC0415  (few ask for it)
+
+        context.show("running", await asyncio.to_thread(running_report, ledger))
+        return
     if rest in ("", "--all"):
         others, _ = _others(context, everywhere=bool(rest))
         if not others:
@@ -252,7 +257,7 @@ COMMANDS = (
         "resume",
         "session",
         resume_session,
-        "[ID|WORDS|--all]",
+        "[ID|WORDS|--all|--running]",
         idle=True,
         complete=_complete_resume,
         aliases=("sessions",),

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -61,6 +62,12 @@ class FileLock:
             if _is_still(path, handle):
                 return cls(path, handle)
             os.close(handle)  # its owner removed the file while we waited: lock the new one
+
+    def write(self, line: str) -> None:
+        """Replace the content of the file, which says who has the lock; without effect on a full disk."""
+        with suppress(OSError):
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, line.encode(), 0)
 
     def release(self, *, remove: bool = False) -> None:
         """Release the lock, and `remove` the file. May be called twice."""

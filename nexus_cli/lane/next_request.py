@@ -219,6 +219,11 @@ class NextRequest:
         return self.tokens - self.cached
 
 
+def used_tokens(estimator: TokenEstimator, counted: UsedTokens, size: int) -> UsedTokens:
+    """Convert the counts of a sent request of `size` tokens, as reported or estimated then, to tokens by layer."""
+    return estimator.layers(counted, size)
+
+
 def unreported_estimator(
     estimator: TokenEstimator, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> TokenEstimator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -83,28 +82,28 @@ def count_recall(db: Database, session: int, drop_id: str) -> None:
 
 
 def count_misses(db: Database, project: str, kind: str, most: int) -> dict[str, tuple[int, int]]:
-    """Return for each section of the newest `most` memos of this kind in the project's sessions how often it was left
-    out, and how often of these the drop was recalled.
+    """Return for each section that a memo of this kind names how often it was left out, and how often of these its drop
+    was recalled; in the newest `most` sessions of the project.
 
-    The memo of such a drop has `section` and `drop`.
+    Such a memo has `section` and `drop`.
     """
+    newest = "(SELECT key FROM sessions WHERE project = ? ORDER BY key DESC LIMIT ?)"
     recalled = {
-        (row[0], f"d{row[1]}")
-        for row in db.all(
-            "SELECT session, seq FROM drops JOIN sessions ON sessions.key = session WHERE project = ? AND recalls > 0",
-            project,
+        (session, f"d{seq}")
+        for session, seq in db.all(
+            f"SELECT session, seq FROM drops WHERE session IN {newest} AND recalls > 0", project, most
         )
     }
     rows = db.all(
-        "SELECT lanes.session, memos.blob FROM sessions JOIN lanes ON lanes.session = sessions.key "
-        "JOIN memos ON memos.lane = lanes.id WHERE project = ? AND memos.kind = ? ORDER BY memos.key DESC LIMIT ?",
+        "SELECT lanes.session, memos.blob FROM lanes JOIN memos ON memos.lane = lanes.id "
+        f"WHERE lanes.session IN {newest} AND memos.kind = ?",
         project,
-        kind,
         most,
+        kind,
     )
     counts: dict[str, tuple[int, int]] = {}
     for session, blob in rows:
-        value = json.loads(blobs.get_text(db, blob))
+        value = blobs.get_json(db, blob)
         missed, wanted = counts.get(value["section"], (0, 0))
         counts[value["section"]] = missed + 1, wanted + ((session, value["drop"]) in recalled)
     return counts

@@ -26,6 +26,14 @@ from nexus_cli.ledger import lanes, sessions, token_stats
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.lock_owners import (
+    SUFFIX,
+    UNKNOWN_OWNER,
+    LockOwner,
+    describe_process,
+    end_owner,
+    find_owners,
+)
 from nexus_cli.ledger.open_database import connect, connect_memory, lock_folder
 from nexus_cli.ledger.sessions import SessionInfo
 
@@ -369,8 +377,26 @@ class Ledger:
 
     def _take_lock(self, session: str) -> FileLock | _ServerLock | None:
         if self.path is not None:
-            return FileLock.take(lock_folder(self.path) / f"{session}.lock")
+            lock = FileLock.take(lock_folder(self.path) / f"{session}{SUFFIX}")
+            if lock is not None:
+                lock.write(describe_process(is_busy=False))
+            return lock
         return _ServerLock(self.db, session) if self.db.lock_session(session) else None
+
+    def mark_busy(self, session: str, is_busy: bool) -> None:
+        """Tell other processes whether a turn runs in a session that this ledger has locked."""
+        if isinstance(lock := self._locks.get(session), FileLock):
+            lock.write(describe_process(is_busy=is_busy))
+
+    def find_owners(self) -> dict[str, LockOwner]:
+        """Return the process that has each locked session and run, by id; on a server it is unknown."""
+        if self.path is None:
+            return dict.fromkeys(self.locked_sessions(), UNKNOWN_OWNER)
+        return find_owners(lock_folder(self.path))
+
+    def end_owner(self, session: str, owner: LockOwner) -> bool:
+        """Send SIGTERM to the process `owner`; False if it has not locked the session any more."""
+        return self.path is not None and end_owner(lock_folder(self.path) / f"{session}{SUFFIX}", owner)
 
     def locked_sessions(self) -> list[str]:
         """Return the ids of the sessions that some process has locked."""
@@ -383,8 +409,8 @@ class Ledger:
         folder = lock_folder(self.path)
         found = []
         for one in names:
-            if (folder / f"{one}.lock").exists():
-                lock = FileLock.take(folder / f"{one}.lock")
+            if (folder / f"{one}{SUFFIX}").exists():
+                lock = FileLock.take(folder / f"{one}{SUFFIX}")
                 found += [one] if lock is None else []
                 if lock is not None:
                     lock.release()

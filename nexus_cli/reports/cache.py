@@ -18,6 +18,7 @@ from nexus_cli.lane.cache.sent_request import source_of
 from nexus_cli.lane.request_history import LaneRequests, RequestPair, read_lanes, was_answered
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
+from nexus_cli.reports.rewrites import list_rewrites, rewrite_lines
 from nexus_cli.reports.text.lines import PURPOSES, Value, aligns, block, dollars, filled, number, plural, share, when
 from nexus_cli.reports.usage import count_requests
 
@@ -42,7 +43,7 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
         "session": ledger.session(session).id,
         "requests": rows,
         "total": _total(rows),
-        "rewrites": _rewrites(ledger, session),
+        "rewrites": list_rewrites(ledger, session, settings),
     }
 
 
@@ -62,7 +63,8 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
         asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
     facts = main.facts(asked)
     value = {"version": 1, "session": ledger.session(session).id, **_row(main, asked, facts)}
-    return cast("MissReport", value | _details(main, asked, facts))
+    rewrites = {"rewrites": list_rewrites(ledger, session, settings)}
+    return cast("MissReport", value | _details(main, asked, facts) | rewrites)
 
 
 def _row(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
@@ -174,12 +176,6 @@ def _count(rows: Iterable[CacheRow], ours: bool | None) -> int:
     return sum(1 for row in rows if row["ours"] is ours)
 
 
-def _rewrites(ledger: Ledger, session: str) -> list[dict[str, Any]]:
-    """Return the recorded price of every rewrite of the session's own."""
-    found = ledger.log(session).memos("rewrite", own=True)
-    return [{"at": memo.at, **memo.value} for memo in found]
-
-
 def cache_text(value: Value, width: int) -> str:
     """Return a row per request of the conversation, a line for those beside it, and the cost of the misses."""
     rows = value["requests"]
@@ -198,10 +194,14 @@ def cache_text(value: Value, width: int) -> str:
 
 
 def miss_text(value: Value, width: int) -> str:
-    """Describe one request: its cached part, the missed part, and the cause."""
+    """Describe one request: its cached part, the missed part, and the cause; then the break-even of each rewrite."""
+    return "\n".join([*_miss_lines(value, width), *rewrite_lines(value.get("rewrites", []), width)])
+
+
+def _miss_lines(value: Value, width: int) -> list[str]:
     head = f"Request {value['step']} ({when(value['at'])}, {value['model']}): "
     if value["read"] is None:
-        return "\n".join(filled(f"{head}{value['why']}.", width))
+        return filled(f"{head}{value['why']}.", width)
     head += f"{number(value['read'])} of {number(value['input'])} tokens from the cache ({share(value['hit'], 1)})"
     lines = filled(f"{head}, {number(value['expected'])} were expected.", width)
     lines += filled(_blame(value), width)
@@ -214,7 +214,7 @@ def miss_text(value: Value, width: int) -> str:
         lines += filled(f"{told}, by {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
         lines += filled(f"Nothing differs from {before}: it continues where that one ended.", width)
-    return "\n".join(lines)
+    return lines
 
 
 def _blame(value: Value) -> str:

@@ -10,20 +10,19 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
 from nexus_cli.lane.drop_list import drop_value
-from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.reports.claude_lines import claude_lines, claude_session_id
 from nexus_cli.reports.sessions import entry_value, session_value
 
@@ -39,28 +38,6 @@ LOCAL = "%Y-%m-%d %H:%M %z"
 """Times in Markdown have their zone, because a file is read in other places too."""
 _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")
-
-
-def export_pieces(
-    ledger: Ledger,
-    info: SessionInfo,
-    form: str,
-    subjects: Callable[[], Mapping[str, str]],
-    settings: Callable[[], Settings],
-    *,
-    raw: bool = False,
-    escaped: bool = False,
-) -> Iterator[str]:
-    """Yield a session of `ledger` as text in one of `FORMATS`.
-
-    For a page: the names of the tools' main arguments, settings for the models' facts; `raw` keeps secrets. `escaped`
-    limits JSON to ASCII, for a terminal.
-    """
-    if form == HTML:
-        from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
-
-        return session_page(ledger, info, subjects(), settings(), raw=raw)
-    return session_pieces(ledger.log(info.id), info, form, escaped=escaped)
 
 
 def format_of_file(name: str) -> str:

@@ -279,11 +279,11 @@ def instructions_text(value: Value, width: int) -> str:
     lines = []
     for one in value["files"]:
         when = f", for {', '.join(one['paths'][:3])}" if one["paths"] else ""
-        first = f"{number(one['tokens']):>8}{_dollars(one)}  "
-        lines += filled(f"{one['path']} ({one['kind']}{when})", width, " " * 10, first)
+        price = f"{plural(one['tokens'], 'token')}{_dollars(one)}"
+        lines += filled(f"{one['path']} ({one['kind']}{when}): {price}", width, "    ", "  ")
     total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens go with every request"
     if value["cost_usd"] is not None:
-        total += f"; {value['requests']} requests of {value['model']} pay{_dollars(value)}, read from the cache"
+        total += f"; {value['requests']} requests of {value['model']} pay ${value['cost_usd']:.4f}, read from the cache"
     lines += ["", *filled(total, width), ""]
     for one in value["findings"]:
         where = f"{one['path']}:{one['line']}" if one["line"] else one["path"]
@@ -295,4 +295,4 @@ def instructions_text(value: Value, width: int) -> str:
 
 
 def _dollars(one: Value) -> str:
-    return "" if one["cost_usd"] is None else f" ${one['cost_usd']:.4f}"
+    return "" if one["cost_usd"] is None else f", ${one['cost_usd']:.4f}"

@@ -7,7 +7,6 @@ else into the text of the request; both answers are validated (`answer_schema`).
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 from nexus_cli.core import event
@@ -57,14 +56,15 @@ class AnswerRounds:
         text = f"{trigger.text}\n\n{told}" if trigger.text else told
         return replace(trigger, text=text, pasted=(*trigger.pasted, told))
 
-    async def next_message(self) -> str:
+    def next_message(self) -> str:
         """Validate the answer. Return the message that asks for a repair, "" if there is nothing to repair.
 
         Raises `NexusError("schema", ...)` after the last repair.
         """
         lane_state = self._state.lane_state
         lane_state.control.check_ending()
-        newest = await asyncio.to_thread(self._read_answer, lane_state.partial_reply)
+        # Not in a thread: a slow pattern of the schema can be interrupted in the main thread only.
+        newest = self._read_answer(lane_state.partial_reply)
         if not newest.problems:
             return ""
         if len(self._attempts) > MOST_REPAIRS:

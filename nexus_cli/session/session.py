@@ -287,11 +287,17 @@ class Session:
         limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
+        self._mark_busy(True)
         try:
             await work()
         finally:
+            self._mark_busy(False)
             if timer:
                 timer.cancel()
+
+    def _mark_busy(self, is_busy: bool) -> None:
+        if self.ledger is not None:
+            self.ledger.mark_busy(self.id, is_busy)
 
     def _stop(self, task: asyncio.Task[None]) -> None:
         """Stop a running or queued turn or act."""
@@ -452,7 +458,11 @@ class Session:
                 answers = AnswerRounds(self.state, trigger.schema)
             rounds = await run_shielded(self._begin(lane_state, trigger, answers))
             dispatcher.call_changes.begin_turn()
-            self._warn_of_cold_request()
+            if lane_state.cache.last is not None:  # something was sent before
+                from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
+
+                if line := warn_of_cold_request(self.state):
+                    lane_state.emit(event.Notice(line))
             if rounds:
                 await rounds.begin()
             dispatcher.assessed = await self._assess(trigger)
@@ -485,14 +495,6 @@ class Session:
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
 
-    def _warn_of_cold_request(self) -> None:
-        if self.state.lane_state.cache.last is None:  # nothing was sent before
-            return
-        from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for a first request)
-
-        if line := warn_of_cold_request(self.state):
-            self.state.lane_state.emit(event.Notice(line))
-
     async def _prepare_trigger(self, trigger: Trigger) -> Trigger:
         """Run the hooks of the prompt, and return the trigger with what it calls and attaches. Opens the session first
         if it has either."""
@@ -524,7 +526,7 @@ class Session:
         if hooks and not text:
             text = await hooks.next_message()
         if answers and not text:
-            text = await answers.next_message()
+            text = answers.next_message()
         return text
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger, answers: AnswerRounds | None) -> UntilRounds | None:

@@ -110,7 +110,7 @@ def leave_warm_process(why: str, words: Sequence[str], began: float) -> None:
             launch(folder, minutes)
         elif auto.may_leave(words) and auto.is_second_call(folder, began) and launch(folder, minutes):
             os.write(2, auto.STARTED.encode())
-    except (OSError, RuntimeError):  # no process, memory, descriptor or space left, or no way to a new session
+    except OSError:  # no process, memory, descriptor or space left: the next run is a cold one too
         pass
 
 
@@ -129,8 +129,11 @@ def launch(folder: str, minutes: float) -> bool:
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     closed = [(os.POSIX_SPAWN_CLOSE, int(name)) for name in os.listdir("/dev/fd") if int(name) > 2 and _is_open(name)]
     command = [sys.executable, "-P", "-c", CODE, os.path.abspath(folder), str(minutes), *sys.path]
-    # In a session of its own from the first moment: the terminal's Ctrl+C and its end are not for this process.
-    os.posix_spawn(sys.executable, command, kept, file_actions=[*null, *closed], setsid=True)
+    actions = [*null, *closed]
+    try:  # in a session of its own from the first moment: the terminal's Ctrl+C and its end are not for this process
+        os.posix_spawn(sys.executable, command, kept, file_actions=actions, setsid=True)
+    except RuntimeError:  # this system cannot: it leaves the session itself, a moment later
+        os.posix_spawn(sys.executable, command, kept, file_actions=actions)
     return True
 
 

@@ -67,7 +67,8 @@ class PrefixCache:
         """Return the tokens of a request, and those of them that are cached."""
         lines = [canonical(list(request.tools)), *map(canonical, request.messages)]
         shared = max((_common(lines, before) for before in self._sent), default=0)
-        self._sent = [before for before in self._sent if before != lines[: len(before)]][-3:] + [lines]
+        others = [before for before in self._sent if before != lines[: len(before)]]
+        self._sent = [*others[-3:], lines]
         sizes = [self._size(line) for line in lines]
         return sum(sizes), sum(sizes[:shared])
 

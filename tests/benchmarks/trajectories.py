@@ -254,7 +254,7 @@ key=$({ git ls-files -cos --exclude-standard; git diff; echo "$@"; } | sha256sum
 sed '$d' "$KEPT/$key"
 exit "$(tail -n 1 "$KEPT/$key")"
 """
-"""Runs the real tests of a tree, which takes up to a minute, unless their output was recorded: by it, or in `RECORDED`."""
+"""Runs the real tests of a tree, for a minute at most, unless their output was kept: by it, or in `RECORDED`."""
 RECORDED = Path(__file__).with_name("recorded_tests.tar.xz")
 """Outputs of the tests of all trees, each with the exit status as its last line, by a hash of tree and arguments."""
 

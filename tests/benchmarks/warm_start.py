@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -72,6 +74,34 @@ def to_the_wire(here: Stage, command: list[str], server: int = 0) -> tuple[float
     return noted[0]
 
 
+DECIDE = """
+import os, time
+begun = time.process_time()
+from nexus_cli.warm import auto, place
+assert auto.is_wanted()
+os.path.exists(place.socket_path(place.own_folders()[1]))
+before = time.process_time()
+auto.may_leave(["ask"]) and auto.is_second_call(place.own_folders()[1], time.time())
+print(before - begun, time.process_time() - before)
+"""
+"""What a cold `nexus ask` in a terminal does for the automatic warm start: before the request, and after the answer."""
+
+
+def deciding(here: Stage) -> tuple[float, float]:
+    """Seconds of CPU before the request and after the answer, with settings that say nothing of a warm process."""
+    master, slave = pty.openpty()
+    try:
+        environment = {name: value for name, value in here.scene.environment.items() if name != "CI"}
+        done = subprocess.run(
+            [sys.executable, "-c", DECIDE], env=environment, stdout=subprocess.PIPE, stderr=slave, check=True, text=True
+        )
+    finally:
+        os.close(master)
+        os.close(slave)
+    first, second = map(float, done.stdout.split())
+    return first, second
+
+
 def switches(pid: int) -> int:
     """How often a process has gone to sleep by itself."""
     text = Path(f"/proc/{pid}/status").read_text()
@@ -95,6 +125,12 @@ def loop_over_files(here: Stage) -> float:
 def rows(times: int) -> Iterator[Row]:
     """Cold and warm take turns; then the idle process."""
     with stage() as here:
+        for what, values in zip(
+            ("before the request", "after the answer"),
+            zip(*(deciding(here) for _ in range(times)), strict=True),
+            strict=True,
+        ):
+            yield Row(f"CPU of deciding whether to leave one, {what}", milliseconds(median(values)), "ms", most=5)
         settings = Path(here.scene.environment["NEXUS_HOME"]) / "config" / "config.toml"
         settings.write_text(f"{settings.read_text()}\n[warm]\nminutes = 10\n")
         nexus(here, "warm", "start")
@@ -119,9 +155,9 @@ def rows(times: int) -> Iterator[Row]:
         yield Row("unshared memory of a run", second[2] / MEGABYTE, "MB", most=60)
         yield Row("one file of a loop", milliseconds(loop_over_files(here)), "ms", most=350)
         yield Row("memory of the idle process", resident(server) / MEGABYTE, "MB", most=330)
-        before, cpu = switches(server), running_cpu(server)
+        asleep, cpu = switches(server), running_cpu(server)
         time.sleep(IDLE)
-        yield Row(f"wake-ups in {IDLE:g} idle seconds", switches(server) - before, "", most=0)
+        yield Row(f"wake-ups in {IDLE:g} idle seconds", switches(server) - asleep, "", most=0)
         yield Row("CPU of the same", milliseconds(running_cpu(server) - cpu), "ms", most=0)
         nexus(here, "warm", "stop")
 

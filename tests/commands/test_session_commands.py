@@ -236,7 +236,7 @@ def test_exports_never_write_over_a_file(context: FakeContext, tmp_path: Path) -
 def test_a_word_that_is_no_format_is_no_file_either(context: FakeContext, tmp_path: Path) -> None:
     context.turn("words")
     (tmp_path / "folder").mkdir()
-    for word in ("pdf", "html", "JSON"):
+    for word in ("pdf", "docx", "JSON"):
         with pytest.raises(NexusError, match="formats are md, jsonl"):
             context.run(f"export {word}")
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []

@@ -166,6 +166,16 @@ def test_a_session_that_would_be_compacted_breaks_a_contract_without_drops(place
     assert "would be compacted first" in said
     assert place.ask("-c", "--require-full-input", "More.", stdin=PART[:20_000].encode()).status == 0
 
+    [made] = place.run("cache", "why", "--json").result["rewrites"]
+    assert made["cause"] == "truncation" and made["saved"] > 5000 and made["requests"] == 1, made
+    assert made["summary_usd"] > 0, "what the model said is no summary, but was paid for"
+    assert made["cost"] is None, "the price of a cached token is not known"
+    place.settings(QUICK + small + "cache_read_price = 0.2\n")
+    [made] = place.run("cache", "why", "--json").result["rewrites"]
+    assert made["saved_usd_each"] == pytest.approx(made["saved"] * 0.2 / 1e6) and made["break_even"] >= 1
+    shown = place.run("cache", "why").text
+    assert "rewrites:" in shown and "pays after" in shown and "truncation" in shown, shown
+
 
 def test_a_later_request_that_grows_too_large_stops_the_turn(place: Stage) -> None:
     (place.folder / "big.log").write_text(PART)

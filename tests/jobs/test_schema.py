@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -339,3 +340,21 @@ def test_ctrl_c_in_a_repair_keeps_the_session_and_prints_nothing(place: Stage) -
 def test_no_tools_and_no_save_and_a_warm_start_change_nothing(place: Stage) -> None:
     done = extract(place, "--no-tools", "--no-save", "--json")
     assert done.status == 0 and done.result["data"] == RIGHT and not bodies(place)[0].get("tools")
+
+
+@pytest.mark.parametrize("how", ["signal", "timeout"])
+def test_a_pattern_that_takes_for_ever_is_stopped_like_any_other_work(place: Stage, how: str) -> None:
+    place.script(says(json.dumps("a" * 60 + "!")))
+    limit = ["--timeout", "5"] if how == "timeout" else []
+    child = place.begin("ask", "--schema", '{"pattern": "^(a+)+$"}', *limit, "x")
+    try:
+        if how == "signal":
+            until(lambda: bool(bodies(place)))
+            while child.poll() is None:
+                os.kill(child.pid, signal.SIGINT)
+                time.sleep(0.5)
+        stdout, stderr = child.communicate(timeout=120)
+    finally:
+        end(child)
+    assert child.returncode == (3 if how == "timeout" else 130), stderr
+    assert b"Traceback" not in stderr and stdout == b""

@@ -78,7 +78,13 @@ VALUES: tuple[Any, ...] = (
 )
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})
-MAY_SET = MAY_SET - {"compact.model"} | {"rules.ask", "rules.deny", "check", "worktree.include", "worktree.setup"}
+MAY_SET = MAY_SET - {"compact.model", "limits.warn_cost"} | {
+    "rules.ask",
+    "rules.deny",
+    "check",
+    "worktree.include",
+    "worktree.setup",
+}
 """All that a project may set, once it is trusted."""
 
 
@@ -130,7 +136,8 @@ def test_a_trusted_project_tightens_what_it_may_and_sets_nothing_else(
         assert changed <= ({key} & MAY_SET), (key, value, changed)
         mine, ours = own.settings, loaded.settings
         assert (mine.allow, mine.limits, mine.model, mine.effort) == (ours.allow, ours.limits, ours.model, ours.effort)
-        if key == "allow" or key.startswith("limits."):
+        assert mine.warn_cost == ours.warn_cost, "a project hides no price"
+        if key == "allow" or (key.startswith("limits.") and key in MAY_SET):
             name = key.rpartition(".")[2]
             before: dict[str, Any] = {name: own.values.get(key)}
             after: dict[str, Any] = {name: loaded.values.get(key)}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ledger.conftest import on
 
 from nexus_cli.config.ledger_place import LedgerPlace
-from nexus_cli.core.entry import Entry, ItemForm, Kind
+from nexus_cli.core.entry import Entry, ItemForm, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, replace_surrogates
 from nexus_cli.core.services import Calibration
@@ -214,6 +214,29 @@ def test_a_drop_gives_its_original_back(ledger: Ledger, make: SimpleNamespace) -
     assert [drop.entries for drop in ledger.log(info.id).drops()] == [None, (1, 3), None]
     ledger.log(info.id).count_recall("d2")
     assert [drop.recalls for drop in ledger.log(info.id).drops()] == [0, 1, 0]
+
+
+def test_the_sections_that_a_project_left_out_are_counted_over_its_newest_sessions(
+    ledger: Ledger, make: SimpleNamespace
+) -> None:
+    def leave_out(folder: str, *sections: str, recalled: str = "") -> None:
+        log = ledger.log(make.new(ledger, folder).id)
+        log.append(make.user(1, "please"))
+        for section in sections:
+            name = log.next_drop()
+            log.record_drop(make.drop(name, f"text of {section}"))
+            log.record_memo(Memo("left_out", make.at, 1, {"section": section, "sha256": "", "drop": name}))
+            if section == recalled:
+                log.count_recall(name)
+                log.count_recall(name)
+
+    assert ledger.count_misses("/p", "left_out", 9) == {}
+    leave_out("/p", "a", "b")
+    leave_out("/p", "a", recalled="a")
+    leave_out("/other", "a", "c", recalled="c")
+    assert ledger.count_misses("/p", "left_out", 9) == {"a": (2, 1), "b": (1, 0)}
+    assert ledger.count_misses("/p", "left_out", 1) == {"a": (1, 1)}
+    assert ledger.count_misses("/p", "other", 9) == {}
 
 
 def test_a_tool_call_starts_once(ledger: Ledger, make: SimpleNamespace) -> None:

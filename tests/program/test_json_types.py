@@ -117,6 +117,7 @@ def later(root: Path) -> dict[str, Any]:
         place.ask("-w", "beside", "--allow", "edit", "change it")
         return reports_of(
             place,
+            ("sessions", "--running"),
             ("runs", "list"),
             ("runs", "show", "run-1"),
             ("timeline", "--run", "run-1"),
@@ -188,6 +189,7 @@ REPORTS = {
     "context --diff": context_report.DifferenceReport,
     "drops": context_report.DropsReport,
     "sessions list": report_types.SessionsReport,
+    "sessions --running": timeline_report.RunningReport,
     "usage": report_types.UsageReport,
     "why": report_types.DecisionsReport,
     "rules test": report_types.RulesTestReport,

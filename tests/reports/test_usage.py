@@ -112,7 +112,7 @@ def test_by_one_thing_only_that_is_listed_with_bars_where_a_person_looks(ledger:
     value = usage_report(ledger, by="project")
     assert [(one["name"], one["requests"]) for one in value["named"]] == [("/shop", 3), ("/page", 2)]
     lines = usage_text(value, 100).splitlines()
-    assert "by project" in lines and not {"by day", "by model"} & {*lines}
+    assert "by project:" in lines and not {"by day:", "by model:"} & {*lines}
     (shop,), (page,) = ([line for line in lines if name in line] for name in ("/shop", "/page"))
     assert shop.count("#") == 20 and page.count("#") == 10, "the bar is the share of the most expensive"
     assert "#" not in usage_text(value, 79) and "#" not in usage_text(value, 2**30)

@@ -197,6 +197,19 @@ def test_a_warm_process_gets_folder_and_import_path_whole(monkeypatch: pytest.Mo
     assert commands[0][4:] == [str(tmp_path / "relative" / "warm"), "10", "/odd:name", "/b"]
 
 
+def test_a_system_that_starts_no_session_starts_it_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[bool] = []
+
+    def spawn(*given: object, setsid: bool = False, **more: object) -> None:
+        tries.append(setsid)
+        if setsid:
+            raise NotImplementedError("setsid")
+
+    monkeypatch.setattr(os, "posix_spawn", spawn)
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert caller.launch("folder", 10) and tries == [True, False]
+
+
 def test_a_full_process_table_is_no_error_of_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: object, **more: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")

@@ -1,8 +1,9 @@
-"""Find stale tool results: repeated in the window, or out of date. Pure, from groups to a new head.
+"""Find stale tool results: repeated in the window, out of date, or old. Pure, from groups to a new head.
 
-A result is stale when the same file was read again later or changed since by a tool of ours, or when the same listing
-or search was made again. It is replaced by one line with the reason and the way to read it back; nothing else changes,
-so that pairs and order stay the same. `nexus_cli.context.window.rewrite_cost` decides if that pays.
+A result is stale when the same file was read again later or changed since by a tool of ours, when the same listing or
+search was made again, or when `OLD` groups follow a read, a search or a command. It is replaced by one line with the
+reason and the way to read it back (and the exit status of a command); nothing else changes, so that pairs and order
+stay the same. `nexus_cli.context.window.rewrite_cost` decides if that pays.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ LEAST = 200
 """Least tokens of a result that deserves a stub."""
 RECENT = 8
 """Newest groups that are never changed, because the model is working on them."""
+OLD = 16
+"""Groups after which what was read, searched or run counts as stale by its age alone."""
 CUT = "left out: recall("
 """Mark of a shortened result."""
 SAME = "[Unchanged"
@@ -31,6 +34,7 @@ NAMED = 120
 """Characters of a call's subject that its stub names."""
 LINES = ("offset", "limit")
 """Arguments of a call that reads a part of a file: its first line, and how many."""
+AGED = "left out by age"
 LISTED: Mapping[Reads, str] = {Reads.LIST: "listed", Reads.SEARCH: "searched"}
 FindTool = Callable[[str], Tool | None]
 """Returns the definition of a tool by its name."""
@@ -59,7 +63,9 @@ class StaleResult:
     subject: str
     """The argument of the call that a person sees."""
     why: str
-    """`read again below`, `changed below`, ..."""
+    """`read again below`, `changed below`, `AGED`, ..."""
+    end: str = ""
+    """The last line of a command's result, which stays: its exit status."""
 
     @property
     def what(self) -> str:
@@ -69,7 +75,7 @@ class StaleResult:
 
     def stub(self, drop_id: str, measure: Measure) -> WindowItem:
         """Return the item with the stub as its text; its preamble stays."""
-        text = f'[{self.what}: {self.why}; recall("{drop_id}")]'
+        text = f'[{self.what}: {self.why}; recall("{drop_id}")]' + (f"\n{self.end}" if self.end else "")
         message = replace(self.item.message, content=text)
         return replace(self.item, form=ItemForm.STUB, message=message, tokens=measure(message, self.item.preamble))
 
@@ -86,18 +92,36 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
             call, item = calls[place], group[place + 1]
             tool = find_tool(call.name)
             refers = item.message.content.startswith(SAME)
-            if tool is None or refers or not _touches_files(tool) or is_placeholder(item):
+            if tool is None or refers or is_placeholder(item):
+                continue
+            if tool.runs_commands:
+                if index < len(groups) - OLD and _is_long(item):
+                    found.append(StaleResult(item, call, str(call.arguments.get(tool.subject, "")), AGED, _end(item)))
+                continue
+            if not _touches_files(tool):
                 continue
             paths = tuple(str(path) for path in tool.find_paths(call.arguments))
             if _has_failed(call, item, paths):
                 continue
             named = _NamedCall(call, tool, tuple(posixpath.normpath(path) for path in paths if path))
-            if index < old and item.form is ItemForm.FULL and item.tokens > LEAST < len(item.message.content):
+            if index < old and _is_long(item):
                 why = later.why(named)
+                if not why and index < len(groups) - OLD and tool.effect is Effect.READ:
+                    why = AGED
                 if why:
                     found.append(StaleResult(item, call, str(call.arguments.get(tool.subject, "")), why))
             later.saw(named, item)
     return found[::-1]
+
+
+def _is_long(item: WindowItem) -> bool:
+    return item.form is ItemForm.FULL and item.tokens > LEAST < len(item.message.content)
+
+
+def _end(item: WindowItem) -> str:
+    """Return the last line of a result, "" if it is long."""
+    line = item.message.content.rstrip().rpartition("\n")[2]
+    return line if len(line) <= NAMED else ""
 
 
 def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:

@@ -6,6 +6,7 @@ long inputs pass `info.priced(tokens)`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from nexus_cli.core.request import ModelInfo
@@ -64,6 +65,25 @@ def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: b
     ratio = f"prices unknown, a read taken as {READ_RATIO:g} of an input"
     why = f"{cost:,.0f} tokens of input for {cold:,} cold ones against {gain:,.0f} saved in {steps} steps ({ratio})"
     return RewritePrice(cold, saved, steps, None, None, pays, why, gain - cost)
+
+
+def saving_per_request(info: ModelInfo, saved: int) -> float | None:
+    """Return the dollars that `saved` tokens would cost in each request, read from the cache; None if a price is
+    unknown."""
+    known = info.input_price is not None and info.cache_read_price is not None
+    return saved * _read(info) / MILLION if known else None
+
+
+def break_even(info: ModelInfo, *, cold: int, saved: int, spent: float | None) -> int | None:
+    """Return the requests after which a rewrite has paid for itself; None if it never does.
+
+    `spent` are its dollars, a summary included. If they are unknown, the usual ratio of read to input price is used,
+    without the summary.
+    """
+    each = saving_per_request(info, saved)
+    if each is None or spent is None:
+        spent, each = max(0.0, cold * (_fresh(info) - _read(info))), saved * _read(info)
+    return max(1, math.ceil(round(spent / each, 6))) if each > 0 else None
 
 
 def request_cost(info: ModelInfo, *, cached: int, fresh: int, output: int = 0) -> float | None:

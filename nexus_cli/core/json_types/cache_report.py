@@ -45,6 +45,38 @@ class CacheTotal(TypedDict):
     unknown: int
 
 
+class RewriteRow(TypedDict):
+    """A rewrite of the window: compaction, truncation, removal of stale results, a new system text."""
+
+    at: str
+    cause: str
+    epoch: int
+    cold: int
+    """Tokens that the next request sent uncached because of it."""
+    saved: int
+    """Tokens that it removed from each later request."""
+    steps: int
+    """Further steps that were expected."""
+    cost: float | None
+    """Dollars for the cold tokens."""
+    gain: float | None
+    """Dollars that it was expected to save."""
+    pays: bool
+    why: str
+    summary_usd: float | None
+    """Dollars for the requests of its summary, 0 without one."""
+    saved_usd_each: float | None
+    """Dollars saved in each later request."""
+    break_even: int | None
+    """Requests after which it has paid for itself; null: never."""
+    requests: int
+    """Requests that followed, up to the next compaction, truncation or new system text."""
+    uncached: int | None
+    """Tokens of the first of them that were not read from the cache."""
+    net_usd: float | None
+    """How it came out so far: dollars saved in these requests minus its cost."""
+
+
 class CacheReport(TypedDict):
     """`nexus cache --json`."""
 
@@ -52,7 +84,7 @@ class CacheReport(TypedDict):
     session: str
     requests: list[CacheRow]
     total: CacheTotal
-    rewrites: list[dict[str, Any]]
+    rewrites: list[RewriteRow]
     """Rewrites of the window, with their price."""
 
 
@@ -90,6 +122,7 @@ class MissReport(CacheRow):
     difference: CacheDifference | None
     age_seconds: float | None
     cache: CacheLifeObject | None
+    rewrites: list[RewriteRow]
 
 
 class ReplayReport(TypedDict):

@@ -156,3 +156,33 @@ class SpaceTimelineReport(TypedDict):
     earlier: int
     rows: list[TimelineRow]
     totals: SpaceTotals
+
+
+class RunningObject(TypedDict):
+    """A session that a process has open, a worker, or an unattended run."""
+
+    id: str
+    short: str
+    kind: Literal["session", "worker", "run"]
+    state: Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
+    """`idle`: open, and no turn runs in it."""
+    title: str
+    what: str | None
+    """The call that runs or asks, or what a run waits for."""
+    folder: str
+    updated: str
+    parent: str | None
+    """Of a worker: the session that started it."""
+    run: str | None
+    """The unattended run that works in the session."""
+    command: str | None
+    """The subcommand of nexus; null for the REPL."""
+    pid: int | None
+    terminal: str | None
+
+
+class RunningReport(TypedDict):
+    """`nexus sessions list --running --json`."""
+
+    version: Literal[1]
+    running: list[RunningObject]

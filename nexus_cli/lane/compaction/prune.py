@@ -19,8 +19,7 @@ from nexus_cli.context.window.pruning import StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
-from nexus_cli.lane.cache.sent_request import CacheHistory
-from nexus_cli.lane.cache_expectation import REWRITE, is_warm, record_rewrite
+from nexus_cli.lane.cache_expectation import is_warm, record_rewrite
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
@@ -29,12 +28,6 @@ from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool
 
 PRUNED = str(Cause.PRUNED)
-ALLOWED = 0.03
-"""Uncached tokens that pruning with a warm cache may cause, as a share of all uncached tokens so far: its savings are
-a forecast over fifty steps, its cost is certain."""
-PUT_OFF = 0.4
-"""Uncached tokens allowed on top for each token freed: pruning delays a compaction, which would send about this many
-uncached tokens for each one that it frees."""
 INSTEAD = 1.0
 """Most uncached tokens for each token freed if pruning replaces a compaction. A compaction costs about 0.7, plus its
 summary. With a higher limit, long sessions would send more uncached tokens than with compactions alone."""
@@ -122,7 +115,7 @@ def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[St
     priced = record_rewrite(lane_state, before)
     for drop in drops:
         lane_state.emit(event.ContextDrop(drop))
-    results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"
+    results = "1 old or stale result" if len(drops) == 1 else f"{len(drops)} old or stale results"
     line = f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"
     lane_state.emit(event.Notice(line, warning=False))
 
@@ -135,7 +128,6 @@ def _batch(
     Every token after the first stub is sent uncached, so an old result may cost more than it saves.
     """
     info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
-    allowed = _cold_allowance(lane_state.lane, lane_state.cache) if still_warm else math.inf
     order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
     best: tuple[float, Batch] | None = None
     saved = 0
@@ -144,16 +136,9 @@ def _batch(
         saved += _freed_tokens(lane_state.window.context, one)
         cold = max(0, order.get(one.item.entry, 0) - saved)
         priced = price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
-        if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):
+        if priced.pays and (best is None or priced.worth > best[0]):
             best = priced.worth, Batch(tuple(found[start:]), saved)
     return best[1] if best else None
-
-
-def _cold_allowance(lane: Lane, cache: CacheHistory) -> float:
-    """Return the uncached tokens that pruning may still cause beyond its allowance for each freed token."""
-    rewrites = [memo.value for memo in lane.timeline.memos(REWRITE)]
-    spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
-    return ALLOWED * cache.cold - spent
 
 
 def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:

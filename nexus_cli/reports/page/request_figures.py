@@ -18,7 +18,7 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm
 from nexus_cli.lane.drop_list import returned_drops
-from nexus_cli.lane.next_request import PLAN, scale_sections
+from nexus_cli.lane.next_request import PLAN, scale_sections, used_tokens
 from nexus_cli.lane.open_session import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 
@@ -103,7 +103,7 @@ def list_request_figures(
             messages = head_tokens + sums[last] - sums[epoch.base]
             counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
             model = str(row.manifest.arguments.get("model", "")) or epoch.model
-            used = make_estimator(model).layers(counted, _size(row))
+            used = used_tokens(make_estimator(model), counted, _size(row))
             since = HeldPart(epoch.base + 1, last, ItemForm.FULL, sums[last] - sums[epoch.base])
             held = (*head, *([since] if last > epoch.base else ()))
             sizes = apportion(used.history + used.event, [part.tokens for part in held])

@@ -30,8 +30,8 @@ ALL = "all"
 """The argument for all proposals."""
 LONGEST_TOPIC = 2_000
 """Most characters of a stored quote, and of a message without typed text that are used as its topic."""
-MISSES = 500
-"""Newest sections left out that count for learned multipliers, so that old ones are forgotten."""
+LEARNED = 200
+"""Newest sessions of the project that count for learned multipliers, so that old ones are forgotten."""
 _FACT_ID = re.compile(r"m\d+")
 _ANSWERS = re.compile(
     r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
@@ -68,7 +68,7 @@ class SessionFacts(Facts):
         Empty if the ledger cannot be read.
         """
         try:
-            return self.ledger.count_misses(self.project, KIND, MISSES)
+            return self.ledger.count_misses(self.project, KIND, LEARNED)
         except NexusError:
             return {}
 

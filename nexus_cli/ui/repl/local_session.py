@@ -25,7 +25,7 @@ from nexus_cli.session.acts.title import make_title, wants_title
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.render.status_line import status_line
-from nexus_cli.ui.repl.cold_request import ColdRequestWatch
+from nexus_cli.ui.repl.cold_request_watch import ColdRequestWatch
 from nexus_cli.ui.repl.conversation import CUT_SHORT, can_continue
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate

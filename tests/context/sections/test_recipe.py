@@ -155,7 +155,7 @@ def test_the_packaged_recipes_bind_nothing_and_admit_every_contributor(name: str
 
 def test_every_packaged_recipe_loads() -> None:
     assert recipe_names([PACKAGED]) == sorted(
-        ["chat", "ask", "assess", "compact", "pull_request", "title", "worker", *SEEDS]
+        ["chat", "ask", "map", "assess", "compact", "pull_request", "title", "worker", *SEEDS]
     )
     for name in recipe_names([PACKAGED]):
         load_recipe(name, [PACKAGED])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
-from nexus_cli.context.window.pruning import LEAST, RECENT, SAME, find_stale, with_stubs
+from nexus_cli.context.window.pruning import AGED, LEAST, OLD, RECENT, SAME, find_stale, with_stubs
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.tools.registry import find_tool
@@ -251,7 +251,8 @@ def test_an_outline_is_replaced_by_the_same_alone_and_replaces_no_text() -> None
     part, outline = window.call(**read(offset=1, limit=1)), window.call(**read(limit=0))
     assert not window.later().stale
     window.call(**read(limit=0))
-    assert set(window.later().stale) == {outline} and part not in window.stale
+    stale = window.later().stale
+    assert stale[outline].endswith("read again below") and stale[part].endswith(AGED)
 
 
 @pytest.mark.parametrize(
@@ -276,3 +277,33 @@ def test_a_reading_of_several_files_is_stale_once_one_of_them_changed() -> None:
     first = window.call(**read(more=["src/b.py:1-9"]))
     window.call("edit_file", "@@ -1 +1 @@\n-a\n+b", path="src/b.py")
     assert window.later().stale == {first: "read_file src/a.py: changed below"}
+
+
+def test_what_was_read_searched_or_run_long_ago_is_stale_by_its_age_and_edits_are_not() -> None:
+    window = Window()
+    first = window.call(**read())
+    searched = window.call("grep", pattern="x")
+    ran = window.call("bash", BODY + "[exit status 1]", command="make")
+    wrote = window.call("edit_file", path="src/b.py")
+    for _ in range(OLD - 4):
+        window.call("bash", "ok", command="true")
+    assert window.stale == {}
+    for number in range(4):
+        assert len(window.stale) == min(number, 3)
+        window.call("bash", "ok", command="true")
+    assert window.stale == {
+        first: f"read_file src/a.py: {AGED}",
+        searched: f"grep x: {AGED}",
+        ran: f"bash make: {AGED}",
+    }
+    assert wrote not in window.stale
+
+
+def test_the_stub_of_a_command_keeps_its_exit_status() -> None:
+    window = Window()
+    window.call("bash", BODY + "[exit status 1]", command="make")
+    window.call("bash", BODY + "x" * 500, command="cat")
+    for _ in range(OLD):
+        window.call("bash", "ok", command="true")
+    texts = [one.stub("d7", measure).message.content for one in find_stale(group_tool_calls(window.items), find_tool)]
+    assert texts == [f'[bash make: {AGED}; recall("d7")]\n[exit status 1]', f'[bash cat: {AGED}; recall("d7")]']

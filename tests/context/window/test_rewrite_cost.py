@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.window.rewrite_cost import MOST_STEPS, miss_cost, price_rewrite, request_cost
+from nexus_cli.context.window.rewrite_cost import MOST_STEPS, break_even, miss_cost, price_rewrite, request_cost
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.usage import usage_cost
@@ -95,3 +95,15 @@ def test_a_miss_never_costs_more_than_its_request(info: ModelInfo, written: int)
     assert bill is not None and missed is not None and info.cache_read_price is not None
     assert missed == pytest.approx(bill - 10_000 * info.cache_read_price / 1e6)
     assert miss_cost(info, 10_000, replace(usage, cost_usd=0.0)) == 0.0, "not above the bill, at whatever prices"
+
+
+def test_a_rewrite_has_paid_for_itself_after_as_many_requests_as_its_cost_has_savings() -> None:
+    priced = price_rewrite(CLAUDE, cold=40_000, saved=60_000, steps=20, warm=True)
+    after = break_even(CLAUDE, cold=40_000, saved=60_000, spent=priced.cost)
+    assert after is not None and priced.cost is not None and CLAUDE.cache_read_price is not None
+    each = 60_000 * CLAUDE.cache_read_price / 1e6
+    assert (after - 1) * each < priced.cost <= after * each
+    assert break_even(CLAUDE, cold=40_000, saved=60_000, spent=priced.cost + each) == after + 1, "with its summary"
+    assert break_even(CLAUDE, cold=0, saved=60_000, spent=0.0) == 1, "the cache had expired"
+    assert break_even(CLAUDE, cold=40_000, saved=0, spent=priced.cost) is None
+    assert break_even(UNKNOWN, cold=1000, saved=1000, spent=None) == 9, "(1 - 0.1) / 0.1"

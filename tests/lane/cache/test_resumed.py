@@ -168,7 +168,7 @@ def test_a_fork_that_has_sent_nothing_has_nothing_to_compare_and_says_so(tmp_pat
             request_difference(ledger, fork, SETTINGS)
         assert "--step" not in str(refused.value)
         value = cache_report(ledger, fork, SETTINGS)
-        assert value["requests"] == value["rewrites"] == []
+        assert value["requests"] == [] and value["rewrites"] == []
 
 
 def test_an_earlier_epoch_that_is_damaged_stops_nobody(tmp_path: Path) -> None:

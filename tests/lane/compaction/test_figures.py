@@ -98,7 +98,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
             lane_state = session.state.lane_state
             while lane_state.window.estimator.countable(lane_state.window.room) > lane_state.lane.counted:
                 number += 1
-                lane_state.settings = replace(lane_state.settings, compact=CompactSettings(at=2.0))
+                lane_state.settings = replace(lane_state.settings, compact=CompactSettings(at=2.0, prune=False))
                 await lived(session, f"TURN{number} make a list")
                 assert number < 60
             assert window_request(lane_state).fits

@@ -474,6 +474,26 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "turns": [{"turn": 1, "text": text, **figures}] * many,
             "series": [{"tokens": 10**6, "cost_usd": cost}, {"tokens": 9, "cost_usd": 0.0}] * many * 50,
         },
+        "running": {
+            "running": [
+                {
+                    "id": text,
+                    "short": text,
+                    "kind": "worker",
+                    "state": "asks",
+                    "title": text,
+                    "what": text,
+                    "folder": text,
+                    "updated": text,
+                    "parent": text,
+                    "run": None,
+                    "command": text,
+                    "pid": 123456,
+                    "terminal": text,
+                }
+            ]
+            * many
+        },
         "usage": {
             "total": {**figures, "sessions": many},
             "since": None,

@@ -1,0 +1,119 @@
+"""Name the processes that have sessions and runs locked: each writes a line about itself into the lock file.
+
+A line counts only while its file is locked: the system unlocks it with the end of the process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+SUFFIX = ".lock"
+
+
+@dataclass(frozen=True, slots=True)
+class LockOwner:
+    """The process that has a session or a run locked."""
+
+    pid: int
+    """0 if it is unknown: an older version, or a ledger on a server."""
+    place: str
+    """Machine and process namespace, outside which the pid means nothing."""
+    terminal: str
+    """Its terminal, such as `/dev/pts/3`; "" for none."""
+    command: str
+    """The subcommand of nexus, such as `ask`; "" for the REPL."""
+    is_busy: bool
+    """True while a turn or act runs in the session."""
+
+    @property
+    def is_here(self) -> bool:
+        """True if `pid` is a process that this one could signal."""
+        return bool(self.pid) and self.place == _place()
+
+
+UNKNOWN_OWNER = LockOwner(0, "", "", "", False)
+
+
+def describe_process(*, is_busy: bool) -> str:
+    """Return this process as the line for a lock file."""
+    terminal = ""
+    for handle in (0, 1, 2):
+        with suppress(OSError):
+            terminal = terminal or os.ttyname(handle)
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    command = words[0] if words and words[0].isalpha() and len(words[0]) < 16 else ""
+    return json.dumps(asdict(LockOwner(os.getpid(), _place(), terminal, command, is_busy)))
+
+
+def find_owners(folder: Path) -> dict[str, LockOwner]:
+    """Return the owner of each locked session and run of a folder of locks, by id."""
+    found: dict[str, LockOwner] = {}
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(folder)):
+            owner = read_owner(folder / name) if name.endswith(SUFFIX) else None
+            if owner is not None:
+                found[name.removesuffix(SUFFIX)] = owner
+    return found
+
+
+def read_owner(path: Path) -> LockOwner | None:
+    """Return the process that has the file locked, None if nobody has."""
+    try:
+        with open(path, "rb") as file:
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _parse(file.read(4096))
+    except OSError:
+        pass
+    return None
+
+
+def _parse(line: bytes) -> LockOwner:
+    try:
+        value = json.loads(line)
+        place, terminal, command = (str(value[name]) for name in ("place", "terminal", "command"))
+        owner = LockOwner(int(value["pid"]), place, terminal, command, bool(value["is_busy"]))
+    except (ValueError, TypeError, KeyError):
+        return UNKNOWN_OWNER
+    return owner if owner.pid > 1 else UNKNOWN_OWNER
+
+
+def end_owner(path: Path, owner: LockOwner) -> bool:
+    """Send SIGTERM to the process that has the file locked; False if that is no longer `owner`.
+
+    The lock is looked at again once the process is held, so that another one of the same number is never hit.
+    """
+    try:
+        handle = os.pidfd_open(owner.pid) if sys.platform == "linux" else -1
+    except OSError:
+        return False
+    try:
+        now = read_owner(path)
+        if now is None or (now.pid, now.place) != (owner.pid, owner.place):
+            return False
+        if handle >= 0:
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
+        else:
+            os.kill(owner.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    finally:
+        if handle >= 0:
+            os.close(handle)
+    return True
+
+
+def _place() -> str:
+    """Return the machine's name with the namespace of its process ids."""
+    namespace = ""
+    with suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/pid")
+    return f"{os.uname().nodename} {namespace}".rstrip()

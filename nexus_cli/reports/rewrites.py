@@ -1,0 +1,84 @@
+"""Report the rewrites of a session's window: price, break-even, and how each came out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.window.rewrite_cost import break_even, saving_per_request
+from nexus_cli.core.entry import Cause, Memo
+from nexus_cli.core.usage import round_dollars
+from nexus_cli.lane.cache_expectation import REWRITE
+from nexus_cli.lane.open_session import load_model_info
+from nexus_cli.lane.request_history import reported_tokens, was_answered
+from nexus_cli.ledger import Ledger, RequestRow
+from nexus_cli.reports.text.lines import Value, block, dollars, number, plural
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.cache_report import RewriteRow
+
+SUMMARY = "compact"
+"""Agent of the lanes that request summaries."""
+
+
+def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[RewriteRow]:
+    """Return every rewrite of the session's own, oldest first."""
+    log, *others = ledger.logs(session)
+    memos = log.memos(REWRITE, own=True)
+    if not memos:
+        return []
+    rows = log.requests()
+    summaries = [row for other in others if other.agent == SUMMARY for row in other.requests()]
+    made, before = [], ""
+    for place, memo in enumerate(memos):
+        paid = [row for row in summaries if before < row.manifest.at <= memo.at]
+        model = log.epoch(int(memo.value["epoch"])).model
+        made.append(_row(ledger, settings, model, memo, _requests_since(rows, memos[place:]), paid))
+        before = memo.at
+    return made
+
+
+def _requests_since(rows: Sequence[RequestRow], memos: Sequence[Memo]) -> list[RequestRow]:
+    """Return the answered requests after the first of `memos`, as long as its saving lasts: until the window is
+    rewritten by more than the removal of stale results."""
+    first, *later = memos
+    end = next((memo.at for memo in later if memo.value["cause"] != Cause.PRUNED.value), "9")
+    return [row for row in rows if was_answered(row) and first.at <= row.manifest.at <= end]
+
+
+def _row(
+    ledger: Ledger, settings: Settings, model: str, memo: Memo, since: Sequence[RequestRow], paid: Sequence[RequestRow]
+) -> RewriteRow:
+    value = memo.value
+    first = since[0].usage if since and reported_tokens(since[0]) else None
+    info = load_model_info(ledger, model, settings).with_tier_prices(first.input if first else 0)
+    cold, saved, costs = int(value["cold"]), int(value["saved"]), [row.usage.cost_usd for row in paid if row.usage]
+    summary = None if None in costs else sum(cost for cost in costs if cost is not None)
+    each = saving_per_request(info, saved)
+    spent = None if value["cost"] is None or summary is None else value["cost"] + summary
+    made: dict[str, Any] = {
+        "at": memo.at,
+        **value,
+        "summary_usd": summary,
+        "saved_usd_each": each,
+        "break_even": break_even(info, cold=cold, saved=saved, spent=spent),
+        "requests": len(since),
+        "uncached": first.input - first.cache_read if first else None,
+        "net_usd": None if each is None or spent is None else round_dollars(each * len(since) - spent),
+    }
+    return made  # type: ignore[return-value]  # a memo has the fields of `RewritePrice`
+
+
+def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
+    """Return a table of the rewrites with their break-even."""
+    heading = ("removed", "written again", "cost", "summary", "pays after", "since", "came out", "cause")
+    return block("rewrites", [heading, *map(_cells, rows)], width) if rows else []
+
+
+def _cells(one: Value) -> tuple[str, ...]:
+    after = "never" if one["break_even"] is None else plural(int(one["break_even"]), "request")
+    net = one["net_usd"]
+    came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
+    costs = dollars(one["cost"]), dollars(one["summary_usd"]) if one["summary_usd"] else "-"
+    return number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came, str(one["cause"])

@@ -1,0 +1,138 @@
+"""Report all that runs, waits or asks now: sessions that a process has open, their workers, and unattended runs.
+
+A session is open while its lock is held; the lock says by whom (`ledger/lock_owners.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, cast
+
+from nexus_cli.context.window.groups import Dispatch, next_step
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import QUEUED, RUNNING, WAITING
+from nexus_cli.lane.user_messages import read_backwards
+from nexus_cli.ledger import LaneLog, Ledger
+from nexus_cli.ledger.lock_owners import LockOwner
+from nexus_cli.reports.runs import describe_runs
+from nexus_cli.reports.sessions import title_of
+from nexus_cli.reports.text.lines import Value, cut_line, filled, table, when
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.timeline_report import RunningObject, RunningReport
+
+SERVERS = ("serve", "acp", "schedule", "runs")
+"""Commands whose process has several sessions: ending one would end all."""
+NONE = "Nothing runs, waits or asks now."
+TITLE = 200
+
+
+def running_report(ledger: Ledger) -> RunningReport:
+    """Return open sessions, the busy ones first, and the runs that are queued, running or waiting."""
+    owners = ledger.find_owners()
+    found = [_session_row(ledger, name, owner) for name, owner in owners.items() if not name.startswith("run-")]
+    rows = [one for one in found if one is not None]
+    by_session = {one["id"]: one for one in rows}
+    if ledger.has_runs():
+        for run in describe_runs(ledger, ledger.runs.list_runs((QUEUED, RUNNING, WAITING), limit=200)):
+            if here := by_session.get(run["session"] or ""):
+                here["run"] = run["id"]
+                continue
+            state = "waits" if run["state"] == WAITING else "broken off" if run["broken_off"] else "queued"
+            rows.append(_row(run["id"], "run", state, run["title"], run["waits_for"], run["folder"], run["updated"]))
+    order = ("asks", "runs", "waits", "queued", "broken off", "idle")
+    return {"version": 1, "running": sorted(rows, key=lambda one: (order.index(one["state"]), one["id"]))}
+
+
+def _session_row(ledger: Ledger, session: str, owner: LockOwner) -> RunningObject | None:
+    with suppress(NexusError):  # deleted since
+        info, log = ledger.session(session), ledger.log(session)
+        state, what = _state(log, owner)
+        kind = "worker" if info.spawner else "session"
+        title = info.name or title_of(info.first_text)
+        row = _row(info.id, kind, state, title, what, info.folder, info.updated)
+        row |= {"short": ledger.short_ids([info.id])[0], "parent": info.spawner, "command": owner.command or None}
+        row |= {"pid": owner.pid or None, "terminal": owner.terminal or None}
+        return row
+    return None
+
+
+def _row(name: str, kind: str, state: str, title: str, what: str | None, folder: str, updated: str) -> RunningObject:
+    return {
+        "id": name,
+        "short": name,
+        "kind": cast("Literal['session', 'worker', 'run']", kind),
+        "state": cast("Literal['asks', 'runs', 'waits', 'queued', 'broken off', 'idle']", state),
+        "title": title,
+        "what": what,
+        "folder": folder,
+        "updated": updated,
+        "parent": None,
+        "run": None,
+        "command": None,
+        "pid": None,
+        "terminal": None,
+    }
+
+
+def _state(log: LaneLog, owner: LockOwner) -> tuple[str, str | None]:
+    """Return the state of an open session, and what it works on or asks about.
+
+    A call that has not been started while a turn runs waits for the person's answer.
+    """
+    if not owner.is_busy:
+        return "idle", None
+    turn = []
+    for entry in read_backwards(log.read, log.last_id()):
+        turn.append(item_of(entry))
+        if entry.kind in (Kind.USER, Kind.ASSISTANT):
+            break
+    step = next_step(turn[::-1])
+    if not isinstance(step, Dispatch):
+        return "runs", None
+    started = [call for call in step.calls if log.was_started(call.id)]
+    call = (started or step.calls)[0]
+    subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
+    return "runs" if started else "asks", f"{call.name} {subject}".strip()[:TITLE]
+
+
+def running_text(value: Value, width: int) -> str:
+    """Return a line for each, with the ways to open and to stop one."""
+    rows = [("state", "id", "where", "since", "what")]
+    for one in value.get("running", ()):
+        doing = f" · {one['what']}" if one["what"] else ""
+        kind = "worker: " if one["kind"] == "worker" else ""
+        what = cut_line(f"{kind}{one['title'] or '(no words)'}{doing}", TITLE)
+        rows.append((one["state"], str(one["short"]), _where(one), when(one["updated"]), what))
+    if len(rows) == 1:
+        return "\n".join(filled(NONE, width))
+    ways = "nexus sessions show ID shows one; nexus sessions stop ID stops one."
+    return "\n".join([*table(rows, width), "", *filled(ways, width)])
+
+
+def _where(one: Mapping[str, object]) -> str:
+    terminal = str(one["terminal"] or "").removeprefix("/dev/")
+    return " ".join(filter(None, (str(one["command"] or ""), terminal, f"{one['pid']}" if one["pid"] else ""))) or "-"
+
+
+def stop_running(ledger: Ledger, session: str) -> LockOwner:
+    """Return the process to end so that a session stops; raise `NexusError("usage", ...)` if there is none.
+
+    Processes with several sessions are not ended for one of them.
+    """
+    info = ledger.session(session)
+    owner = ledger.find_owners().get(info.id)
+    if owner is None:
+        raise NexusError("usage", f"session {info.id}", "no process has it open", "nexus sessions list --running")
+    if info.spawner:
+        hint = f"/agents stop in session {info.spawner}, or nexus sessions stop {info.spawner}"
+        raise NexusError("usage", f"session {info.id}", "it is a worker of another session", hint)
+    if owner.command in SERVERS:
+        why = f"it is one of the sessions of nexus {owner.command} (process {owner.pid})"
+        raise NexusError("usage", f"session {info.id}", why, "Cancel its turn there")
+    if not owner.is_here:
+        raise NexusError("usage", f"session {info.id}", "its process is on another machine or unknown", "End it there")
+    return owner
