@@ -31,6 +31,8 @@ LIMIT = 1024 * 1024
 """Bytes of one imported file that are read."""
 LONGEST_LINE = 4000
 """Characters of a line above which it is not searched: matching code spans takes quadratic time."""
+MOST_LOOKED_FOR = 2000
+"""Most names after `@` in a session that are looked for on disk."""
 NAMED = 5
 """Most imports of one file that its notice names."""
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})([^`]*)$")
@@ -82,6 +84,7 @@ class _ImportReader:
     """Real paths of the instruction files, and of what was imported."""
     secrets: SecretPlaces | None = None
     count: int = 0
+    looked_for: int = 0
 
     def is_new(self, path: Path) -> bool:
         """Return True, once, for a rule that no file has imported."""
@@ -98,6 +101,10 @@ class _ImportReader:
         parts: list[ContextLayer] = []
         problems = dict[str, None]()
         for number, name in find_imports(layer.text):
+            if self.looked_for >= MOST_LOOKED_FOR:
+                problems[f"all from line {number} on are beyond the {MOST_LOOKED_FOR:,} of a session"] = None
+                break
+            self.looked_for += 1
             path = Path(os.path.normpath(os.path.join(layer.path.parent, os.path.expanduser(name))))
             made, problem = self._read(layer, name, path, within, chain)
             if problem:

@@ -9,7 +9,13 @@ import pytest
 
 from nexus_cli.config.paths import places
 from nexus_cli.context.loader import ContextLayer
-from nexus_cli.context.sections.instruction_files import DEEPEST, MOST, find_imports, instruction_layers
+from nexus_cli.context.sections.instruction_files import (
+    DEEPEST,
+    MOST,
+    MOST_LOOKED_FOR,
+    find_imports,
+    instruction_layers,
+)
 from nexus_cli.context.sections.path_rules import list_path_rules
 
 
@@ -122,6 +128,22 @@ def test_the_number_of_imports_and_the_bytes_of_one_are_bounded(repo: Path) -> N
     put(repo / "NEXUS.md", "@d/0.md")
     put(repo / "d/0.md", "x" * 2_000_000)
     assert project(repo)[1].beyond == 2_000_000 - 1024 * 1024
+
+
+def test_names_that_are_looked_for_on_disk_are_bounded_over_all_files(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(repo / "a.md", "\n".join(f"@x{number}" for number in range(MOST_LOOKED_FOR)))
+    put(repo / "b.md", "@c.md")
+    put(repo / "c.md", "C")
+    put(repo / "NEXUS.md", "@a.md\n@b.md")
+    looked, real = list[str](), os.path.isfile
+    monkeypatch.setattr(os.path, "isfile", lambda path: looked.append(str(path)) or real(path))
+    found = project(repo)
+    assert len(looked) < MOST_LOOKED_FOR + 50 and parts(repo) == ["a.md"]
+    notices = [one.notice for one in found if one.notice]
+    assert any(f"all from line {MOST_LOOKED_FOR} on are beyond the {MOST_LOOKED_FOR:,}" in one for one in notices)
+    assert any("all from line 2 on" in one for one in notices), notices
 
 
 @pytest.mark.parametrize(
