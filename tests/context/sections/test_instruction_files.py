@@ -130,6 +130,34 @@ def test_the_number_of_imports_and_the_bytes_of_one_are_bounded(repo: Path) -> N
     assert project(repo)[1].beyond == 2_000_000 - 1024 * 1024
 
 
+def test_what_a_deny_rule_names_is_not_imported_and_no_link_leads_to_it(repo: Path) -> None:
+    put(repo / "secrets/a.md", "SECRET")
+    put(repo / ".claude/rules/plain.md", "PLAIN")
+    (repo / ".claude/rules/always.md").symlink_to(put(repo / "secrets/rule.md", "SECRET"))
+    (repo / "link.md").symlink_to("secrets/a.md")
+    put(repo / "NEXUS.md", "@secrets/a.md @link.md @./.claude/../secrets/a.md")
+    (repo / "pkg").mkdir()
+    (repo / "pkg/NEXUS.md").symlink_to(put(repo / "secrets/own.md", "SECRET"))
+    found = instruction_layers(repo / "pkg", lambda path: "secrets" in path.parts)
+    assert not any("SECRET" in one.text for one in found) and any(one.text == "PLAIN" for one in found)
+    told = "; ".join(one.notice for one in found)
+    for name in ("@secrets/a.md (line 1) is denied by a rule for read_file", "@link.md (line 1) is denied"):
+        assert name in told
+    for link, file in (("pkg/NEXUS.md", "own.md"), (".claude/rules/always.md", "rule.md")):
+        assert f"{repo}/{link} links to {repo}/secrets/{file}, denied by a rule for read_file" in told
+    assert [one.text for one in instruction_layers(repo)].count("SECRET") == 2
+
+
+def test_a_rule_that_links_to_what_is_no_markdown_is_left_out(repo: Path) -> None:
+    put(repo / ".env", "KEY=1")
+    put(repo / ".claude/rules/a.md", "A")
+    (repo / ".claude/rules/env.md").symlink_to(repo / ".env")
+    (repo / ".claude/rules/same.md").symlink_to("a.md")
+    found = {one.name: one for one in list_path_rules(repo)}
+    assert found[".claude/rules/env.md"].text == "" and "no Markdown file" in found[".claude/rules/env.md"].notice
+    assert found[".claude/rules/same.md"].text == "A"
+
+
 def test_names_that_are_looked_for_on_disk_are_bounded_over_all_files(
     repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +166,12 @@ def test_names_that_are_looked_for_on_disk_are_bounded_over_all_files(
     put(repo / "c.md", "C")
     put(repo / "NEXUS.md", "@a.md\n@b.md")
     looked, real = list[str](), os.path.isfile
-    monkeypatch.setattr(os.path, "isfile", lambda path: looked.append(str(path)) or real(path))
+
+    def isfile(path: str) -> bool:
+        looked.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os.path, "isfile", isfile)
     found = project(repo)
     assert len(looked) < MOST_LOOKED_FOR + 50 and parts(repo) == ["a.md"]
     notices = [one.notice for one in found if one.notice]
