@@ -128,6 +128,8 @@ class _Lines:
     ready: dict[int, tuple[str, MapLine | None, bool]] = field(default_factory=dict)
     """Results that wait for an earlier one, by number: the key of the journal or the line itself, and True for an item
     that occurs again."""
+    paid: set[str] = field(default_factory=set)
+    """Keys of the answers that were printed with their cost."""
     next: int = 0
 
     def add(self, number: int, key: str, line: MapLine | None = None, *, again: bool = False) -> None:
@@ -147,8 +149,10 @@ class _Lines:
     def _print(self, number: int) -> None:
         key, line, again = self.ready.pop(number)
         made = line or self.journal.get(key)
-        if again:
+        if again or key in self.paid:
             made = {**made, "cost_usd": 0.0}
+        if key in self.journal.answered:
+            self.paid.add(key)
         self.out.write(json_text(made, escaped=self.out.terminal) + "\n")
 
 
@@ -249,12 +253,12 @@ class _Map:
                 os.write(2, SHOW_CURSOR)
         write_stderr_line(self._resume_line())
 
-    def _tell(self, notices: list[str]) -> None:
-        """Print notices, each once."""
+    def _tell(self, notices: list[str], item: str = "") -> None:
+        """Print notices, each once, also if it is about several items: then it names the first."""
         for notice in notices:
             if not self._run.options.shared.quiet and notice not in self._told and len(self._told) < NOTICES:
                 self._told.add(notice)
-                write_stderr_line(f"nexus: {notice}")
+                write_stderr_line(f"nexus: {_name_item(item, notice) if item else notice}")
 
     def _stop(self) -> None:
         """Stop all items; what was done is kept."""
@@ -301,7 +305,7 @@ class _Map:
             try:
                 line = await self._ask(key, item, trigger)
             finally:
-                same = self._running.pop(key)
+                same = sorted(self._running.pop(key))
             if line is not None:
                 self._journal.add(key, line)
                 self._finish(same, key, line)
@@ -475,12 +479,12 @@ class _ItemNotices:
     terminal = colour = False
     width = 80
 
-    def __init__(self, item: str, tell: Callable[[list[str]], None]) -> None:
+    def __init__(self, item: str, tell: Callable[[list[str], str], None]) -> None:
         self._item, self._tell = item, tell
 
     def write(self, text: str) -> None:
         """Print a line."""
-        self._tell([_name_item(self._item, text.strip().removeprefix("nexus: "))])
+        self._tell([text.strip().removeprefix("nexus: ")], self._item)
 
 
 def _name_item(item: str, text: str) -> str:

@@ -15,7 +15,7 @@ from nexus_cli.ledger.sessions import IMPORTED, list_memos
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
 from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
-from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural, share
+from nexus_cli.reports.text.lines import Value, aligns, block, dollars, filled, number, plural, share
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import (
@@ -142,7 +142,7 @@ def usage_text(value: Value, width: int) -> str:
         return "\n".join([*filled(none, width), *others])
     requests = f"{count_requests(total)} of {plural(int(total['sessions']), 'session')}"
     lines = filled(describe_usage(total, requests), width)
-    if (by := value.get("by")) in ("project", "model", "day", "recipe"):
+    if value.get("by"):
         return "\n".join([*lines, *_named_rows(value, width), *others])
     days = value["days"]
     shown = days if since else days[-DAYS:]
@@ -157,7 +157,6 @@ def usage_text(value: Value, width: int) -> str:
     lines += block("by project", usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
         lines += filled(f"{plural(hidden, 'project')} with less not listed: --json has all", width, "  ")
-    lines += _named_rows(value, width) if by else []
     lines += price_hint([row["model"] for row in value["models"] if row["unpriced"]], width)
     return "\n".join([*lines, *others])
 
@@ -168,8 +167,11 @@ def _named_rows(value: Value, width: int) -> list[str]:
     rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
     table = usage_rows(by, rows)
     if WITH_BARS <= width < WIDE and len(rows) > 1:
-        bars = ("", *(bar.ljust(BAR) for bar in _bars(rows)))
-        table = [(*row[:-1], bar, row[-1]) for row, bar in zip(table, bars, strict=True)]
+        for longest in (BAR, BAR // 2, BAR // 4):
+            bars = ("", *(bar.ljust(longest) for bar in _bars(rows, longest)))
+            drawn = [(*row[:-1], bar, row[-1]) for row, bar in zip(table, bars, strict=True)]
+            if aligns(drawn, width - 2):
+                return block(f"by {by}", drawn, width)
     return block(f"by {by}", table, width)
 
 
@@ -178,11 +180,11 @@ def _with_bars(days: Sequence[Value]) -> list[Value]:
     return [{**day, "day": f"{day['day']}  {bar}"} for day, bar in zip(days, _bars(days), strict=True)]
 
 
-def _bars(rows: Sequence[Value]) -> list[str]:
+def _bars(rows: Sequence[Value], longest: int = BAR) -> list[str]:
     """Return a bar for each row: its share of the most expensive one, or of the one with the most tokens."""
     key = "known_usd" if any(row["known_usd"] for row in rows) else "input"
     most = max(row[key] for row in rows) or 1
-    return ["#" * math.ceil(BAR * row[key] / most) for row in rows]
+    return ["#" * math.ceil(longest * (row[key] / most)) for row in rows]
 
 
 def count_requests(total: Value) -> str:

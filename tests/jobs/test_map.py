@@ -180,12 +180,22 @@ def test_lines_of_stdin_are_items(place: Stage) -> None:
     assert [line["item"] for line in lines(done)] == ["one", "two words", "one"] and done.status == 0
     assert len(place.server.requests) == 2, "an item that occurs again is not asked again"
     assert [line["cost_usd"] > 0 for line in lines(done)] == [True, True, False]
+    kept = ("--resume", "again.jsonl")
+    for _ in range(2):  # one after another, and all from the file of the first run
+        done = place.run("map", "About", "-j", "1", *kept, stdin=b"same\nsame\nsame\n")
+        assert [line["cost_usd"] > 0 for line in lines(done)] == [True, False, False]
     done = place.run("map", "About {}", "-0", "--unordered", stdin=b"a\nb\0\0c\0")
     assert sorted(line["item"] for line in lines(done)) == ["a\nb", "c"]
     nul = place.run("map", "About", stdin=b"o\0ne\n")
     assert nul.status == 0 and any("NUL" in line for line in nul.told), nul
     none = place.run("map", "About", stdin=b"\n")
     assert none.status == 0 and none.text == "" and none.told == ["nexus: stdin has no items, nothing was asked"]
+
+
+def test_what_is_true_of_every_item_is_said_once(place: Stage) -> None:
+    (place.folder / "CLAUDE.md").write_text("See @missing.md\n")
+    done = place.run("map", "Summarize {}", *FILES)
+    assert done.status == 0 and sum("missing.md" in line for line in done.told) == 1, done.told
 
 
 def test_a_dollar_limit_holds_over_all_items(place: Stage) -> None:

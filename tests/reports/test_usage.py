@@ -119,6 +119,18 @@ def test_by_one_thing_only_that_is_listed_with_bars_where_a_person_looks(ledger:
     assert {key: one for key, one in value.items() if key not in ("by", "named")} == usage_report(ledger)
 
 
+def test_by_key_lists_the_keys_alone_and_a_bar_only_where_it_stands_in_its_row(ledger: Ledger) -> None:
+    lines = usage_text(usage_report(ledger, by="key"), 100).splitlines()
+    assert "by key:" in lines and not {"by day:", "by model:", "by project:"} & {*lines}
+    value = usage_report(ledger, by="project")
+    for row in value["named"]:
+        row["name"] += "/in/a/folder/with/a/long/name"
+    for width, longest in ((80, 10), (100, 20)):
+        value["named"][0]["known_usd"] = value["named"][1]["known_usd"] = 0.3 / 7
+        shown = [line for line in usage_text(value, width).splitlines() if "#" in line]
+        assert [line.count("#") for line in shown] == [longest] * 2 and all("/in/a" in line for line in shown), shown
+
+
 def test_by_day_is_in_order_and_by_recipe_names_the_recipe(ledger: Ledger) -> None:
     assert [one["name"] for one in usage_report(ledger, by="day")["named"]] == ["2026-01-01", "2026-01-02"]
     assert {one["name"] for one in usage_report(ledger, by="model")["named"]} == {"openai/gpt-5", "local/odd"}

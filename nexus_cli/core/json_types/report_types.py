@@ -89,7 +89,7 @@ class UsageByProject(UsageSumObject):
 
 
 class UsageByName(UsageSumObject):
-    """The usage of a person, an agent or a plan."""
+    """The usage of what `--by` names."""
 
     name: str
     """"" for the sessions of no agent or plan."""
