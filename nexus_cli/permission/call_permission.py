@@ -302,6 +302,14 @@ class CallPermission:
         refusing, project, added = self._read_rules().keeping_from(tool).rules, self._project, self.added
         return (lambda path: find_by_path(refusing, (path,), project, added) is not None) if refusing else None
 
+    def is_denied(self, path: Path) -> bool:
+        """Return True if a deny rule keeps `read_file` from a real path. Blocks the first time."""
+        if self._settings is None:
+            return False
+        with self._lock:
+            refused = self.find_refused(rule_tools()["read_file"]) if self._has_rules() else None
+        return refused is not None and refused(path)
+
     def _has_rules(self) -> bool:
         """Return True if a settings file may have rules; parsing them imports more than most sessions need.
 

@@ -314,8 +314,7 @@ class SessionFactory:
         options, info = self.options, self.info
         effort = sent_effort(info.name, options.effort)
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
-        log = self._log()
-        root = self._root()
+        log, root = self._log(), self._root()
         model = Model(info, self.provider, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
         budget = TokenBudget.of(info.window, info.max_output)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
@@ -344,6 +343,7 @@ class SessionFactory:
             **facts.source_fields(),
             permission=partial(permission_facts, dispatcher),
             added=partial(getattr, dispatcher.permission, "added"),
+            is_denied=dispatcher.permission.is_denied,
             jobs=upcoming.jobs.copy,
             hooks=upcoming.hooks.copy,
             **SessionSources(

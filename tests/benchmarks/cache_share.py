@@ -11,6 +11,7 @@ import asyncio
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ from nexus_cli.session.factory import open_session
 
 WINDOW = 200_000
 SESSIONS = 20
+PROCESSES = 2
 NAME = "openai/measured"
 PRICES = {
     "3.00 / 0.30 / 3.75 / 15": (3.0, 0.3, 3.75, 15.0),
@@ -220,14 +222,20 @@ def lengths() -> Sequence[int]:
     return [200, 2000, *(dice.randint(200, 2000) for _ in range(SESSIONS - 2))]
 
 
+def _live_apart(seed: int, length: int) -> Lived:
+    """Live a session in a process of its own, at the first prices."""
+    with home() as folder:
+        return asyncio.run(live(folder, seed, length, next(iter(PRICES.values()))))
+
+
 def rows(times: int) -> Iterator[Row]:
     """Shares, cold tokens and dollars; every session is played once for the first price list."""
     totals = {name: Flow() for name in ("nexus", "sliding", "summariser")}
     bound = preambles = turns = steps = prunes = 0
     worst = 1.0
-    for seed, length in enumerate(lengths()):
-        with home() as folder:
-            lived = asyncio.run(live(folder, seed, length, next(iter(PRICES.values()))))
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        sessions = list(pool.map(_live_apart, *zip(*enumerate(lengths()), strict=True)))
+    for seed, lived in enumerate(sessions):
         totals["nexus"].add(lived.nexus)
         totals["sliding"].add(sliding(lived))
         totals["summariser"].add(summarising(lived))

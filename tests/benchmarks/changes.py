@@ -52,10 +52,13 @@ class Change:
 
 def git(*arguments: str) -> str:
     """Return the output of git in this repository; `ChildFailedError` if its history is not there."""
-    done = subprocess.run(["git", "-C", str(REPOSITORY), *arguments], capture_output=True, stdin=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(["git", "-C", str(REPOSITORY), *arguments], capture_output=True, stdin=subprocess.DEVNULL)
+    except FileNotFoundError as error:
+        raise ChildFailedError("git is not installed: the tasks are commits of this repository") from error
     if done.returncode:
-        why = done.stderr.decode(errors="replace").strip()
-        raise ChildFailedError(f"it plays commits of this repository's history, which is not here: {why}")
+        why = done.stderr.decode(errors="replace").partition("\n")[0]
+        raise ChildFailedError(f"the full history of this repository is not here (`git fetch --unshallow`): {why}")
     return done.stdout.decode("utf-8", "replace")
 
 

@@ -147,7 +147,7 @@ class Model:
         said = request.messages[-1]
         text = said["content"] if isinstance(said.get("content"), str) else ""
         if FORK in text or TRANSCRIPT in text:
-            answer = prose(self._dice, min(6000, request.max_output // 3))
+            answer = f"## Goal\n{prose(self._dice, min(6000, request.max_output // 3))}\n## Files\nsrc/part_00.py"
             calls: list[tuple[str, dict[str, Any]]] = []
         elif self.left <= 0:
             answer, calls = prose(self._dice, self._dice.randint(40, 200)), []

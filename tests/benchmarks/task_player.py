@@ -21,8 +21,8 @@ Call = tuple[str, Mapping[str, Any]]
 Script = Generator[Sequence[Call], list[str], str]
 SUMMARY = re.compile(r"about to be replaced by your summary|Sum up the conversation below")
 SUMMARY_WORDS = 900
-NUMBERED = re.compile(r"^(?:\d+ ?[-+: ]|[-+])")
-"""What stands before a line in a diff or in the matches of a search."""
+NUMBERED = re.compile(r"^(?:(?:[\w./-]+:)?\d+ ?[-+: ]|[-+])")
+"""What stands before a line in a diff or in the matches of a search, with or without their path."""
 SHORTEST = 4
 """Characters of a line that tells something."""
 

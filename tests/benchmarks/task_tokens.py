@@ -36,8 +36,8 @@ from nexus_cli.session.factory import open_session
 MODEL = "anthropic/claude-sonnet-4-5"
 PRICED = (MODEL, "openai/gpt-5", "deepseek/deepseek-chat")
 """Models whose prices the table is computed with."""
-SAMPLE = frozenset({"estimates", "drops", "renaming"})
-"""Long tasks that are played with each choice; the others only as shipped."""
+SAMPLE = frozenset({"drops", "estimates", "bug", "huge_output", "commit 475a5e50", "commit 02814ef1"})
+"""Tasks that are played with each choice, two of them long; the others only as shipped."""
 PROCESSES = 2
 MOST_STEPS = 600
 
@@ -85,8 +85,10 @@ CHOICES: Sequence[Choice] = (
     Choice("old and stale results stay", compact={"prune": False}),
     Choice("a second read is shown again", {"nexus_cli.lane.read_lines:LEAST_TEXT": math.inf}),
     Choice("files are read whole", {"benchmarks.trajectories:WHOLE": math.inf}),
-    Choice("an edit shows the whole file", {"nexus_cli.tools.exact_edit:short_diff": lambda before, after: after}),
-    Choice("an edit shows nothing", {"nexus_cli.tools.exact_edit:short_diff": lambda before, after: ""}),
+    Choice(
+        "an edit shows the whole file", {"nexus_cli.tools.builtin.edit_file:short_diff": lambda before, after: after}
+    ),
+    Choice("an edit shows nothing", {"nexus_cli.tools.builtin.edit_file:short_diff": lambda before, after: ""}),
     Choice("each match with its path", {"nexus_cli.tools.builtin.grep:_search": _search_ungrouped()}),
     Choice("a result has at most 100,000 tokens", _capped(100_000)),
     Choice("a result has at most 3,000 tokens", _capped(3000)),
@@ -154,7 +156,7 @@ def _play_all(choices: Sequence[Choice]) -> Iterator[tuple[Choice, list[Played]]
         with patch.dict(os.environ, surroundings), ProcessPoolExecutor(PROCESSES) as pool:
             started: list[tuple[Choice, list[Future[Played]]]] = []
             for choice in choices:
-                played = [task.name for task in tasks if not task.is_long or choice is SHIPPED or task.name in SAMPLE]
+                played = [task.name for task in tasks if choice is SHIPPED or task.name in SAMPLE]
                 started.append((choice, [pool.submit(_play_by_name, choice.name, name) for name in played]))
             for choice, plays in started:
                 yield choice, [one.result() for one in plays]
@@ -177,29 +179,31 @@ def _cells(account: Account) -> str:
     )
 
 
+LENGTHS = {False: "short", True: "long"}
 HEAD = f"""| {{}} | requests | of them to read again | input | cached | written | output | {" | ".join(PRICED)} |
 |{"---|" * 10}"""
 
 
 def rows(times: int) -> Iterator[Row]:
-    """Play every task once as shipped, and those of the sample with each choice."""
-    base: dict[bool, float] = {}
+    """Play every task once as shipped, and those of the sample with each choice; print the tokens at the end."""
+    base: dict[str, float] = {}
+    tasks, choices = list[str](), list[str]()
     for choice, played in _play_all(CHOICES):
-        if choice is SHIPPED:
-            print(HEAD.format("task"))
-            for one in played:
-                print(f"| {one.name} | {_cells(one.account)} |")
-            print(f"\n{HEAD.format('choice')}")
         unsolved = [f"{one.name}: {one.fault}" for one in played if one.fault]
         if unsolved:
             raise ChildFailedError(f"{choice.name}: {'; '.join(unsolved)}")
-        for is_long, label in ((False, "short"), (True, "long")):
-            chosen = [one for one in played if one.is_long is is_long and (not is_long or one.name in SAMPLE)]
-            account = _sum(chosen)
-            print(f"| {choice.name}, {label} | {_cells(account)} |", flush=True)
+        if choice is SHIPPED:
+            tasks = [f"| {one.name} | {_cells(one.account)} |" for one in played]
+            for is_long, length in LENGTHS.items():
+                every = [one for one in played if one.is_long is is_long]
+                tasks.append(f"| **{len(every)} {length} tasks** | {_cells(_sum(every))} |")
+        for is_long, length in LENGTHS.items():
+            account = _sum([one for one in played if one.is_long is is_long and one.name in SAMPLE])
+            choices.append(f"| {choice.name}, {length} | {_cells(account)} |")
             dollars = account.dollars(model_info(MODEL, {}))
-            base.setdefault(is_long, dollars)
-            yield Row(f"{choice.name}: {len(chosen)} {label} tasks", dollars, "$", base[is_long], SHIPPED.name)
+            base.setdefault(length, dollars)
+            yield Row(f"{choice.name}, {length}", dollars, "$", base[length], SHIPPED.name)
+    print("", HEAD.format("task, as shipped"), *tasks, "", HEAD.format("choice, in the sample"), *choices, sep="\n")
 
 
 BENCHMARK = Benchmark("tokens of a solved task, with and without each choice", rows)

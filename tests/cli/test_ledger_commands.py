@@ -86,7 +86,7 @@ def test_joined_ranges_are_the_original(nexus: Run, session: str, cut: int) -> N
         (["sessions", "search", "  "], b"nothing to search for"),
         (["sessions", "search", "x", "--limit", "0"], b"--limit"),
         (["sessions", "export", "nope"], b"nope"),
-        (["sessions", "export", "01", "--format", "pdf"], b"md, jsonl or claude"),
+        (["sessions", "export", "01", "--format", "pdf"], b"md, jsonl, html or claude"),
         (["sessions", "export", "01", "--output", "no/such/file.md"], b"no such file"),
     ],
 )

@@ -189,3 +189,14 @@ def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> Non
     assert '"Line length is 80." contradicts pyproject.toml: line-length = 100' in text
     assert "@gone.md (line 4) is not there" in " ".join(text.split())
     assert "doctor --instructions" in place.run("doctor").text
+
+
+def test_a_file_that_a_deny_rule_names_is_not_imported(place: Stage) -> None:
+    place.settings(QUICK + PRICED + '[rules]\ndeny = ["read_file(.env)", "read_file(private/**)"]\n')
+    (place.folder / ".env").write_text("DENIED ONE")
+    (place.folder / "private").mkdir()
+    (place.folder / "private/notes.md").write_text("DENIED TWO")
+    (place.folder / "CLAUDE.md").write_text("@.env @private/notes.md @docs/testing.md\n")
+    told = "\n".join(place.ask("hello").told)
+    assert "DENIED" not in "".join(texts(place)) and TESTING in "".join(texts(place))
+    assert "@.env (line 1) is denied by a rule for read_file" in told and "@private/notes.md (line 1)" in told

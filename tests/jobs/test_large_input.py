@@ -6,6 +6,7 @@ two logs at once as files, which each keep their own head and tail.
 
 from __future__ import annotations
 
+import itertools
 import re
 from contextlib import closing
 from pathlib import Path
@@ -91,7 +92,7 @@ def assert_index_covers_the_hole(shown: str, log: str) -> None:
     assert len(chunks) == 32
     assert (chunks[0][0], chunks[-1][1]) == (int(hole[3]), int(hole[4]))
     assert (chunks[0][2], chunks[-1][3]) == (int(hole[1]), int(hole[2]))
-    for before, after in zip(chunks, chunks[1:], strict=False):
+    for before, after in itertools.pairwise(chunks):
         assert before[1] == after[0] and before[3] + 1 == after[2]
     for start, end, first, last, row in chunks:
         assert log.count("\n", 0, start) + 1 == first and log.count("\n", 0, end) == last

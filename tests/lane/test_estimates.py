@@ -16,7 +16,7 @@ from server.meter import Meter
 from session.played import MODEL, Answer, Played
 from session.summed import SUMMARY, asks_for_summary
 
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import CompactionDone, ContextPlan, Event, StepEnd
@@ -208,7 +208,8 @@ def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -
 def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid_for_it(
     accepted: bool, tmp_path: Path
 ) -> None:
-    model, settings = "openai/other", Settings(models={MODEL: {"window": 60_000}, "openai/other": {"window": 60_000}})
+    model, windows = "openai/other", {MODEL: {"window": 60_000}, "openai/other": {"window": 60_000}}
+    settings = Settings(models=windows, compact=CompactSettings(prune=False))  # the other model's cache is cold
 
     def script(request: Request) -> Answer:
         refused = asks_for_summary(request) and not accepted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from hypothesis import given
@@ -18,7 +19,8 @@ def quarter(text: str) -> int:
 
 
 def test_the_content_of_each_block_is_found_with_its_name_and_first_line() -> None:
-    message = 'see\n\n<file path="a &amp; b.py" lines="7-9">\nx = 1\n</file>\n\n<stdin>\nlog\n</stdin>\n<file path="x">\n</stdin>'
+    message = 'see\n\n<file path="a &amp; b.py" lines="7-9">\nx = 1\n</file>\n\n'
+    message += '<stdin>\nlog\n</stdin>\n<file path="x">\n</stdin>'
     found = [(message[one.start : one.end], one.name, one.first_line) for one in find_attached_texts(message)]
     assert found == [("x = 1\n", "a & b.py", 7), ('log\n</stdin>\n<file path="x">\n', "stdin", 1)]
 
@@ -45,7 +47,7 @@ def test_the_chunks_of_an_index_join_to_the_hole_and_fit_the_room(length: int, w
     assert quarter(cut.text) <= cap
     rows = [(int(a), int(b), int(c), int(d or c)) for a, b, c, d in ROW.findall(cut.text)]
     assert not rows or (rows[0][0], rows[-1][1]) == (cut.start, cut.end)
-    for before, after in zip(rows, rows[1:], strict=False):
+    for before, after in itertools.pairwise(rows):
         assert before[1] == after[0] and before[3] + 1 >= after[2]
     for start, end, first, last in rows:
         assert text.count("\n", 0, start) + 1 == first and text.count("\n", 0, end - 1) + 1 == last

@@ -22,7 +22,8 @@ from nexus_cli.core.entry import Cause, format_transcript
 from nexus_cli.core.event import ContextRecall
 
 MARKER = re.compile(
-    r'\[\.\.\. ([\d,]+) tokens \((?:lines? [\d-]+, )?characters (\d+):(\d+) of (\d+)\) left out: recall\("(d\d+)", "\2:\3"\) \.\.\.\]'
+    r"\[\.\.\. ([\d,]+) tokens \((?:lines? [\d-]+, )?"
+    r'characters (\d+):(\d+) of (\d+)\) left out: recall\("(d\d+)", "\2:\3"\) \.\.\.\]'
 )
 PIECE = re.compile(
     r'\[(d\d+), characters (\d+):(\d+) of (\d+)(?:; next: recall\("\1", "(\d+):(\d+)"\))?\]\n(.*)\Z', re.DOTALL

@@ -31,7 +31,17 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-ENGINES = ("run_turn", "run_map", "run_repl", "run_server", "run_remote", "open_space", "tour", "consolidate")
+ENGINES = (
+    "run_turn",
+    "rehearse_turn",
+    "run_map",
+    "run_repl",
+    "run_server",
+    "run_remote",
+    "open_space",
+    "tour",
+    "consolidate",
+)
 """Modules that bring the engine along."""
 SCRIPTED = "openai/scripted"
 """The model of most runs: to look it up in the library's table takes 20 ms."""

@@ -189,7 +189,6 @@ REPORTS = {
     "context --diff": context_report.DifferenceReport,
     "drops": context_report.DropsReport,
     "sessions list": report_types.SessionsReport,
-    "sessions --running": timeline_report.RunningReport,
     "usage": report_types.UsageReport,
     "why": report_types.DecisionsReport,
     "rules test": report_types.RulesTestReport,
@@ -217,6 +216,7 @@ REPORTS = {
     "ask --price": context_report.PriceReport,
 }
 LATER = {
+    "sessions --running": timeline_report.RunningReport,
     "runs list": report_types.RunsReport,
     "runs show": report_types.RunReport,
     "runs cancel": report_types.RunReport,

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from program.stage import SECONDS, Stage, clean, end, stage
+from program.stage import SECONDS, Stage, clean, end, stage, until
 
 SLOW = {"default": {"text": "word ", "repeat": 4000, "pace": 0.02}}
 
@@ -57,7 +57,7 @@ def interrupted(place: Stage, line: str) -> tuple[int, bytes, list[str]]:
         start_new_session=True,
     )
     try:
-        assert place.server.wait_for(lambda server: bool(server.requests) and server.requests[0].sent > 2000, SECONDS)
+        assert until(lambda: bool(place.server.requests) and place.server.requests[0].sent > 2000)
         os.killpg(child.pid, signal.SIGINT)
         stdout, stderr = child.communicate(timeout=SECONDS)
         return child.returncode, stdout, stderr.decode().splitlines()

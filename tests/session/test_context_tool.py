@@ -11,6 +11,7 @@ from typing import Any
 from session.played import Answer, Played
 from session.summed import Summariser, done, ended, living, turn
 
+from nexus_cli.config.settings import CompactSettings
 from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.request import Delta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
@@ -51,7 +52,8 @@ def work(request: Request) -> Answer:
 
 def test_what_an_undo_brought_back_is_not_told_as_left_out(tmp_path: Path) -> None:
     async def live() -> tuple[str, str]:
-        async with living(tmp_path, Summariser(work=work), *TURNS, window=40_000) as session:
+        kept = CompactSettings(prune=False)  # else the old results that come back are taken out of the window at once
+        async with living(tmp_path, Summariser(work=work), *TURNS, window=40_000, compact=kept) as session:
             assert ended(await session.compact()).ok
             before = looked(await turn(session, "LOOK"))
             await done(session, uncompaction())

@@ -50,6 +50,8 @@ class Sources:
     """When the session began, local time with its zone."""
     instructions: Callable[[], Sequence[ContextLayer]]
     """Returns the instruction layers currently on disk; one without a text has a notice with the reason. Blocking."""
+    is_denied: Callable[[Path], bool] | None = None
+    """Returns True for a real path that a deny rule keeps from `read_file`. Blocking."""
     mode: str = ""
     """The front end, if the model has to know it: a program at the other end, not a person."""
     is_run: bool = False
@@ -105,7 +107,8 @@ class Sources:
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
         """Return the sources of a session in `cwd` on this machine; `seams` replaces single ones."""
-        return cls(cwd, started, **{"instructions": lambda: instruction_layers(cwd), **seams})
+        is_denied = seams.get("is_denied")
+        return cls(cwd, started, **{"instructions": lambda: instruction_layers(cwd, is_denied), **seams})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +31,9 @@ LIMIT = 1024 * 1024
 """Bytes of one imported file that are read."""
 LONGEST_LINE = 4000
 """Characters of a line above which it is not searched: matching code spans takes quadratic time."""
+MOST_LOOKED_FOR = 2000
+"""Most names after `@` in a session that are looked for on disk."""
+DENIED = "denied by a rule for read_file"
 NAMED = 5
 """Most imports of one file that its notice names."""
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})([^`]*)$")
@@ -42,20 +45,24 @@ _FILE = re.compile(r"(?:~|\.{1,2})?/|.*/.*\.\w+$|.*\.(?:md|mdc|txt|rst|adoc|json
 """A name that can only be meant as a file: anything else that does not exist is a mention (`@alice`, `@types/node`)."""
 
 
-def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
+def instruction_layers(cwd: Path | None, is_denied: Callable[[Path], bool] | None = None) -> list[ContextLayer]:
     """Return the layers of `cwd` with instructions, each followed by its imports and its rules, or with a notice about
     their absence; without settings, servers and environment. If the folder has vanished, only the global layer remains.
+
+    No import and no link of a project leads to a real path that `is_denied`.
     """
     layers = load_layers(cwd, for_session=True)
     within = Path(os.path.realpath(project_root(cwd))) if cwd is not None else None
-    reader = _ImportReader({os.path.realpath(layer.path) for layer in layers if layer.path})
+    reader = _ImportReader({os.path.realpath(layer.path) for layer in layers if layer.path}, is_denied)
     found: list[ContextLayer] = []
     for layer in layers:
         is_own = layer.name == "global"
+        layer = layer if is_own else reader.without_denied(layer)
         found += reader.with_imports(layer, None if is_own else within)
         for rule in list_rules(layer.folder, within) if within is not None and not is_own else ():
             if not rule.globs and reader.is_new(rule.path):
                 made = ContextLayer(layer.name, layer.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond)
+                made = reader.without_denied(made)
                 found += reader.with_imports(replace(made, part=one_line(rule.name)), within)
     return [layer for layer in found if layer.text or layer.notice]
 
@@ -80,8 +87,10 @@ class _ImportReader:
 
     seen: set[str]
     """Real paths of the instruction files, and of what was imported."""
+    is_denied: Callable[[Path], bool] | None = None
     secrets: SecretPlaces | None = None
     count: int = 0
+    looked_for: int = 0
 
     def is_new(self, path: Path) -> bool:
         """Return True, once, for a rule that no file has imported."""
@@ -89,6 +98,16 @@ class _ImportReader:
         is_new = real not in self.seen
         self.seen.add(real)
         return is_new
+
+    def without_denied(self, layer: ContextLayer) -> ContextLayer:
+        """Return `layer` without its text if its file is a link to a file that is denied."""
+        real = Path(os.path.realpath(layer.path)) if layer.path else None
+        is_link = real is not None and real != layer.path
+        if not is_link or real is None or self.is_denied is None or not self.is_denied(real):
+            return layer
+        link, file = (one_line(replace_surrogates(str(each))) for each in (layer.path, real))
+        notice = f"{link} links to {file}, {DENIED}: it is left out"
+        return replace(layer, text="", notice="; ".join(filter(None, (layer.notice, notice))))
 
     def with_imports(self, layer: ContextLayer, within: Path | None, chain: Sequence[str] = ()) -> list[ContextLayer]:
         """Return `layer`, with a notice about the imports that are not read, and those that are."""
@@ -98,6 +117,10 @@ class _ImportReader:
         parts: list[ContextLayer] = []
         problems = dict[str, None]()
         for number, name in find_imports(layer.text):
+            if self.looked_for >= MOST_LOOKED_FOR:
+                problems[f"all from line {number} on are beyond the {MOST_LOOKED_FOR:,} of a session"] = None
+                break
+            self.looked_for += 1
             path = Path(os.path.normpath(os.path.join(layer.path.parent, os.path.expanduser(name))))
             made, problem = self._read(layer, name, path, within, chain)
             if problem:
@@ -125,12 +148,12 @@ class _ImportReader:
             return None, f"is more than {DEEPEST} files deep"
         if self.count >= MOST:
             return None, f"is beyond the {MOST} files of a session"
-        if problem := why_refused(path, within) or self._why_secret(Path(real), within):
+        if problem := why_refused(path, within) or self._why_withheld(Path(real), within):
             return None, problem
         self.seen.add(real)
         self.count += 1
         try:
-            found = read_text(path, LIMIT)
+            found = read_text(Path(real), LIMIT)  # a link may have been exchanged since
         except NexusError as error:
             return None, one_line(error.why)
         if found is None:
@@ -141,8 +164,10 @@ class _ImportReader:
             layer.name, layer.folder, path, text, found.notice, beyond=found.beyond, part=one_line(part)
         ), ""
 
-    def _why_secret(self, real: Path, within: Path | None) -> str:
+    def _why_withheld(self, real: Path, within: Path | None) -> str:
         if within is None:
             return ""
+        if self.is_denied and self.is_denied(real):
+            return f"is {DENIED}"
         self.secrets = self.secrets or SecretPlaces(places(), within)
         return "holds credentials" if self.secrets.find(real) else ""

@@ -94,7 +94,10 @@ def list_rules(folder: Path, within: Path) -> Iterator[PathRule]:
 def _read_rule(path: Path, folder: Path, within: Path, *_stamp: int) -> PathRule:
     """Read a rule again only if its time or size has changed: the rules are looked at before every request."""
     shown = one_line(replace_surrogates(str(path)))
-    if problem := why_refused(path, within):
+    problem = why_refused(path, within)
+    if not problem and not (real := os.path.realpath(path)).endswith(".md"):  # a link to .env, or a key
+        problem = f"leads to {one_line(replace_surrogates(real))}, which is no Markdown file"
+    if problem:
         return PathRule(path, folder, (), "", f"{shown} {problem}: it is left out")
     try:
         found = read_text(path, LIMIT)

@@ -9,7 +9,13 @@ import pytest
 
 from nexus_cli.config.paths import places
 from nexus_cli.context.loader import ContextLayer
-from nexus_cli.context.sections.instruction_files import DEEPEST, MOST, find_imports, instruction_layers
+from nexus_cli.context.sections.instruction_files import (
+    DEEPEST,
+    MOST,
+    MOST_LOOKED_FOR,
+    find_imports,
+    instruction_layers,
+)
 from nexus_cli.context.sections.path_rules import list_path_rules
 
 
@@ -122,6 +128,55 @@ def test_the_number_of_imports_and_the_bytes_of_one_are_bounded(repo: Path) -> N
     put(repo / "NEXUS.md", "@d/0.md")
     put(repo / "d/0.md", "x" * 2_000_000)
     assert project(repo)[1].beyond == 2_000_000 - 1024 * 1024
+
+
+def test_what_a_deny_rule_names_is_not_imported_and_no_link_leads_to_it(repo: Path) -> None:
+    put(repo / "secrets/a.md", "SECRET")
+    put(repo / ".claude/rules/plain.md", "PLAIN")
+    (repo / ".claude/rules/always.md").symlink_to(put(repo / "secrets/rule.md", "SECRET"))
+    (repo / "link.md").symlink_to("secrets/a.md")
+    put(repo / "NEXUS.md", "@secrets/a.md @link.md @./.claude/../secrets/a.md")
+    (repo / "pkg").mkdir()
+    (repo / "pkg/NEXUS.md").symlink_to(put(repo / "secrets/own.md", "SECRET"))
+    found = instruction_layers(repo / "pkg", lambda path: "secrets" in path.parts)
+    assert not any("SECRET" in one.text for one in found) and any(one.text == "PLAIN" for one in found)
+    told = "; ".join(one.notice for one in found)
+    for name in ("@secrets/a.md (line 1) is denied by a rule for read_file", "@link.md (line 1) is denied"):
+        assert name in told
+    for link, file in (("pkg/NEXUS.md", "own.md"), (".claude/rules/always.md", "rule.md")):
+        assert f"{repo}/{link} links to {repo}/secrets/{file}, denied by a rule for read_file" in told
+    assert [one.text for one in instruction_layers(repo)].count("SECRET") == 2
+
+
+def test_a_rule_that_links_to_what_is_no_markdown_is_left_out(repo: Path) -> None:
+    put(repo / ".env", "KEY=1")
+    put(repo / ".claude/rules/a.md", "A")
+    (repo / ".claude/rules/env.md").symlink_to(repo / ".env")
+    (repo / ".claude/rules/same.md").symlink_to("a.md")
+    found = {one.name: one for one in list_path_rules(repo)}
+    assert found[".claude/rules/env.md"].text == "" and "no Markdown file" in found[".claude/rules/env.md"].notice
+    assert found[".claude/rules/same.md"].text == "A"
+
+
+def test_names_that_are_looked_for_on_disk_are_bounded_over_all_files(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(repo / "a.md", "\n".join(f"@x{number}" for number in range(MOST_LOOKED_FOR)))
+    put(repo / "b.md", "@c.md")
+    put(repo / "c.md", "C")
+    put(repo / "NEXUS.md", "@a.md\n@b.md")
+    looked, real = list[str](), os.path.isfile
+
+    def isfile(path: str) -> bool:
+        looked.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os.path, "isfile", isfile)
+    found = project(repo)
+    assert len(looked) < MOST_LOOKED_FOR + 50 and parts(repo) == ["a.md"]
+    notices = [one.notice for one in found if one.notice]
+    assert any(f"all from line {MOST_LOOKED_FOR} on are beyond the {MOST_LOOKED_FOR:,}" in one for one in notices)
+    assert any("all from line 2 on" in one for one in notices), notices
 
 
 @pytest.mark.parametrize(

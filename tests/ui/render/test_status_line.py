@@ -140,3 +140,8 @@ def test_what_a_run_waits_for_is_said_while_there_is_room_and_that_it_waits_for_
     waits = replace(STATUS, waits="build.done changes")
     assert " · waits: build.done changes · " in line(140, waits) and " · waiting · " in line(60, waits)
     assert line(44, waits) == "gpt-5 · 12k of 112k · waiting · not saved"
+
+
+def test_a_request_that_misses_the_cache_is_shown_with_its_price() -> None:
+    assert "3 left out · next $0.8400 uncached · $0.0123" in line(160, replace(STATUS, cold=True, cold_usd=0.84))
+    assert "next uncached" in line(160, replace(STATUS, cold=True, cold_usd=None)), "a price that is not known"

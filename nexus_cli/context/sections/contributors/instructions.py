@@ -177,8 +177,13 @@ def read_path_rules(sources: Sources) -> Value:
             "beyond": rule.beyond,
         }
         for rule in rules
-        if rule.text and rule.globs and any(map(rule.names, touched))
+        if rule.text and rule.globs and any(map(rule.names, touched)) and not _is_denied_link(rule.path, sources)
     ]
+
+
+def _is_denied_link(path: Path, sources: Sources) -> bool:
+    real = os.path.realpath(path)
+    return sources.is_denied is not None and real != os.path.abspath(path) and sources.is_denied(Path(real))
 
 
 def render_path_rules(value: Value, view: View) -> tuple[Section, ...]:
