@@ -36,13 +36,17 @@ async def resume_session(context: CommandContext, rest: str) -> None:
 
     ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument choose
     from the sessions of this folder, with --all from all, including runs of `nexus ask`. The conversation is shown
-    again. --running lists all that runs, waits or asks now, in any terminal.
+    again. --running lists all that runs, waits or asks now, in any terminal; --stop ID ends one of these sessions.
     """
     ledger = require_ledger(context)
     if rest == "--running":
         from nexus_cli.reports.running import running_report  # noqa: PLC0415  (few ask for it)
 
         context.show("running", await asyncio.to_thread(running_report, ledger))
+        return
+    option, _, name = rest.partition(" ")
+    if option == "--stop":
+        await asyncio.to_thread(_stop_session, context, ledger, name.strip())
         return
     if rest in ("", "--all"):
         others, _ = _others(context, everywhere=bool(rest))
@@ -59,6 +63,19 @@ async def resume_session(context: CommandContext, rest: str) -> None:
         context.say("This session is already open.")
         return
     await context.reopen(resume_options(context, resume=found.id, model="", effort="", recipe=""))
+
+
+def _stop_session(context: CommandContext, ledger: Ledger, name: str) -> None:
+    from nexus_cli.reports.running import stop_running  # noqa: PLC0415  (few ask for it)
+
+    session = ledger.find_session(name).id
+    if session == context.session.id:
+        context.say("This session is open here; /exit leaves it.")
+        return
+    owner = stop_running(ledger, session)
+    if not ledger.end_owner(session, owner):
+        raise NexusError("usage", f"session {session}", "it has just been closed", "See /resume --running")
+    context.say(f"Process {owner.pid} was told to end. Completed steps are kept.")
 
 
 async def _find_session(context: CommandContext, words: str) -> str:
@@ -257,7 +274,7 @@ COMMANDS = (
         "resume",
         "session",
         resume_session,
-        "[ID|WORDS|--all|--running]",
+        "[ID|WORDS|--all|--running|--stop ID]",
         idle=True,
         complete=_complete_resume,
         aliases=("sessions",),

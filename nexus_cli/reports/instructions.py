@@ -25,6 +25,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import round_dollars
 from nexus_cli.reports.text.lines import Value, filled, number
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def instructions_report(folder: Path, info: ModelInfo | None, count: Callable[[s
         kind: Any = (
             "rule" if f"{os.sep}.claude{os.sep}rules{os.sep}" in str(path) else "import" if part else "instructions"
         )
-        cost = None if price is None else tokens * price * REQUESTS / 1e6
+        cost = None if price is None else round_dollars(tokens * price * REQUESTS / 1e6)
         files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
         if tokens > LONG:
             what = f"{tokens:,} tokens: move what only some files need to .claude/rules with paths"
@@ -114,7 +115,7 @@ def instructions_report(folder: Path, info: ModelInfo | None, count: Callable[[s
         "requests": REQUESTS,
         "tokens": always,
         "cap": cap,
-        "cost_usd": None if price is None else always * price * REQUESTS / 1e6,
+        "cost_usd": None if price is None else round_dollars(always * price * REQUESTS / 1e6),
         "files": files,
         "findings": findings,
     }

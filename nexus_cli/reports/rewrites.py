@@ -72,7 +72,7 @@ def _row(
 
 def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
     """Return a table of the rewrites with their break-even."""
-    heading = ("removed", "written again", "cost", "summary", "pays after", "since", "came out", "cause")
+    heading = ("cause", "removed", "written again", "cost", "summary", "pays after", "since", "came out")
     return block("rewrites", [heading, *map(_cells, rows)], width) if rows else []
 
 
@@ -81,4 +81,4 @@ def _cells(one: Value) -> tuple[str, ...]:
     net = one["net_usd"]
     came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
     costs = dollars(one["cost"]), dollars(one["summary_usd"]) if one["summary_usd"] else "-"
-    return number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came, str(one["cause"])
+    return str(one["cause"]), number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came

@@ -109,7 +109,7 @@ def running_text(value: Value, width: int) -> str:
         rows.append((one["state"], str(one["short"]), _where(one), when(one["updated"]), what))
     if len(rows) == 1:
         return "\n".join(filled(NONE, width))
-    ways = "nexus sessions show ID shows one; nexus sessions stop ID stops one."
+    ways = "nexus sessions show ID shows one; nexus sessions stop ID stops one, in a session /resume --stop ID."
     return "\n".join([*table(rows, width), "", *filled(ways, width)])
 
 

@@ -46,7 +46,7 @@ def warn_of_cold_request(state: SessionState) -> str:
     if key in state.told:
         return ""
     state.told.add(key)
-    text = f"the next request misses the cache: about {price.input:,} tokens for ${price.cost_usd:.2f}"
+    text = f"the next request misses the cache: about {price.input:,} tokens for {_format_dollars(price.cost_usd)}"
     return f"{text}. {_describe_compaction(state)}"
 
 
@@ -62,4 +62,9 @@ def _describe_compaction(state: SessionState) -> str:
     now, then = cost["now"]["warm" if cost["warm_now"] else "cold"], cost["next"][0]["with"]["warm"]
     if now is None or then is None:
         return f"/compact first makes later ones smaller ({price_command(value['summary']['model'])} shows its price)"
-    return f"/compact first: ${now:.2f} for the summary, then ${then:.2f} for a request of {value['after']:,} tokens"
+    later = f"then {_format_dollars(then)} for a request of {value['after']:,} tokens"
+    return f"/compact first: {_format_dollars(now)} for the summary, {later}"
+
+
+def _format_dollars(cost: float) -> str:
+    return f"${cost:.4f}" if cost < 1 else f"${cost:.2f}"

@@ -53,6 +53,26 @@ def test_sessions_are_picked_and_shown_as_they_were(
     leave(plain)
 
 
+def test_a_session_of_another_terminal_is_stopped_from_the_list(repl: Opens, places: Callable[..., Place]) -> None:
+    here = places(["one", "two"])
+    first, second = repl(at=here), repl(at=here)
+    first.say("the first task")
+    first.wait_for("one")
+    second.say("the second task")
+    second.wait_for("two")
+    second.send("/sessions --running" + ENTER)
+    second.wait_for("/resume --stop ID")
+    (first_id,) = (row.split()[1] for row in second.lines() if "the first task" in row and "idle" in row)
+    (own_id,) = (row.split()[1] for row in second.lines() if "the second task" in row and "idle" in row)
+    second.send(f"/sessions --stop {own_id}" + ENTER)
+    second.wait_for("This session is open here")
+    second.send(f"/sessions --stop {first_id}" + ENTER)
+    second.wait_for("was told to end")
+    first.wait_for("Resume with")
+    first.status()
+    leave(second)
+
+
 def leave(made: Repl) -> None:
     made.send(ctrl("d"))
     assert made.status() == 0

@@ -26,8 +26,8 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    effort path recipe cache branch folder level why ids cost drops cold until workers jobs sandbox waits asking model
-    unsaved
+    effort path recipe cache branch folder level why ids cost drops uncached cold until workers jobs sandbox waits
+    asking model unsaved
     """.split()
 )
 """Parts in the order in which they are left out; the use of the window always stays."""
@@ -65,6 +65,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     waits = "waiting" if waits and "why" in gone else waits
     cost = known_dollars(status.cost_usd, status.known_usd)
     cold = f"next {dollars(status.cold_usd)} uncached" if status.cold_usd else "next uncached" if status.cold else ""
+    cold = cold.removesuffix(" uncached") if status.cold_usd and "uncached" in gone else cold
     jobs = plural(len(status.jobs), "job") if status.jobs else ""
     jobs += f" {' '.join(status.jobs)}" if jobs and "ids" not in gone else ""
     parts = [

@@ -145,3 +145,7 @@ def test_what_a_run_waits_for_is_said_while_there_is_room_and_that_it_waits_for_
 def test_a_request_that_misses_the_cache_is_shown_with_its_price() -> None:
     assert "3 left out · next $0.8400 uncached · $0.0123" in line(160, replace(STATUS, cold=True, cold_usd=0.84))
     assert "next uncached" in line(160, replace(STATUS, cold=True, cold_usd=None)), "a price that is not known"
+    plain = replace(STATUS, cold=True, cold_usd=0.84, drops=0)
+    assert any(
+        " next $0.8400" in line(width, plain) and "uncached" not in line(width, plain) for width in range(20, 60)
+    )
