@@ -141,8 +141,6 @@ class Player:
     def __init__(self, count: Callable[[str], int]) -> None:
         self.account = Account()
         self.sight = Sight()
-        self.results: list[str] = []
-        """Those of all calls, in order."""
         self._count, self._cache = count, PrefixCache(count)
         self._script: Script | None = None
         self._began = False
@@ -176,7 +174,6 @@ class Player:
             return words * (SUMMARY_WORDS // 90), ()
         self.sight.look(request.messages)
         results = [str(one["content"]) for one in news if one["role"] == "tool"]
-        self.results += results
         assert self._script is not None
         try:
             calls = self._script.send(results) if self._began else next(self._script)
