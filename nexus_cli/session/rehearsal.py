@@ -20,6 +20,7 @@ from nexus_cli.lane.open_session import find_session, load_model_info, readonly_
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.request_price import RequestPrice, price_request
+from nexus_cli.session.answer_rounds import AnswerRounds
 from nexus_cli.session.draft import look_at, new_session, run_to_end
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
@@ -84,8 +85,6 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     if may_expand(trigger):
         trigger = await expand_trigger(state, trigger)
     if trigger.schema:
-        from nexus_cli.session.answer_rounds import AnswerRounds  # noqa: PLC0415  (few turns have a schema)
-
         trigger = AnswerRounds(state, trigger.schema).demand(trigger)
     await admit_trigger(lane_state, state.dispatcher, trigger, may_be_done=bool(trigger.until))
     await attach_changes(lane_state)
