@@ -212,7 +212,8 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
             write_stderr_line(f"nexus: {line}")
     trigger = replace(trigger, until=options.until) if options.until else trigger
     if options.contract is not None:
-        contract = replace(options.contract, inputs=tuple(prompt.inputs), uncounted=trigger.uncounted)
+        inputs = () if options.watch else tuple(prompt.inputs)
+        contract = replace(options.contract, inputs=inputs, uncounted=trigger.uncounted)
         options = replace(options, contract=contract)
     return PreparedTurn(options, settings, work, chosen.model, trigger)
 

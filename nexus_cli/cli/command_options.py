@@ -202,6 +202,8 @@ class AskOptions:
             )
         if self.price and self.stream_json:
             raise NexusError("usage", "--price and --stream-json", "--price prints one object", "Omit --stream-json")
+        if self.price and self.watch:
+            raise NexusError("usage", "--price and --watch", "the batches are not known yet", "Omit --watch")
         if self.require_save and self.shared.no_save:
             raise NexusError("usage", "--require-save and --no-save", "they contradict each other", "Give one of them")
 

@@ -49,6 +49,8 @@ class MapJournal:
         self.begun: dict[str, str] = {}
         """Sessions of the items that have begun, by key."""
         self._places: dict[str, tuple[int, int]] = {}
+        self._is_torn = False
+        """True if the last line of the file has no end."""
         self._file = _open(path) if path else cast("IO[bytes]", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115
         try:
             self._load()
@@ -57,18 +59,26 @@ class MapJournal:
             raise
 
     def _load(self) -> None:
+        if self.path is None:
+            return
+        with open(os.dup(self._file.fileno()), "rb") as reader:
+            self._load_lines(reader)
+
+    def _load_lines(self, reader: IO[bytes]) -> None:
         end, line = 0, b"\n"
-        for number, line in enumerate(self._file, 1):
+        for number, line in enumerate(reader, 1):
             start, end = end, end + len(line)
-            value = _parse(line)
-            if value is None:
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
                 if line.startswith(_BEGINNING[: len(line)]):
                     continue  # its writer was killed
-                why = f"line {number} is no result of `nexus map`"
-                raise NexusError("usage", f"--resume {self.path}", why, "Name a new file, or one that it has written")
+                value = None
+            if not _is_entry(value):
+                why = f"line {number} is not from a resume file of `nexus map`"
+                raise NexusError("usage", f"--resume {self.path}", why, "Name a new file, or one that --resume wrote")
             self._note(value, start, end - start)
-        if not line.endswith(b"\n"):
-            self._file.write(b"\n")
+        self._is_torn = not line.endswith(b"\n")
 
     def _note(self, value: Mapping[str, Any], start: int, length: int) -> None:
         key = str(value["key"])
@@ -107,10 +117,13 @@ class MapJournal:
 
     def _append(self, value: dict[str, Any], *, sync: bool) -> None:
         line = json_text(value, escaped=False).encode("utf-8", "replace") + b"\n"
+        left = memoryview(b"\n" * self._is_torn + line)
         try:
-            start = self._file.seek(0, os.SEEK_END)
-            self._file.write(line)
-            self._file.flush()
+            start = self._file.seek(0, os.SEEK_END) + self._is_torn
+            self._is_torn = True
+            while left:
+                left = left[self._file.write(left) :]
+            self._is_torn = False
             if sync and self.path:
                 os.fsync(self._file.fileno())
         except OSError as error:
@@ -125,10 +138,13 @@ def _open(path: Path) -> IO[bytes]:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as error:
         raise NexusError("usage", named, str(error.strerror).lower(), "Name a file that can be written") from error
-    file = open(handle, "a+b")  # noqa: SIM115
+    file = open(handle, "r+b", buffering=0)  # noqa: SIM115
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise NexusError("usage", named, "it is not a file", "Name a file")
+        with suppress(OSError):  # a closed stdout
+            if os.path.sameopenfile(handle, 1):
+                raise NexusError("usage", named, "stdout is written to it too", "Name another file")
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.seek(0)
     except BlockingIOError as error:
@@ -142,10 +158,9 @@ def _open(path: Path) -> IO[bytes]:
     return file
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
-    keys = {"item", "key", "ok"} if isinstance(value, dict) and "ok" in value else {"item", "key", "session"}
-    return value if isinstance(value, dict) and keys <= value.keys() else None
+def _is_entry(value: Any) -> bool:
+    """Return True for the value of a line that `add` or `begin` has written; what is printed has no key."""
+    if not isinstance(value, dict):
+        return False
+    keys = MapLine.__annotations__.keys() if "ok" in value else {"item", "session"}
+    return keys <= value.keys() and isinstance(value.get("key"), str)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -57,6 +58,9 @@ MOST_FAILURES = 8
 """Items in a row with such errors that end the run."""
 NOTICES = 20
 """Most notices that are printed, each once."""
+WANTED_FILES = 1024
+FILES, FILES_EACH = 16, 4
+"""Open files of the process, and most of an item."""
 SHOW_CURSOR = b"\x1b[?25h"
 
 
@@ -189,7 +193,7 @@ class _Map:
                 self._ledger = open_ledger(self._options, notices)
             self._tell(notices)
             numbers = iter(range(len(options.items)))
-            workers = min(options.jobs, len(options.items))
+            workers = min(options.jobs, len(options.items), self._most_at_once())
             tasks = [asyncio.create_task(self._work(numbers)) for _ in range(workers)]
             self._workers = dict.fromkeys(tasks)
             for result in await asyncio.gather(*tasks, return_exceptions=True):
@@ -229,6 +233,19 @@ class _Map:
             return "Nothing was saved to resume from: --resume FILE keeps the answers"
         more = "" if self._run.options.resume else f" and --resume {quote_word(str(self._journal.path))}"
         return f"Resume with: the same command{more}"
+
+    def _most_at_once(self) -> int:
+        """Return how many items the limit of open files allows; without them an item would lack its instructions."""
+        files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most == resource.RLIM_INFINITY or most > files:
+            with suppress(ValueError, OSError):
+                wanted = WANTED_FILES if most == resource.RLIM_INFINITY else min(most, WANTED_FILES)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (max(files, wanted), most))
+                files = max(files, wanted)
+        count = max(1, (files - FILES) // FILES_EACH)
+        if count < min(self._run.options.jobs, len(self._run.options.items)):
+            self._tell([f"{plural(count, 'item')} at once: ulimit -n allows {files} open files"])
+        return count
 
     def _leave_terminal(self) -> None:
         if Stream(2).colour:
@@ -472,7 +489,7 @@ class _ItemNotices:
 
 def _name_item(item: str, text: str) -> str:
     """Return `text` with the name of the item that it is about, cut to one line."""
-    return text if text.startswith(item) else f"{cut_at_word(one_line(item), 80)}: {text}"
+    return text if text.startswith((f"{item}:", f"{item} is ")) else f"{cut_at_word(one_line(item), 80)}: {text}"
 
 
 def _failed(item: str, error: NexusError | None) -> MapLine:

@@ -95,6 +95,11 @@ def count_large(text: str, cap: int, count: Count) -> int:
         estimate = count(sample) * len(text) // len(sample)
         if estimate > 2 * cap:
             return estimate
+        counted = 0
+        for end in range(SAMPLED, len(text), SAMPLED):  # the samples may be of another kind than the rest
+            counted += count(text[end - SAMPLED : end])
+            if counted > 2 * cap:
+                return counted * len(text) // end
     return count(text)
 
 

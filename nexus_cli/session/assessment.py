@@ -13,11 +13,13 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import MODES, Limits
+from nexus_cli.lane.compaction.context_fit import needs_room
 from nexus_cli.lane.lane_forks import other_model
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.recipes import own_recipe
 from nexus_cli.session.acts.side_run import run_in_lane
 from nexus_cli.turn.dispatch import Dispatcher
+from nexus_cli.turn.turn import attach_changes
 
 SHOWN = 4_000
 """Most characters of the task that are sent."""
@@ -25,8 +27,12 @@ _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 async def assess(lane_state: LaneState, dispatcher: Dispatcher, words: str) -> Limits:
-    """Return the limits that the model recommends for a task; its cost counts for the turn."""
+    """Return the limits that the model recommends for a task; its cost counts for the turn. Raises `NexusError` if
+    the request of the turn would break its contract."""
     name = lane_state.settings.assess.model
+    if lane_state.check_request is not None:  # a broken contract must not send the task here either
+        await attach_changes(lane_state)
+        await needs_room(lane_state)
     try:
         model = other_model(lane_state.window, lane_state.settings, name)
         answer = await run_in_lane(lane_state, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)

@@ -83,6 +83,10 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     await start_lane(state)
     if may_expand(trigger):
         trigger = await expand_trigger(state, trigger)
+    if trigger.schema:
+        from nexus_cli.session.answer_rounds import AnswerRounds  # noqa: PLC0415  (few turns have a schema)
+
+        trigger = AnswerRounds(state, trigger.schema).demand(trigger)
     await admit_trigger(lane_state, state.dispatcher, trigger, may_be_done=bool(trigger.until))
     await attach_changes(lane_state)
     await begin_pending_epoch(lane_state)

@@ -42,7 +42,7 @@ def check_contract(
     for name in contract.sections if is_first else ():
         _require_known(name, forms)
     if is_first and contract.full_input:
-        _check_input(window, contract, read_drops())
+        _check_input(window, contract, read_drops(), request)
     if contract.max_input is not None and request.tokens > contract.max_input:
         raise _too_large(window, contract, contract.max_input, request, is_first)
     if is_first and contract.max_drop is not None:
@@ -54,13 +54,17 @@ def check_contract(
 # -- the input ---------------------------------------------------------------------------------------------------------
 
 
-def _check_input(window: LaneWindow, contract: ContextContract, drops: Sequence[Drop]) -> None:
+def _check_input(window: LaneWindow, contract: ContextContract, drops: Sequence[Drop], request: NextRequest) -> None:
     option, hint = "--require-full-input", "Send less, use a model with a larger window, or omit the option"
     if contract.uncounted:
         why = f"{contract.largest_input} is {contract.uncounted:,} bytes larger than nexus can keep"
         raise _broken(option, why, hint)
     left = sum(drop.tokens for drop in drops if drop.id in _clipped(window.lane))
     if not left:
+        alone, most = request.tokens - _parts(window, None, request)[HISTORY], request.budget.available
+        if alone > most and not request.fits:  # the provider has refused it: the window is smaller than it was thought
+            why = f"the input does not fit: even without {HISTORY}, {alone:,} tokens are needed, and {most:,} are free"
+            raise _broken(option, why, hint)
         return
     cap = input_cap(window, contract.inputs[0][1] if contract.inputs else "")
     size = (left + cap) * contract.share(contract.largest_input)

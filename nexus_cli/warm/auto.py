@@ -73,7 +73,8 @@ def may_leave(words: Sequence[str]) -> bool:
 def is_second_call(folder: str, began: float) -> bool:
     """Record a call that began at `began` (seconds since 1970); return True if it is the second within `WINDOW`.
 
-    True is returned to one process only, and counting begins again. Raises `OSError` where nothing can be recorded.
+    True is returned to one process only, and counting begins again. Raises `OSError` where nothing can be recorded; it
+    is False in a folder that others can enter.
     """
     if not os.path.isabs(folder):  # there is no home
         return False
@@ -87,8 +88,12 @@ def is_second_call(folder: str, began: float) -> bool:
     before = os.umask(0o077)
     try:
         os.makedirs(folder, exist_ok=True)
-        with open(stamp, "wb"):
-            os.utime(stamp)
+        if place.folder_problem(folder):  # no warm process would listen there
+            return False
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(stamp, flags, 0o600)
+        os.close(handle)
+        os.utime(stamp)
     finally:
         os.umask(before)
     return False

@@ -130,16 +130,17 @@ def _strings(value: Any) -> list[str]:
     return [text for one in inside for text in _strings(one)]
 
 
+def failed(result: str) -> bool:
+    """Return True if an edit's result says that it failed; a file that it shows may have the words too."""
+    return result.rstrip().endswith("Nothing was changed.")
+
+
 class Player:
     """The provider of a session: plays one script a turn, and keeps the account."""
 
     def __init__(self, count: Callable[[str], int]) -> None:
         self.account = Account()
         self.sight = Sight()
-        self.results: list[str] = []
-        """Those of all calls, in order."""
-        self.errors: list[str] = []
-        """Results that say that nothing was changed."""
         self._count, self._cache = count, PrefixCache(count)
         self._script: Script | None = None
         self._began = False
@@ -173,8 +174,6 @@ class Player:
             return words * (SUMMARY_WORDS // 90), ()
         self.sight.look(request.messages)
         results = [str(one["content"]) for one in news if one["role"] == "tool"]
-        self.results += results
-        self.errors += [one for one in results if "Nothing was changed" in one]
         assert self._script is not None
         try:
             calls = self._script.send(results) if self._began else next(self._script)

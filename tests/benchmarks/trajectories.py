@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.changes import Change, FileChange, Hunk, changes_of, write_tree
-from benchmarks.task_player import Call, Player, Script
+from benchmarks.task_player import Call, Player, Script, failed
 from tasks.styles import KNOWS, as_call
 from tasks.task import COMMIT, OWN, load, run_script
 
@@ -171,7 +171,7 @@ class Coder:
         yield from self._look_up(file, "".join(hunk.new for hunk in file.hunks))
         edits = [{"old": hunk.old, "new": hunk.new} for hunk in file.hunks]
         (result,) = yield [("edit_file", {"path": file.path, "edits": edits})]
-        if "Nothing was changed" in result:
+        if failed(result):
             yield [read_call(file, file.hunks)]
             yield [("edit_file", {"path": file.path, "edits": edits})]
         return ""

@@ -101,6 +101,13 @@ def test_a_session_is_priced_warm_and_the_next_morning_cold(place: Stage) -> Non
     assert {"instructions.project", "clock.date"} <= {one["id"] for one in warm["sections"]} | {"clock.date"}
 
 
+def test_the_price_has_the_schema_too(place: Stage) -> None:
+    place.script(lambda _body: {"text": "{}"})
+    wanted = ("--schema", json.dumps({"type": "object", "description": "words " * 200}))
+    priced = price(place, *wanted, "hi")
+    assert planned(place.ask("--stream-json", *wanted, "hi")) == pytest.approx(priced["input"], abs=30)
+
+
 def test_a_price_that_is_not_known_is_null_and_needs_no_key(place: Stage) -> None:
     place.settings(QUICK + f'[models."{MODEL}"]\nwindow = 128000\n')
     assert price(place, "hi", env={"OPENAI_API_KEY": None})["cost_usd"] is None
@@ -186,8 +193,24 @@ def test_a_later_request_that_grows_too_large_stops_the_turn(place: Stage) -> No
     assert done.result["steps"] == 1 and done.told[-1].startswith("Resume with: ")
 
 
+def test_a_window_that_is_smaller_than_listed_does_not_break_the_contract(tmp_path: Path) -> None:
+    with stage(tmp_path, lambda _body: {"text": "Understood."}, refuse_above=12_000) as small:
+        for option in ("--no-drops", "--require-full-input"):
+            before = requests(small)
+            done = small.ask("--json", option, "Why did it fail?", stdin=PART.encode())
+            assert (done.status, done.kind, requests(small) - before) == (4, "contract", 1), done
+
+
+def test_an_assessment_of_the_task_is_not_sent_either(place: Stage) -> None:
+    place.settings(QUICK + CACHED + f'[assess]\nmodel = "{MODEL}"\n')
+    stream = b"short\n" + b"word " * 9000 + b"\n"
+    done = place.ask("--watch", "--watch-lines", "1", "--max-input", "9000", "Name errors.", stdin=stream)
+    assert done.status == 4 and done.text == "Understood.\n" and requests(place) == 2, done
+    assert "largest part: this turn" in done.told[-2], done
+
+
 def test_options_that_make_no_sense_are_refused(place: Stage) -> None:
-    for words in (("--max-input", "0"), ("--max-drop", "-1"), ("--price", "--stream-json")):
+    for words in (("--max-input", "0"), ("--max-drop", "-1"), ("--price", "--stream-json"), ("--price", "--watch")):
         done = place.ask(*words, "hi")
         assert done.status == 2 and len(done.told) == 1, done
     assert json.loads(place.ask("--price", "--json", "hi").text)["version"] == 1

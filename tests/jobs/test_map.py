@@ -6,6 +6,7 @@ The person stops the run in the middle, one file vanishes meanwhile, and the sam
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from collections import Counter
@@ -228,7 +229,7 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
         (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
         (("map", "x", "0.py", "--resume", "."), "is a directory"),
         (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a file"),
-        (("map", "x", "0.py", "--resume", "1.py"), "line 1 is no result"),
+        (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not from a resume file"),
         (("map", "x", "0.py", "--recipe", "nope"), "nope"),
         (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
     ],
@@ -247,6 +248,8 @@ def test_an_error_of_every_item_ends_the_run_with_one_line(place: Stage) -> None
 
 def test_a_provider_that_is_down_ends_the_run_after_a_few_items(place: Stage) -> None:
     place.script(lambda body: {"fault": {"status": 400}})
+    one = place.run("map", "About", stdin=b"r\n")
+    assert "; the first: r: request failed" in one.told[0], one
     done = place.run("map", "About", "-j", "2", stdin=b"".join(b"n%d\n" % n for n in range(99)))
     assert done.status == 1 and len(lines(done)) < 10 and len(place.server.requests) < 20 and clean(done), done
 
@@ -268,6 +271,31 @@ def test_a_torn_last_line_is_no_result_and_two_runs_do_not_write_one_file(place:
     child.communicate(timeout=120)
 
 
+def test_a_file_that_is_no_resume_file_is_refused_before_an_item_is_paid_twice(place: Stage) -> None:
+    printed = place.run("map", "About", stdin=b"a\nb\n")
+    (place.folder / "printed.jsonl").write_bytes(printed.stdout)
+    (place.folder / "deep").write_bytes(b"[" * 200_000)
+    (place.folder / "kinds").write_text('{"item": 1, "ok": 3, "key": 4}\n')
+    os.mkfifo(place.folder / "pipe")
+    for name in ("printed.jsonl", "deep", "kinds", "pipe"):
+        done = place.run("map", "About", "--resume", name, stdin=b"a\nb\n")
+        assert done.status == 2 and len(done.told) == 1 and name in done.told[0], done
+    both = place.shell("seq 3 | nexus map About --resume both.jsonl > both.jsonl")
+    assert both.status == 2 and "stdout is written to it too" in both.told[0], both
+    assert len(place.server.requests) == 2 and (place.folder / "printed.jsonl").read_bytes() == printed.stdout
+
+
+def test_a_resume_file_that_cannot_grow_ends_the_run_with_one_reason(place: Stage) -> None:
+    command = "seq 30 | nexus map About -j 2 --no-save --resume r.jsonl"
+    done = place.shell(f"export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1; {command} | cat")
+    made = [line["item"] for line in lines(done)]
+    assert done.status == 1 and 0 < len(made) < 30 and clean(done), done
+    assert [line.partition(":")[0] for line in done.told] == ["nexus", "nexus", "Resume with"], done
+    assert "r.jsonl cannot be written" in done.told[0] and f"stopped after {len(made)} of 30" in done.told[1]
+    again = place.shell(command)
+    assert again.status == 0 and len(lines(again)) == 30 and len(place.server.requests) <= 30 + 2
+
+
 def test_a_reader_that_leaves_and_a_full_disk_keep_what_was_paid(place: Stage) -> None:
     head = place.shell(f"nexus map '{PROMPT}' *.py -j 1 --resume r.jsonl | head -1")
     assert len(lines(head)) == 1 and clean(head)
@@ -282,6 +310,12 @@ def test_poor_surroundings(place: Stage) -> None:
     assert closed.status == 0, closed
     few = place.shell(f"ulimit -n 20; nexus map '{PROMPT}' *.py -j 2")
     assert few.status in (0, 1, 3) and b"Traceback" not in few.stderr, few
+    for files, jobs in ((20, 16), (64, 64)):
+        before = len(place.server.requests)
+        few = place.shell(f"ulimit -n {files}; seq 40 | nexus map 'About {files}-{{}}' -j {jobs}")
+        systems = {str(one.body["messages"][0]["content"]) for one in place.server.requests[before:]}
+        assert few.status == 0 and len(lines(few)) == 40 and len(systems) == 1, few
+        assert len(few.told) == 1 and f"ulimit -n allows {files} open files" in few.told[0], few
     cron = place.run("map", PROMPT, "0.py", env={"HOME": None, "LANG": None, "TERM": None})
     assert cron.status == 0 and cron.told == [], cron
 

@@ -68,3 +68,23 @@ def test_a_text_that_may_fit_is_counted_whole_and_another_by_samples() -> None:
     estimate = count_large(text, 1000, count)
     assert abs(estimate - whole) < whole / 100 and max(counted) < SAMPLED
     assert count_large(text, 1000, count) == estimate
+
+
+def test_a_text_whose_samples_are_of_another_kind_is_counted_no_further_than_needed() -> None:
+    """Every sample is empty of tokens, all the rest is one token a character."""
+    length, samples, size = 8 * SAMPLED, 32, 8000
+    signs = bytearray(b"x" * length)
+    for n in range(samples):
+        at = (length - size) * n // (samples - 1)
+        signs[at : at + size] = b" " * size
+    text, counted = signs.decode(), list[int]()
+
+    def count(part: str) -> int:
+        counted.append(len(part))
+        return part.count("x")
+
+    assert 0.9 < count_large(text, 1000, count) / text.count("x") < 1.1 and sum(counted) < 2 * SAMPLED
+    counted.clear()
+    assert count_large(text, length, count) == text.count("x"), "what may fit is counted exactly"
+    shown = elide_text(text, 1000, count, lambda *_: "[cut]")
+    assert count(shown.text) <= 1000

@@ -141,6 +141,25 @@ def test_where_nothing_can_be_recorded_there_is_no_second_call(tmp_path: Path) -
     assert os.umask(0o022) == 0o022
 
 
+def test_a_stamp_that_leads_elsewhere_or_lies_among_others_is_not_written(tmp_path: Path) -> None:
+    folder, other = tmp_path / "warm", tmp_path / "other"
+    folder.mkdir(mode=0o700)
+    other.write_text("kept")
+    os.utime(other, (1, 1))
+    stamp = Path(f"{place.socket_path(str(folder))}.asked")
+    stamp.symlink_to(other)
+    with pytest.raises(OSError):
+        auto.is_second_call(str(folder), NOW)
+    assert other.read_text() == "kept"
+    stamp.unlink()
+    os.mkfifo(stamp)
+    with pytest.raises(OSError):
+        auto.is_second_call(str(folder), NOW)
+    stamp.unlink()
+    folder.chmod(0o755)
+    assert [auto.is_second_call(str(folder), NOW) for _ in range(3)] == [False] * 3 and not list(folder.iterdir())
+
+
 def test_the_limit_of_the_control_group_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     if auto.free_memory() is None:

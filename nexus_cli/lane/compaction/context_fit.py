@@ -103,8 +103,7 @@ async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError
     learned = lane_state.window.learn_from_overflow(lane_state.lane.counted, error)
     if learned is not None:
         lane_state.emit(learned)
-    await replan_sections(lane_state)
-    _refuse_if_hopeless(lane_state.window)
+    await needs_room(lane_state)
     from nexus_cli.lane.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
     await make_room_after_overflow(lane_state)

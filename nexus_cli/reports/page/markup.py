@@ -16,11 +16,14 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
+from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.redact_secrets import NAMED_SECRET, redact
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 LONGEST_CODE = 20_000
 """Most characters of a block of code that is coloured: lexers take a second for a megabyte."""
+DEEPEST = 50
+"""Most levels of lists and quotes; what is deeper is left out by the parser."""
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 _FORMATTER = HtmlFormatter(nowrap=True)
 _DIFF = {"+": "gi", "-": "gd", "@": "gu"}
@@ -35,15 +38,20 @@ class Markup:
         """Returns a text without control characters, and without secrets unless `raw`."""
         self.text = lru_cache(maxsize=256)(lambda text: escapeHtml(self.clean(text)))
         """Returns plain text; many are the same (names of models and drops)."""
-        self._markdown = _make_markdown()
+        self._markdown = _make_markdown(self.clean)
 
     def prose(self, text: str) -> str:
         """Return Markdown as HTML."""
-        return str(self._markdown.render(self.clean(text)))
+        # Character references become characters only here: `&#x202e;` is a bidi control again.
+        return str(self._markdown.render(self.clean(text), {"entities": "&" in text}))
 
     def pre(self, text: str) -> str:
         """Return text as a block that keeps its lines."""
         return f"<pre>{self.text(text.strip(chr(10)))}</pre>"
+
+    def time(self, at: str, pattern: str) -> str:
+        """Return a time of the ledger, which another program may have written."""
+        return self.text(format_local_minute(at, pattern))
 
     def diff(self, text: str) -> str:
         """Return a unified diff with its changed lines marked."""
@@ -56,9 +64,14 @@ def _diff_line(line: str) -> str:
     return f'<span class="{kind}">{escapeHtml(line)}</span>' if kind else escapeHtml(line)
 
 
-def _make_markdown() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+def _make_markdown(clean: Callable[[str], str]) -> MarkdownIt:
+    def text(self: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
+        content = tokens[place].content
+        return escapeHtml(clean(content) if env["entities"] else content)
+
+    made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST}).enable(["table", "strikethrough"])
     made.validateLink = lambda url: bool(_WEB.match(url))  # type: ignore[method-assign]
+    made.add_render_rule("text", text)
     made.add_render_rule("link_open", _link)
     made.add_render_rule("image", _image)
     made.add_render_rule("fence", _fence)

@@ -15,7 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Drop
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.ledger.sessions import IMPORTED, SHOWN
+from nexus_cli.ledger.sessions import FIRST_TEXT, IMPORTED, SHOWN
 from nexus_cli.reports.page.chart import LAYERS, draw_strips
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import ALONE, FORMS, HeldPart, RequestFigures, list_request_figures
@@ -29,6 +29,8 @@ MOST = 25_000_000
 """Most bytes of a page. Beyond it the largest folded parts are left out, then the oldest messages; both are named."""
 FOR_PANELS = 0.5
 """Most of a page that the panels of requests take; the oldest are left out."""
+TITLE = 200
+"""Most characters of the title."""
 NAMED = 6
 """Most drops and sections that the panel of a request lists."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -76,7 +78,11 @@ def session_page(
 
 def _head(markup: Markup, info: SessionInfo, value: Mapping[str, Any], origin: str) -> str:
     total = value["totals"]
-    title = markup.text(" ".join((info.name or title_of(info.first_text) or "Session").split())[:200])
+    first = info.first_text
+    if len(first) >= FIRST_TEXT:  # it is cut, and the beginning of a secret would not be recognized
+        first = " ".join(first.split()[:-1])
+    words = markup.clean(info.name or title_of(first) or "Session")
+    title = markup.text(" ".join(words.split())[:TITLE])
     cost = known_dollars(total["cost_usd"], total["known_usd"])
     cached = share(total["cache_read"], total["input"])
     used = f"{number(total['input'])} in ({cached} cached), {number(total['output'])} out"
@@ -144,7 +150,7 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
         f"<td>{share(getattr(used, name), used.total)}</td></tr>"
         for name in LAYERS
     )
-    facts = [format_local_minute(row.manifest.at, TIME), markup.text(one.model)]
+    facts = [markup.time(row.manifest.at, TIME), markup.text(one.model)]
     facts.append(f"{number(used.total)} tokens in ({'reported' if row.reported else 'estimated'})")
     if usage is None:
         facts.append("no answer")
@@ -152,7 +158,7 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
         facts += [f"{share(one.cached, used.total)} from the cache"] if row.reported else []
         facts.append(f"{number(usage.output)} out")
         facts.append("no price" if usage.cost_usd is None else dollars(usage.cost_usd))
-    facts += [row.finish] if row.finish and row.finish not in ("stop", "tool_calls") else []
+    facts += [markup.text(row.finish)] if row.finish and row.finish not in ("stop", "tool_calls") else []
     sections = sorted((part for part in one.sections if part[1]), key=lambda part: -part[1])
     listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])
     listed += f" and {len(sections) - NAMED} smaller" if len(sections) > NAMED else ""

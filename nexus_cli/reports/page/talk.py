@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry, Kind, Memo, members_of
 from nexus_cli.core.message import Part, ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
@@ -77,7 +76,7 @@ class Talk:
         """Return the block of an event that is not an entry."""
         name, text = describe_row({**row, "why": name_cause(row["why"])} if row["kind"] == "drop" else row)
         ends = f' id="drop-{row["drop"]}"' if row["kind"] == "drop" else ""
-        at = format_local_minute(str(row["at"]), "%H:%M")
+        at = self._markup.time(str(row["at"]), "%H:%M")
         marked = (
             f'<p class="note {row["kind"].split("_")[0]}"{ends}><time>{at}</time> <b>{self._markup.text(name)}</b> '
         )
@@ -88,7 +87,7 @@ class Talk:
         who = members or SPEAKERS.get(entry.actor, entry.actor.removeprefix("tool:"))
         kind = CLASSES.get(entry.kind, "added" if entry.actor == "nexus" else "you")
         said = " (while it worked)" if entry.kind is Kind.STEER and entry.actor != "nexus" else ""
-        at = format_local_minute(entry.at, TIME)
+        at = self._markup.time(entry.at, TIME)
         request = self._requests.get(entry.id)
         link = f'<a class="sent" href="#r{request.row.manifest.step}">{_sent(request)}</a>' if request else ""
         return (
@@ -114,7 +113,8 @@ class Talk:
         row = self._rows.get(entry.id, {}) if entry else {}
         result, seconds = restore_result(entry.message.content, self._results.get(entry.id, {})) if entry else (None, 0)
         outcome = str(row.get("outcome") or ("no result" if entry is None else ""))
-        badge = f' <span class="outcome {"good" if outcome == "ok" else "bad"}">{outcome}</span>' if outcome else ""
+        name = "good" if outcome == "ok" else "bad"
+        badge = f' <span class="outcome {name}">{self._markup.text(outcome)}</span>' if outcome else ""
         took = f' <span class="took">{seconds:g} s</span>' if seconds >= 1 else ""
         subject = str(row.get("subject") or "")
         title = f"<b>{self._markup.text(call.name)}</b> <code>{self._markup.text(subject)}</code>{badge}{took}"
