@@ -206,7 +206,8 @@ class Spending:
         left = limit - self.usage.cost_usd - self._held("max_cost") - expected * _input_price(prices) / 1e6
         tokens = int(min(left * 1e6 / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
-            why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request would go beyond"
+            needed = (expected * _input_price(prices) + LEAST_OUTPUT * prices.output_price) / 1e6
+            why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request needs ${needed:.4f}"
             raise self.reached("max_cost", why)
         return tokens
 

@@ -20,6 +20,14 @@ from nexus_cli.session.factory import open_session
 TIERED = ModelInfo("m", "p", 1_000_000, 32_000, 1.0, 10.0, tiers=(PriceTier(200_001, 2.0, 20.0),))
 
 
+def test_what_the_next_request_needs_is_named_when_the_money_does_not_suffice() -> None:
+    spending = Spending(Limits(max_cost=0.03), usage=Usage(cost_usd=0.01))
+    with pytest.raises(NexusError) as refused:
+        spending.output_cap(TIERED, 50_000)
+    assert refused.value.why == "$0.0100 of $0.0300 was spent and the next request needs $0.0602"
+    assert Spending(Limits(max_cost=0.0703), usage=Usage(cost_usd=0.01)).output_cap(TIERED, 50_000) >= 1024
+
+
 def test_what_is_affordable_goes_by_the_price_of_an_input_of_the_expected_length() -> None:
     spending = Spending(Limits(max_cost=0.5))
     assert spending.output_cap(TIERED, 200_000) == 30_000
