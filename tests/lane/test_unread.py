@@ -36,9 +36,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     """The instruction files are not read while its event is not set."""
     there, layers = threading.Event(), loading.instruction_layers
 
-    def slowly(cwd: Path | None) -> Any:
+    def slowly(*args: Any) -> Any:
         there.wait()
-        return layers(cwd)
+        return layers(*args)
 
     monkeypatch.setattr(contributor, "instruction_layers", slowly)
     yield there, give_up(monkeypatch, "instructions", there)

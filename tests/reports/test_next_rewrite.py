@@ -17,7 +17,7 @@ from nexus_cli.reports.context_summary import context_summary
 @pytest.mark.parametrize("at", [0.5, 1.0])
 def test_older_messages_are_summarized_where_it_says(tmp_path: Path, at: float) -> None:
     async def live() -> None:
-        async with living(tmp_path, Summariser(), compact=CompactSettings(at=at)) as session:
+        async with living(tmp_path, Summariser(), compact=CompactSettings(at=at, prune=False)) as session:
             before, said = 0, context_summary(session.state)["rewrite"]
             assert said["by"] == "summary"
             for number in range(40):
