@@ -44,7 +44,7 @@ MASKS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"(?m)(?<= · )/.*$"), "/..."),
     (re.compile(r"\b(just now|\d+ (seconds?|minutes?) ago)"), "just now"),
     (re.compile(f"(?m)^((?:\\[\\w+\\|)?)[{UNICODE.frames}]"), r"\1~"),
-    (re.compile(r" - (?=of 112k)"), " 0k "),
+    (re.compile(r"(?<=[ |])- (?=of 112k)"), "0k "),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:00000"),
     (re.compile(r"\$0\.\d+"), "$0.00"),
     (re.compile(r"(?<=/tmp/nexus-)\w{8}"), "........"),

@@ -237,6 +237,7 @@ def test_a_module_that_cannot_say_where_it_is_counts_as_missing(
     monkeypatch: pytest.MonkeyPatch, module: str, found: object
 ) -> None:
     monkeypatch.setitem(sys.modules, module, found)
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)  # which importing litellm sets
     assert get_token_counter().count("12345678") == 2
     assert litellm_folder() is not None or module == "litellm"
 
