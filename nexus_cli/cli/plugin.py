@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.command_options import Json
+from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_report, print_text, text_width
 from nexus_cli.commands.own_guides import admit_plugins
 from nexus_cli.config.trust_items import TrustItem
@@ -172,7 +172,7 @@ def _choose(
     stream = QuietStream(Stream(2))
     if not json:
         print_text(plugins_text(value, text_width()))
-    elif _is_terminal() and not (accept_all or yes):  # stdout gets only the object
+    elif can_confirm() and not (accept_all or yes):  # stdout gets only the object
         stream.write(sanitize(plugins_text(value, stream.width)) + "\n")
     if accept_all:
         return list(asking)
@@ -183,22 +183,13 @@ def _choose(
                     "usage", f"--yes {one_line(text)}", "no item begins so", f"There are: {_names(states)}"
                 )
         return [key for key in asking if any(key.startswith(text) for text in yes)]
-    if asking and not _is_terminal():
+    if asking and not can_confirm():
         why = "its items have to be accepted one by one, and there is no terminal to ask in"
         hint = f"Accept them by --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
         raise NexusError("usage", f"plugin {plugin.name} {failed}", why, hint)
-    return [key for key in asking if _confirm(stream, key)]
-
-
-def _confirm(stream: QuietStream, key: str) -> bool:
-    stream.write(sanitize(f"Accept {one_line(key)[:200]}? [y/N] "))
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+    return [key for key in asking if confirm(f"Accept {one_line(key)[:200]}?")]
 
 
 def _names(keys: Mapping[str, object] | Sequence[str]) -> str:
     return one_line("; ".join(keys))[:400]
-
-
-def _is_terminal() -> bool:
-    return os.isatty(0) and os.isatty(2)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.command_records import why_no_git
-from nexus_cli.config.host_environment import host_environment
+from nexus_cli.config.host_environment import host_environment, working_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
 
@@ -95,7 +95,7 @@ def find_named_program(name: str, folder: Path | None = None, environ: Mapping[s
     """
     closed = _project_places(folder)
     if os.sep in name:
-        found: str | None = os.path.join(folder or _working_folder(), os.path.expanduser(name))
+        found: str | None = os.path.join(folder or working_folder(), os.path.expanduser(name))
     else:
         entries = _outside_entries(environ, closed)
         found = next(filter(None, (shutil.which(name, path=entry) for entry in entries)), None)
@@ -135,7 +135,7 @@ def _project_places(folder: Path | None) -> tuple[str, ...]:
     """Return the real paths of folders whose programs are never started: the projects of `folder` and of the working
     folder, the worktrees of nexus, and their source projects."""
     found = [str(worktrees_root())]
-    for place in {folder or _working_folder(), _working_folder()}:
+    for place in {folder or working_folder(), working_folder()}:
         root = project_root(Path(os.path.realpath(place)))
         found += [str(root), os.path.realpath(find_source(root))]
     # A project that is `/` or the home folder contains the system's or the person's own programs.
@@ -187,13 +187,6 @@ def _is_open_to_all(folder: str) -> bool:
         if mode & stat.S_IWOTH and (place == folder or not mode & stat.S_ISVTX):
             return True
     return False
-
-
-def _working_folder() -> Path:
-    try:
-        return Path.cwd()
-    except OSError:
-        return Path(os.sep)
 
 
 # -- git ---------------------------------------------------------------------------------------------------------------
