@@ -26,10 +26,7 @@ CD_HINT = "This command works in the current folder: cd DIR first"
 
 
 def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
-    """Return `value`; raise `NexusError("usage", ...)` if it is given but empty, as from an unset variable.
-
-    A typer callback for options and arguments.
-    """
+    """Return `value`; raise `NexusError("usage", ...)` if it is given but empty. A callback of typer."""
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if given and not value.strip():
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name

@@ -24,10 +24,7 @@ def open_ledger(*, writes: bool = False) -> Ledger:
 
 
 def find_session_id(ledger: Ledger, key: str) -> str:
-    """Return the id of the session that `key` names; for "" the newest of this folder.
-
-    Raises `NexusError("usage", ...)` if there is none.
-    """
+    """Return the id of the session `key`, "" for the newest of this folder; raise `NexusError("usage", ...)`."""
     if key:
         return ledger.find_session(key).id
     newest = ledger.newest_session(str(working_folder()))

@@ -404,10 +404,7 @@ class SecretPlaces:
 
 
 def protected_name(names: Iterable[str]) -> str:
-    """Return the first protected name among the `names` of a path, folded; "" if there is none.
-
-    Names of files count only in last place.
-    """
+    """Return the first protected name in a path, folded, else "". Names of files count only in last place."""
     folded = [fold_name(name) for name in names]
     inside = next((name for name in folded if name in PROTECTED_FOLDERS), "")
     return inside or (folded[-1] if folded and folded[-1] in PROTECTED_FILES else "")

@@ -53,10 +53,7 @@ def store_token(url: str, token: str) -> Path:
 
 
 def read_token(url: str, path: Path | None = None) -> str:
-    """Read the token for the server at `url` from `path` (default: `token_file`).
-
-    Raises `NexusError("config", ...)` if there is none.
-    """
+    """Read the token for the server at `url` from `path` (default: `token_file`); raise `NexusError("config", ...)`."""
     named, path = path, path or token_file(url)
     try:
         token = path.read_text(encoding="ascii").strip()

@@ -297,10 +297,7 @@ def hide_keys_in(text: str) -> str:
 
 
 def check_value(key: str, value: Any, where: str = "") -> SettingValue:
-    """Validate and convert `value` for setting `key`.
-
-    Raises `NexusError("config", ...)` for an unknown key or an invalid value.
-    """
+    """Validate and convert `value` for `key`; raise `NexusError("config", ...)` if either is invalid."""
     rule = rule_for(split_key(key))
     if rule is None and key not in TABLES:
         raise unknown_key_error(key, where)

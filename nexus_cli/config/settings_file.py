@@ -87,10 +87,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
 
 
 def write_server(places: Places, defaults_dir: Path, name: str, entry: Mapping[str, Any] | None) -> bool:
-    """Write the table `[mcp.NAME]`, or remove it if `entry` is None; return False if there was none to remove.
-
-    Raises as `write_setting`.
-    """
+    """Write the table `[mcp.NAME]`, or remove it for None; False if there was none. Raises as `write_setting`."""
     found = []
 
     def edit(document: Any) -> None:

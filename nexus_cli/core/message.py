@@ -47,10 +47,7 @@ def _json_value(value: object) -> Any:
 
 
 def _arguments(value: object, name: str) -> dict[str, Any]:
-    """Convert the arguments of a call to `name`: a mapping, the JSON text of an object, or None.
-
-    Raises `TypeError` or `ValueError` for anything else.
-    """
+    """Convert a call's arguments: a mapping, JSON of an object, None; else raise `TypeError` or `ValueError`."""
     what = f"arguments of the tool call {name!r}"
     if isinstance(value, str) and value.strip():
         try:

@@ -71,10 +71,7 @@ def parse_key(text: str, prefix: str) -> int | None:
 
 
 def find_mentions(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names that `text` mentions as `@Name`, in order, without duplicates; the longest match counts.
-
-    A mail address (`a@b.org`) is no mention.
-    """
+    """Return the names mentioned as `@Name`, each once, the longest match first; mail addresses are no mentions."""
     by_length = sorted(names, key=len, reverse=True)
     text = unicodedata.normalize("NFC", text)
     if not by_length:

@@ -112,10 +112,7 @@ class CallPermission:
         return not runs or (level == "all" or self._probe is not None)
 
     def load(self, level: str, *, runs: bool = True) -> BackendProbe | None:
-        """Load the rules, and for a command (`runs`) below level `all` find and return the sandbox backend.
-
-        Blocks the first time.
-        """
+        """Load the rules, and for a command (`runs`) below level `all` the sandbox backend. Blocks the first time."""
         if self._settings is None:
             return None
         with self._lock:
@@ -291,10 +288,7 @@ class CallPermission:
         return rules.find_for_path(tool, list((targets or {}).values()), self._project, self.added)
 
     def find_refused(self, tool: Tool) -> Callable[[Path], bool] | None:
-        """Return a predicate for real paths that a deny rule hides from `tool`, for tools that walk folders.
-
-        Returns None if no rule hides any.
-        """
+        """Return a predicate for real paths that a deny rule hides from `tool`, which walks folders; None for none."""
         if tool.effect is not Effect.READ or self._settings is None or not self._has_rules():
             return None
         from nexus_cli.rules.rule_set import find_by_path  # noqa: PLC0415
@@ -366,10 +360,7 @@ class CallPermission:
             return self._read_rules()
 
     def store_rules(self, rules: Sequence[str]) -> None:
-        """Add allow rules for this project to the personal settings, in force at once.
-
-        Raises `NexusError` if they cannot be written.
-        """
+        """Add allow rules for this project to the personal settings, in force at once; may raise `NexusError`."""
         for rule in rules:
             self.add_rule(f"allow {rule}", str(find_source(self._project)))
 

@@ -137,10 +137,7 @@ def _load(entry: EntryPoint) -> PythonPlugin:
 
 
 def import_plugin(entry: EntryPoint) -> tuple[Any, dict[str, tuple[Any, ...]]]:
-    """Import a plugin and call the hooks that return objects; return pluggy's manager with it, and the objects by kind.
-
-    Raises what the plugin raises.
-    """
+    """Import a plugin and call its hooks; return pluggy's manager and the objects by kind. Raises what it raises."""
     import pluggy  # noqa: PLC0415  (only with plugins)
 
     from nexus_cli.plugins.hook_specs import HookSpecs  # noqa: PLC0415  (only with plugins)

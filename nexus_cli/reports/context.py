@@ -98,10 +98,7 @@ def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: 
 
 
 def live_report(state: SessionState) -> ContextReport:
-    """Return the report of the next request of a session that runs here (`nexus docs json`).
-
-    Raises `NexusError` if the ledger fails.
-    """
+    """Return the report of the next request (`nexus docs json`); raise `NexusError` if the ledger fails."""
     if state.lane_state.lane.is_recorded or state.options is None:
         from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: with a running session)
 

@@ -230,10 +230,7 @@ def _merge_plans(plans: Sequence[Memo]) -> Sections:
 def largest_items(
     sections: Sequence[SectionObject], tools: Sequence[ToolTokens], items: Sequence[WindowItem], scale: float
 ) -> list[LargestPart]:
-    """Return the `MOST` largest parts, the largest first: `what`, `tokens`, and `entry` for history.
-
-    `scale` converts tokens of `items` to those of the others.
-    """
+    """Return the `MOST` largest parts: `what`, `tokens` (of `items` times `scale`), `entry` for history."""
     found: list[tuple[int, str, WindowItem | None]] = [
         (int(one["tokens"]), f"section {one['id']}", None) for one in sections
     ]

@@ -79,10 +79,7 @@ def _row(name: str, kind: str, state: str, title: str, what: str | None, folder:
 
 
 def _state(log: LaneLog, owner: LockOwner) -> tuple[str, str | None]:
-    """Return the state of an open session, and what it works on or asks about.
-
-    A call that has not been started while a turn runs waits for the person's answer.
-    """
+    """Return the state and the work of an open session. In a turn, a call that was not started waits for an answer."""
     if not owner.is_busy:
         return "idle", None
     turn = []

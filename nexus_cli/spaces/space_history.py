@@ -116,10 +116,7 @@ async def _record(
     question: int = 0,
     resolved: int | None = None,
 ) -> None:
-    """Append the messages after the key `after` that the lane does not have.
-
-    Own messages up to `question` were posted by calls of the lane.
-    """
+    """Append the messages after `after` that the lane lacks; its calls posted its own ones up to `question`."""
     recorded = _recorded(lane_state.lane, space)
     shown = [one for one in found if one.sender.key != agent.key or one.key > question]
     if not shown:

@@ -73,10 +73,7 @@ def keep_repository(data: Path, root: Path, repository: Path) -> None:
 
 
 def find_written(data: Path, root: Path) -> list[str]:
-    """Return the paths in git's folder that were written in place since they were linked: they are kept no more.
-
-    Blocks; never raises `OSError`.
-    """
+    """Return the paths in git's folder that were written in place since, so that they are kept no more. Blocks."""
     with suppress(OSError):
         if copy := find_copy(data, root):
             return drop_written(copy, SECONDS)

@@ -39,10 +39,7 @@ def newest_turn(steps: Iterable[Step]) -> int | None:
 
 
 def newest_undo(every: Sequence[Step], in_force: Sequence[Step]) -> list[Step]:
-    """Return the steps of the newest undo in force that changed something, [] if there is none.
-
-    An undo has a step for each root. A redo is no undo.
-    """
+    """Return the steps of the newest undo in force that changed something, one for each root, else []."""
     undone = {step.id for step in every if step.undoes}
     groups: dict[str, list[Step]] = {}
     for step in in_force:

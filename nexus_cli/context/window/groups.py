@@ -25,10 +25,7 @@ PLACEHOLDER_TOKENS = 16
 
 
 def group_tool_calls(items: Iterable[WindowItem], measure: Measure | None = None) -> list[Group]:
-    """Return the groups of `items`, in the order of their first messages, every call with exactly one result.
-
-    `measure` counts the placeholders.
-    """
+    """Group `items` in the order of first messages; every call gets one result. `measure` counts placeholders."""
     groups: list[list[WindowItem | None]] = []
     waiting: dict[str, list[tuple[int, int]]] = {}
     for item in items:
