@@ -74,10 +74,7 @@ class ProgramRefused(PermissionError):
 
 
 def find_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the absolute path of a program on the PATH, None if there is none outside the project of `folder`.
-
-    `folder` defaults to the working folder. Programs in world-writable folders are skipped too.
-    """
+    """Return the path of a program on the PATH that neither `folder`'s project nor the world can write, or None."""
     closed = _project_places(folder)
     for entry in _outside_entries(environ, closed):
         found = None if _is_open_to_all(os.path.realpath(entry)) else shutil.which(name, path=entry)
@@ -89,10 +86,7 @@ def find_program(name: str, folder: Path | None = None, environ: Mapping[str, st
 
 
 def find_named_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the absolute path of a program that the person named, as in `EDITOR`.
-
-    Raises `ProgramRefused` if it is in the project, `FileNotFoundError` if it does not exist.
-    """
+    """Return the path of a program that the person named; raise `ProgramRefused` for one of the project."""
     closed = _project_places(folder)
     if os.sep in name:
         found: str | None = os.path.join(folder or working_folder(), os.path.expanduser(name))
@@ -122,10 +116,7 @@ def own_interpreter(folder: Path | None = None) -> str:
 
 
 def program_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
-    """Return the environment of a program that nexus starts for the project of `folder` (default: the working folder).
-
-    Its PATH leads neither into the project nor into nexus's own virtual environment.
-    """
+    """Return the environment of a program: its PATH leads neither into `folder`'s project nor into our environment."""
     env = host_environment(environ, folder)
     env["PATH"] = _join_path(_outside_entries(env, _project_places(folder)))
     return env

@@ -465,10 +465,7 @@ def own_settings() -> Settings:
 
 
 def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
-    """Merge package defaults, the personal file and `NEXUS_MODEL`; later ones win.
-
-    Raises `NexusError("config", ...)` if a file is invalid, see `read_values`.
-    """
+    """Merge defaults, the personal file, then `NEXUS_MODEL`; raise as `read_values` for an invalid file."""
     values: dict[str, SettingValue] = read_values(defaults_dir / "config.toml")
     origins = dict.fromkeys(values, "default")
     notices: list[str] = []

@@ -215,10 +215,7 @@ def set_value(document: Any, parts: list[str], value: SettingValue | None) -> No
 
 
 def replace_settings_text(path: Path, text: str, before: str | None = None) -> None:
-    """Replace the file by `text` atomically, with mode 0600, keeping byte order mark and line ends.
-
-    Raises `NexusError("usage", ...)` if the text of the file is no longer `before`.
-    """
+    """Replace the file by `text` atomically (0600), with its mark and line ends, if its text is still `before`."""
     replace_private_file(
         path, _encode_as(path, text), lambda: require_unchanged(path, before) if before is not None else None
     )

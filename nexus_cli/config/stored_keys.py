@@ -81,10 +81,7 @@ def store_key(variable: str, key: str) -> str:
 
 
 def remove_key(variable: str) -> str:
-    """Remove the stored key of `variable`; return its former place, "" if none was stored.
-
-    Raises `NexusError("internal", ...)` if it cannot be removed. A key left in the keyring is no longer used.
-    """
+    """Remove the stored key of `variable`; return its former place, "" for none, or raise `NexusError`."""
     place = key_place(variable)
     if not place:
         return ""

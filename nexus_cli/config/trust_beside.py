@@ -39,10 +39,7 @@ UNREAD = b"not read: "
 
 
 def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes], list[LeftOut]]:
-    """Read the files of the kinds `kinds` beside `.nexus`.
-
-    Returns their content by path, each with `ABOVE` before it, and each item that is left out. Never raises.
-    """
+    """Read the files of `kinds` beside `.nexus`, by path behind `ABOVE`, and what is left out. Never raises."""
     root, files, left_out = os.path.realpath(project), dict[str, bytes](), list[LeftOut]()
     left = MOST_IN_ALL
     for name, parts in _find_items(project, root, kinds, left_out):

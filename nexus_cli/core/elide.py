@@ -85,10 +85,7 @@ def token_bound(text: str) -> int:
 
 
 def count_large(text: str, cap: int, count: Count) -> int:
-    """Return the tokens of `text`: an estimate from samples if it has over `SAMPLED` characters and far exceeds `cap`.
-
-    A result up to `cap` is always exact, so that what fits by it does fit.
-    """
+    """Return the tokens of `text`, estimated from samples if it has over `SAMPLED` characters and far exceeds `cap`."""
     if len(text) > SAMPLED:
         gaps = len(text) - _SAMPLE
         sample = "".join(text[at : at + _SAMPLE] for at in (gaps * n // (_SAMPLES - 1) for n in range(_SAMPLES)))

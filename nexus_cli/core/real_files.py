@@ -97,10 +97,7 @@ def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:
 
 
 def read_beginning(path: PurePath | str, most: int) -> bytes:
-    """Return at most the first `most` bytes of a regular file, following links.
-
-    Raises `OSError` for anything else: a pipe or device might block or never end.
-    """
+    """Return at most the first `most` bytes of a regular file, following links; raise `OSError` for others."""
     # With an opener, because `open` does not close a descriptor of a folder passed to it.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -45,10 +45,7 @@ _UNFIT = re.compile(r"[\"()\[\]@:\\]")
 
 
 def check_name(name: str, what: str, *, colons: bool = False) -> str:
-    """Normalize the name of a space or member; raise `NexusError("usage", ...)` if it is invalid.
-
-    Only a space may have `colons`: a member's name stands before its words.
-    """
+    """Normalize the name of a member, or a space (`colons`); raise `NexusError("usage", ...)` if it is invalid."""
     name = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip()
     # isprintable() is False for control characters and marks of direction or width.
     checked = name.replace(":", "") if colons else name

@@ -166,10 +166,7 @@ class NextRequest:
 
     @cached_property
     def sections(self) -> tuple[dict[str, Any], ...]:
-        """Sections of layer 1, then of layer 3; their `tokens` are in the unit of the budget and sum to the layer.
-
-        `counted` and `full_counted` are our own counts.
-        """
+        """Return the sections of layers 1 and 3, in `tokens` of the budget and `counted` by us."""
         used, rows = self.budget.used, json.loads(self.epoch.sections)
         fixed = [{**one, "cached": bool(one.get("cached")) and self.sent >= 0} for one in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))

@@ -180,10 +180,7 @@ class CallPermission:
         targets: Mapping[str, Path] | None = None,
         allowed: Iterable[str] = (),
     ) -> Permission:
-        """Decide on a call at `level`; `targets` are its resolved paths, `allowed` the allow rules of this session.
-
-        Blocks if `load` has not run before.
-        """
+        """Decide on a call at `level` on real `targets`, with the session's rules `allowed`; blocks before `load`."""
         judged = "read" if level == PLAN else level
         extra = (*parse_ahead(self.rules_ahead), *parse_allowed(frozenset(allowed)))
         if tool.runs_commands and self._settings is not None:

@@ -58,10 +58,7 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
 
 @contextmanager
 def open_source(source: PluginSource) -> Iterator[Path]:
-    """Yield the folder of a source; a commit is fetched into a temporary one.
-
-    Raises `NexusError` of kind `usage` if it does not exist, `config` without git, `network` if fetching fails.
-    """
+    """Yield the folder of a source, or a commit fetched into one; raise `NexusError` if it cannot be had."""
     if not source.commit:
         if not os.path.isdir(source.place):
             why = "there is no such folder"

@@ -160,10 +160,7 @@ _admitted: dict[str, dict[str, tuple[Any, PythonPlugin]]] = {}
 def admit_objects(
     kind: str, is_valid: Callable[[Any], bool], name_of: Callable[[Any], Collection[str]], taken: Collection[str]
 ) -> Mapping[str, tuple[Any, PythonPlugin]]:
-    """Return the objects of a kind by name, each with its plugin, without those whose name is `taken` or invalid.
-
-    `name_of` returns the name and its aliases. What is left out is recorded once.
-    """
+    """Return the objects of a kind by name with their plugins, without taken or invalid names, which are recorded."""
     if kind in _admitted or not python_plugins():
         return _admitted.get(kind, {})
     found: dict[str, tuple[Any, PythonPlugin]] = {}

@@ -79,10 +79,7 @@ LETTERS = {"system": "S", "history": "H", "event": "E"}
 def context_report(
     options: Options, settings: Settings, session: str | None, step: int | None = None, *, services: ServiceMakers = ()
 ) -> ContextReport:
-    """Return the report as JSON; raise `NexusError("usage", ...)` if the session or request does not exist.
-
-    `services` are those with which a front end would open the session.
-    """
+    """Return the report with the front end's `services`; raise `NexusError("usage", ...)` for an unknown request."""
     if session is None:
         return request_value(new_view(options, settings, services))
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:

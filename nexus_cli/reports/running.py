@@ -116,10 +116,7 @@ def _where(one: Mapping[str, object]) -> str:
 
 
 def stop_running(ledger: Ledger, session: str) -> LockOwner:
-    """Return the process to end so that a session stops; raise `NexusError("usage", ...)` if there is none.
-
-    Processes with several sessions are not ended for one of them.
-    """
+    """Return the process to end, one of this session alone; raise `NexusError("usage", ...)` if there is none."""
     info = ledger.session(session)
     owner = ledger.find_owners().get(info.id)
     if owner is None:

@@ -14,10 +14,7 @@ from nexus_cli.undo.records import Step
 
 
 def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:
-    """Return the steps with the changes that are in force, of the absolute `paths` alone if there are any.
-
-    Steps of which nothing is left are not returned.
-    """
+    """Return the steps with the changes in force, of the absolute `paths` alone if given, none that are empty."""
     gone: set[tuple[str, str]] = set()
     found = []
     for step in reversed(steps):

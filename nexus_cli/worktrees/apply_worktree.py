@@ -353,10 +353,7 @@ def _describe_clash(ours: _File, base: _File, new: _File) -> str:
 
 
 def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyResult) -> bool:
-    """Apply a step and add its outcome to `result`; True if the change is in the project now.
-
-    A file that changed after the step was planned is not overwritten.
-    """
+    """Apply a step, unless its file changed since, and note the outcome; True if the project has the change."""
     name, path = os.fsdecode(step.change.path), step.change.path
     conflict = step.conflict
     if step.is_there:

@@ -298,10 +298,7 @@ def list_own_references(record: WorktreeRecord, program: str) -> dict[str, str]:
 
 
 def repository_git(record: WorktreeRecord, program: str) -> Git:
-    """Return git in the repository of a worktree's project.
-
-    Raises `GitError` if that is the repository of another worktree and a command made it lead elsewhere.
-    """
+    """Return git in the repository of a worktree's project; raise `GitError` if a command led it elsewhere."""
     place = record.repository
     variables = {"GIT_DIR": str(place)}
     if find_worktree(place) is not None:
