@@ -16,12 +16,7 @@ from nexus_cli.commands.own_guides import admit_plugins
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.plugins.installed_plugins import (
-    InstalledPlugin,
-    ItemState,
-    find_plugin,
-    installed_plugins,
-)
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, find_plugin, installed_plugins
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import PluginSource, open_source, parse_source
 from nexus_cli.plugins.python_plugins import python_plugins

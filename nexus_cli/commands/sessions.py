@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 
-from nexus_cli.commands.arguments import (
-    parse_session_name,
-    require_ledger,
-    require_record,
-    resume_options,
-)
+from nexus_cli.commands.arguments import parse_session_name, require_ledger, require_record, resume_options
 from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now

@@ -10,15 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import (
-    ABOVE,
-    COMMANDS,
-    HOOKS,
-    PATHS,
-    SKILLS,
-    find_scripts,
-    read_hooks,
-)
+from nexus_cli.config.foreign_items import ABOVE, COMMANDS, HOOKS, PATHS, SKILLS, find_scripts, read_hooks
 from nexus_cli.config.trust_files import (
     MOST_IN_ALL,
     LeftOut,

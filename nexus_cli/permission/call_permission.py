@@ -22,16 +22,8 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.call_decision import Permission
-from nexus_cli.permission.folder_rules import (
-    ALLOWED as ALLOWED,
-)
-from nexus_cli.permission.folder_rules import (
-    address_rules,
-    folder_rules,
-    opens_secrets,
-    parse_ahead,
-    parse_allowed,
-)
+from nexus_cli.permission.folder_rules import ALLOWED as ALLOWED
+from nexus_cli.permission.folder_rules import address_rules, folder_rules, opens_secrets, parse_ahead, parse_allowed
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
 from nexus_cli.permission.rules_file import names_rules
 from nexus_cli.tools.registry import rule_tools
