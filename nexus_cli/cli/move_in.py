@@ -55,7 +55,7 @@ def import_program(
             "usage", f"nothing to import from {program}", f"{home} has no file of it", "See nexus docs moving"
         )
     asks = can_confirm()
-    plan = plan_import(setup, places(), _choose if asks and not dry_run and not yes else _keep_mine)
+    plan = plan_import(setup, places(), _choose if asks and not dry_run and not yes else lambda what, answers: MINE)
     _print_lines("Not taken over, and it kept something from happening:", setup.lost)
     _print_lines("Not taken over:", [*setup.notes, *plan.kept])
     _print_lines("Already in use:", setup.in_place)
@@ -126,10 +126,6 @@ def _print_lines(title: str, lines: Sequence[str]) -> None:
 def _print_wrapped(text: str) -> None:
     """Print a message, in a terminal broken between words."""
     print_text("\n".join(wrapped(text, text_width(whole=True))))
-
-
-def _keep_mine(what: str, answers: Sequence[str]) -> str:
-    return MINE
 
 
 def _choose(what: str, answers: Sequence[str]) -> str:

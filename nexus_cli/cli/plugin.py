@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +17,9 @@ from nexus_cli.commands.own_guides import admit_plugins
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, find_plugin, installed_plugins
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, PluginSource, find_plugin, installed_plugins
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
-from nexus_cli.plugins.plugin_source import PluginSource, open_source, parse_source
+from nexus_cli.plugins.plugin_source import open_source, parse_source
 from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
 from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text, python_object
@@ -85,10 +86,9 @@ def update(
 ) -> int:
     """Copy a plugin's folder again: show the differences, and ask for each item that is not in effect."""
     installed = find_plugin(name)
-    place, inner = installed.source, f":{installed.inner}" if installed.inner else ""
-    if source and installed.commit and "@" not in source and not os.path.isdir(source):
-        source = f"{place}@{source}{inner}"
-    known = PluginSource(place, installed.commit, installed.inner)
+    known = installed.source
+    if source and known.commit and "@" not in source and not os.path.isdir(source):
+        source = replace(known, commit=source).shown
     chosen = parse_source(source, Path.cwd()) if source else known
     with open_source(chosen) as folder:
         plugin = read_plugin(folder)
@@ -121,7 +121,7 @@ def _accept(
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     kept = [key for key, state in states.items() if state == "active"]
-    if before and not diff and not before.changed and source.shown == _shown(before) and len(kept) == len(states):
+    if before and not diff and not before.changed and source == before.source and len(kept) == len(states):
         write_stderr_line(f"nexus: {plugin.name} is as you accepted it.")
     else:
         asking = [key for key in states if key not in kept]
@@ -146,10 +146,6 @@ def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
     if known is not None:
         return "active" if known == item.sha256 else "changed"
     return "off" if before.folder and item.key in before.folder.items else "new"
-
-
-def _shown(installed: InstalledPlugin) -> str:
-    return PluginSource(installed.source, installed.commit, installed.inner).shown
 
 
 def _choose(

@@ -118,7 +118,8 @@ def own_interpreter(folder: Path | None = None) -> str:
 def program_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
     """Return the environment of a program: its PATH leads neither into `folder`'s project nor into our environment."""
     env = host_environment(environ, folder)
-    env["PATH"] = _join_path(_outside_entries(env, _project_places(folder)))
+    # An empty PATH means the working folder.
+    env["PATH"] = os.pathsep.join(_outside_entries(env, _project_places(folder))) or os.defpath
     return env
 
 
@@ -138,11 +139,6 @@ def _outside_entries(environ: Mapping[str, str], closed: Sequence[str]) -> list[
     """Return the absolute entries of the PATH that do not lead into `closed`."""
     entries = environ.get("PATH", os.defpath).split(os.pathsep)
     return [entry for entry in entries if os.path.isabs(entry) and not _leads_into(entry, closed)]
-
-
-def _join_path(entries: Sequence[str]) -> str:
-    # An empty PATH means the working folder.
-    return os.pathsep.join(entries) or os.defpath
 
 
 def _leads_into(path: str, folders: Sequence[str]) -> bool:

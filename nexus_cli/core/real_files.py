@@ -75,7 +75,7 @@ def status_at(folder: int, name: str) -> os.stat_result:
     """Return the status of `name` in `folder`; raise `OSError` with `ELOOP` if it is a link."""
     status = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
-        raise _link_error()
+        raise OSError(errno.ELOOP, "leads through a link that was put there meanwhile, or through too many links")
     return status
 
 
@@ -123,7 +123,3 @@ def _open_inside(place: int, name: str, create: bool) -> int:
     except FileExistsError:
         pass
     return _open_inside(place, name, False)
-
-
-def _link_error() -> OSError:
-    return OSError(errno.ELOOP, "leads through a link that was put there meanwhile, or through too many links")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -249,12 +249,8 @@ def describe_items(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) ->
     """Return each of `chosen` with a description that identifies it among `items`."""
     chosen = list(chosen)
     wanted = {item.message.tool_call_id for item in chosen if item.message.role is Role.TOOL}
-    calls = {call.id: call for call in _calls(items) if call.id in wanted} if wanted else {}
+    calls = {call.id: call for item in items for call in item.message.tool_calls if call.id in wanted} if wanted else {}
     return [(item, _what(item, calls)) for item in chosen]
-
-
-def _calls(items: Sequence[WindowItem]) -> Iterator[ToolCall]:
-    return (call for item in items for call in item.message.tool_calls)
 
 
 def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
