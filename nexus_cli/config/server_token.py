@@ -29,8 +29,7 @@ def refuse_bad_url(url: str) -> None:
 
 
 def token_file(url: str) -> Path:
-    """Return the file of the server's token: `HOST-PORT.token` for `http://HOST:PORT`, `NAME-HASH.token` for
-    `unix:PATH`."""
+    """Return the file of the server's token: `HOST-PORT.token`, or `NAME-HASH.token` for `unix:PATH`."""
     if url.startswith(UNIX):
         path = url.removeprefix(UNIX)
         plain = re.sub(r"[^A-Za-z0-9.]+", "-", os.path.basename(path))[:60]

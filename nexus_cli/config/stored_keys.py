@@ -46,8 +46,7 @@ def stored_key(variable: str, *, anew: bool = False) -> str:
 
 
 def read_secret(name: str) -> str:
-    """Return the environment variable `name`, else the stored key of that name, "" if there is neither; see
-    `stored_key`."""
+    """Return the environment variable `name`, else the stored key of that name, else ""; see `stored_key`."""
     text = os.environ.get(name, "").strip()
     return _protect(text) if text else stored_key(name)
 

@@ -91,8 +91,7 @@ def _read_item(name: str, parts: Iterable[tuple[str, str]]) -> dict[str, bytes]:
 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:
-    """Return the files in the project that the commands of hooks and servers name, by path: they are parts of these
-    items."""
+    """Return the project's files that the commands of hooks and servers name: they are parts of these items."""
     root, found = os.path.realpath(project), dict[str, bytes]()
     for line in lines:
         for path in find_scripts(line):

@@ -202,8 +202,7 @@ def _command_name(run: CommandRun) -> str:
 
 
 def describe_end(run: CommandRun) -> str:
-    """Describe the result of a command: its status, those of its pipe, the line that names a failure, its last
-    lines."""
+    """Describe a command's result: status, those of its pipe, the line that names a failure, its last lines."""
     ended = "no exit status" if run.status is None else f"exit {run.status}"
     ended = f"started as job {run.job}" if run.job else ended
     ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""

@@ -68,8 +68,7 @@ def drop_marker(drop_id: str, lines: Callable[[int, int], str] = lambda start, e
 
 
 def line_namer(text: str, first: int) -> Callable[[int, int], str]:
-    """Return a function that names the lines of `text[start:end]`, partial ones included; `text` starts at line
-    `first`."""
+    """Return a function that names the lines, also partial ones, of `text[start:end]`; the first is `first`."""
 
     def name(start: int, end: int) -> str:
         low, high = first + text.count("\n", 0, start), first + text.count("\n", 0, max(start, end - 1))

@@ -217,8 +217,7 @@ def restore_result(text: str, note: Mapping[str, Any]) -> tuple[ToolResult, floa
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Data to send back to a provider unchanged: signed thinking, reasoning text, thought signatures, its own call
-    ids."""
+    """Data to send back to a provider unchanged: signed thinking, reasoning text, signatures, its own call ids."""
 
     provider: str
     model: str

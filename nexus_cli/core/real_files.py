@@ -44,8 +44,7 @@ class FolderChain:
         self._way: list[tuple[str, int]] = []
 
     def open(self, path: str) -> int:
-        """Return a descriptor of the folder `path` ("": the root), valid until the next call. Raises as
-        `open_folder`."""
+        """Return a descriptor of the folder `path` ("": the root) until the next call. Raises as `open_folder`."""
         names = path.split(os.sep) if path else []
         known = 0
         while known < min(len(names), len(self._way)) and self._way[known][0] == names[known]:

@@ -35,8 +35,7 @@ REWRITE = "rewrite"
 
 
 def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: Usage) -> CacheResult:
-    """Record that the request reached the provider, and return its cache result by the reported `usage` (empty if
-    none)."""
+    """Record that the request reached the provider; return its cache result by the reported `usage`, if any."""
     lane, before = window.lane, cache.last
     cache.uses[lane.epoch.id] = ahead.at
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)

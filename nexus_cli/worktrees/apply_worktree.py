@@ -259,8 +259,7 @@ class _Planner:
                 yield change
 
     def _is_free_rename(self, change: TreeChange) -> bool:
-        """True if a rename can be done as a move: the project's file is unchanged, and the new path is free or will
-        be."""
+        """True if a rename can be a move: the project's file is unchanged, and the new path is or will be free."""
         before = self.look(change.before)
         if change.before == change.path or before != _File(change.old_mode, change.old):
             return False

@@ -44,8 +44,7 @@ def hold_prefix(record: WorktreeRecord) -> str:
 
 
 def _hold_references(record: WorktreeRecord, git: Git, references: dict[bytes, bytes]) -> None:
-    """Keep the objects of references that a worktree is given, and those that it was given before. Raises
-    `GitError`."""
+    """Keep the objects of references that a worktree is or was given. Raises `GitError`."""
     prefix = os.fsencode(hold_prefix(record))
     merged = {*git.run("for-each-ref", "--format=%(objectname)", f"--merged={record.start}").splitlines()}
     asked = b"".join(oid + b"\n" for oid in {*references.values()})

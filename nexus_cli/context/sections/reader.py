@@ -171,8 +171,7 @@ def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) 
 
 
 def _rest_view(view: View, recipe: Recipe, budget: int, others: Iterable[Section]) -> View:
-    """Return the view of a contributor that takes the rest: its cap is what `others` leave, at least half of the
-    cap."""
+    """Return the view of a contributor that takes the rest: its cap is what `others` leave, at least half of it."""
     cap = min(view.instruction_cap, budget)
     wanted = [one for one in others if recipe.multiplier(one.phase.label, one.id) > 0]
     left = budget - sum(view.count(one.full) + JOINT for one in wanted)

@@ -233,8 +233,7 @@ class TokenEstimator:
         return UsedTokens(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
 
     def set_anchor(self, last: int, counted: int, reported: int, *, exact: bool = True) -> bool:
-        """Continue from the report for the newest request, possibly of an earlier process; False if it is not
-        plausible."""
+        """Continue from the newest request's report, perhaps of an earlier process; False if it is not plausible."""
         if reported <= 0 or not LEAST * counted <= reported <= self._most(counted):
             self._odd += 1
             if self._odd >= DISTRUST:

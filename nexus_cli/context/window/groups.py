@@ -142,8 +142,7 @@ def newest_request(groups: Sequence[Group]) -> int | None:
 
 
 def run_requests(groups: Sequence[Group], run: int) -> list[int]:
-    """Return the indices of the current request and its steering: the person's messages from entry `run` on, else the
-    newest."""
+    """Return the indices of the current request with its steering: messages from entry `run` on, else the newest."""
     latest = newest_request(groups)
     if latest is None:
         return []

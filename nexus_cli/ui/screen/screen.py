@@ -383,8 +383,7 @@ class Screen:
 
     @contextmanager
     def _attached(self) -> Iterator[None]:
-        """Handle signals and failures while the screen runs: stopped or continued from outside, or an error in the
-        loop."""
+        """Handle signals and failures while the screen runs: stopped, continued, or an error in the loop."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
         loop.set_exception_handler(lambda _, context: self._failed(context))
