@@ -287,10 +287,7 @@ class Client:
     async def events(
         self, agent_id: str, after: int | None = None, opened: Callable[[], object] = lambda: None
     ) -> AsyncIterator[ServerEvent]:
-        """Yield the events of an agent from now on, or those behind the event with the number `after`.
-
-        `opened` is called when the server has begun: no later event is missed.
-        """
+        """Yield the events of an agent from now on or behind number `after`; `opened` is called before the first."""
         headers = {"Last-Event-ID": str(after)} if after is not None else {}
         with _connection_errors():
             async with self._connect().get(

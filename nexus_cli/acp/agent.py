@@ -329,7 +329,8 @@ class EditorAgent:
                     if isinstance(event, TurnEnd):
                         outcome = event.outcome
                     elif not (isinstance(event, Notice) and not event.text):
-                        await self._send(one, _drop_echo(stream, event))
+                        # The editor shows the person's own message itself.
+                        await self._send(one, () if event.kind == "turn.start" else stream.translate(event))
             except NexusError as error:
                 raise _request_error(error) from error
             except Exception as error:  # a bug must be told to the editor, which shows nothing of stderr
@@ -488,11 +489,6 @@ def _find_folder(cwd: str) -> Path:
             return folder
     hint = "Name the absolute path of one that exists"
     raise NexusError("usage", f"folder {one_line(cwd)[:200]}", "there is no such folder", hint)
-
-
-def _drop_echo(stream: UpdateStream, event: Event) -> Iterable[Any]:
-    """Return the updates of a running turn: the editor shows the person's own message itself."""
-    return () if event.kind == "turn.start" else stream.translate(event)
 
 
 def _select(

@@ -31,10 +31,7 @@ def choose_model(
     resumes: bool = False,
     servers: Callable[[], Sequence[LocalServer]] = local_servers,
 ) -> ModelChoice:
-    """Return the model of this run; "" if it `resumes` a session without naming one, whose model then applies.
-
-    Raises `NexusError("config", ...)` with a hint if no model is named and there is not exactly one key.
-    """
+    """Return the model of this run, "" if it `resumes` and names none; raise `NexusError("config", ...)` if unclear."""
     named = flag.strip() or environ.get("NEXUS_MODEL", "").strip()
     if not named and resumes:
         return ModelChoice("")

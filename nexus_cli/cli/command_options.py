@@ -26,10 +26,7 @@ CD_HINT = "This command works in the current folder: cd DIR first"
 
 
 def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
-    """Return `value`; raise `NexusError("usage", ...)` if it is given but empty, as from an unset variable.
-
-    A typer callback for options and arguments.
-    """
+    """Return `value`; raise `NexusError("usage", ...)` if it is given but empty. A callback of typer."""
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if given and not value.strip():
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
@@ -68,14 +65,15 @@ def level_option(help: str) -> Any:
     return typer.Option("--allow", metavar="|".join(LEVEL_NAMES), help=help, callback=_read_level)
 
 
-def _text_option(*names: str, metavar: str, help: str) -> Any:
+def text_option(*names: str, metavar: str, help: str) -> Any:
+    """Declare an option whose text must not be empty."""
     return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty)
 
 
-Model = Annotated[str, _text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
+Model = Annotated[str, text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
 Effort = Annotated[
     str,
-    _text_option("--effort", metavar="LEVEL", help=f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}."),
+    text_option("--effort", metavar="LEVEL", help=f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}."),
 ]
 Continue = Annotated[
     bool,
@@ -85,16 +83,16 @@ Continue = Annotated[
 ]
 Resume = Annotated[
     str,
-    _text_option(
+    text_option(
         "--resume", "-r", metavar="ID", help="Resume a session: id, its start or end, name; plain nexus -r lists them."
     ),
 ]
 PICK = "?"
 """The value of --resume without an ID: the person picks a session from a list."""
-Directory = Annotated[str, _text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
+Directory = Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
 RecipeName = Annotated[
     str,
-    _text_option("--recipe", metavar="NAME", help="The recipe of the run: what it may do, and what its context holds."),
+    text_option("--recipe", metavar="NAME", help="The recipe of the run: what it may do, and what its context holds."),
 ]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]
 Allow = Annotated[
@@ -103,7 +101,7 @@ Allow = Annotated[
 ]
 WorktreeName = Annotated[
     str,
-    _text_option(
+    text_option(
         "--worktree",
         "-w",
         metavar="NAME",
@@ -123,7 +121,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SessionKey = Annotated[
     str,
-    _text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
+    text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
 ]
 _LONG_NAMES = {"newest": "--continue", "directory": "--cd", "add_dirs": "--add-dir"}
 """Options whose names differ from those of their fields."""

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from nexus_cli.cli.command_options import Json, working_folder
+from nexus_cli.cli.confirm import can_confirm
 from nexus_cli.cli.print_report import print_json, print_text, print_value
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
@@ -142,7 +143,7 @@ def edit() -> int:
 
 def _again(error: NexusError) -> bool:
     """Ask the person whether to edit the text again; False without a terminal."""
-    if not (os.isatty(0) and os.isatty(2)):
+    if not can_confirm():
         return False
     write_stderr_line(error.line)
     QuietStream(Stream(2)).write("Press Enter to edit again, or k to keep the file as it was: ")

@@ -31,10 +31,7 @@ RECIPE = "sleep_consolidate"
 
 
 def consolidate(model: str = "") -> ConsolidationReport:
-    """Run the consolidation and return its changes.
-
-    Raises `NexusError` without a model, without facts, or if the request fails.
-    """
+    """Run the consolidation and return its changes; raise `NexusError` without a model or facts, or if it fails."""
     folder = working_folder()
     process.block_imports_from(str(folder))
     with open_facts(folder) as known:

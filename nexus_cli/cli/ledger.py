@@ -187,10 +187,7 @@ def _open_server() -> Ledger:
 
 
 def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
-    """Return the project that a folder on this machine is of, else the text itself.
-
-    Raises `NexusError("usage", ...)` if it `must_exist` and is neither a folder nor a project of the ledger.
-    """
+    """Return the project of a folder, else the text; raise `NexusError("usage", ...)` if it `must_exist`."""
     folder = Path(os.path.expanduser(project))
     if folder.is_dir():
         return ledger.project_of(folder.absolute())

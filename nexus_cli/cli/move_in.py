@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
@@ -17,7 +17,7 @@ from nexus_cli.config.settings import own_settings
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS, program_folder
-from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
+from nexus_cli.imports.personal_changes import MINE, plan_import, refuse_without_terminal
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import wrapped
@@ -54,8 +54,8 @@ def import_program(
         raise NexusError(
             "usage", f"nothing to import from {program}", f"{home} has no file of it", "See nexus docs moving"
         )
-    asks = os.isatty(0) and os.isatty(2)
-    plan = plan_import(setup, places(), _choose if asks and not dry_run and not yes else _keep_mine)
+    asks = can_confirm()
+    plan = plan_import(setup, places(), _choose if asks and not dry_run and not yes else lambda what, answers: MINE)
     _print_lines("Not taken over, and it kept something from happening:", setup.lost)
     _print_lines("Not taken over:", [*setup.notes, *plan.kept])
     _print_lines("Already in use:", setup.in_place)
@@ -68,7 +68,7 @@ def import_program(
         print_text(unified_diff(change.before or None, change.after, change.shown))
         if dry_run:
             continue
-        if yes or _confirm(change):
+        if yes or confirm(f"Write {change.shown}?"):
             change.write()
             write_stderr_line(f"nexus: {change.shown} was written.")
         else:
@@ -128,17 +128,8 @@ def _print_wrapped(text: str) -> None:
     print_text("\n".join(wrapped(text, text_width(whole=True))))
 
 
-def _keep_mine(what: str, answers: Sequence[str]) -> str:
-    return MINE
-
-
 def _choose(what: str, answers: Sequence[str]) -> str:
     """Ask which to keep; anything else than a first letter keeps the person's."""
     QuietStream(Stream(2)).write(f"{what} differs. Keep {', '.join(f'[{one[0]}]{one[1:]}' for one in answers)}? ")
     typed = sys.stdin.readline().strip().lower()[:1]
     return next((one for one in answers if one[0] == typed), MINE)
-
-
-def _confirm(change: PersonalChange) -> bool:
-    QuietStream(Stream(2)).write(f"Write {change.shown}? [y/N] ")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nexus_cli.cli.command_options import Json
+from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_report, print_text, text_width
 from nexus_cli.commands.own_guides import admit_plugins
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.plugins.installed_plugins import (
-    InstalledPlugin,
-    ItemState,
-    find_plugin,
-    installed_plugins,
-)
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, PluginSource, find_plugin, installed_plugins
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
-from nexus_cli.plugins.plugin_source import PluginSource, open_source, parse_source
+from nexus_cli.plugins.plugin_source import open_source, parse_source
 from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
 from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text, python_object
@@ -90,10 +86,9 @@ def update(
 ) -> int:
     """Copy a plugin's folder again: show the differences, and ask for each item that is not in effect."""
     installed = find_plugin(name)
-    place, inner = installed.source, f":{installed.inner}" if installed.inner else ""
-    if source and installed.commit and "@" not in source and not os.path.isdir(source):
-        source = f"{place}@{source}{inner}"
-    known = PluginSource(place, installed.commit, installed.inner)
+    known = installed.source
+    if source and known.commit and "@" not in source and not os.path.isdir(source):
+        source = replace(known, commit=source).shown
     chosen = parse_source(source, Path.cwd()) if source else known
     with open_source(chosen) as folder:
         plugin = read_plugin(folder)
@@ -126,7 +121,7 @@ def _accept(
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     kept = [key for key, state in states.items() if state == "active"]
-    if before and not diff and not before.changed and source.shown == _shown(before) and len(kept) == len(states):
+    if before and not diff and not before.changed and source == before.source and len(kept) == len(states):
         write_stderr_line(f"nexus: {plugin.name} is as you accepted it.")
     else:
         asking = [key for key in states if key not in kept]
@@ -153,10 +148,6 @@ def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
     return "off" if before.folder and item.key in before.folder.items else "new"
 
 
-def _shown(installed: InstalledPlugin) -> str:
-    return PluginSource(installed.source, installed.commit, installed.inner).shown
-
-
 def _choose(
     plugin: PluginFolder,
     source: PluginSource,
@@ -172,7 +163,7 @@ def _choose(
     stream = QuietStream(Stream(2))
     if not json:
         print_text(plugins_text(value, text_width()))
-    elif _is_terminal() and not (accept_all or yes):  # stdout gets only the object
+    elif can_confirm() and not (accept_all or yes):  # stdout gets only the object
         stream.write(sanitize(plugins_text(value, stream.width)) + "\n")
     if accept_all:
         return list(asking)
@@ -183,22 +174,13 @@ def _choose(
                     "usage", f"--yes {one_line(text)}", "no item begins so", f"There are: {_names(states)}"
                 )
         return [key for key in asking if any(key.startswith(text) for text in yes)]
-    if asking and not _is_terminal():
+    if asking and not can_confirm():
         why = "its items have to be accepted one by one, and there is no terminal to ask in"
         hint = f"Accept them by --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
         raise NexusError("usage", f"plugin {plugin.name} {failed}", why, hint)
-    return [key for key in asking if _confirm(stream, key)]
-
-
-def _confirm(stream: QuietStream, key: str) -> bool:
-    stream.write(sanitize(f"Accept {one_line(key)[:200]}? [y/N] "))
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+    return [key for key in asking if confirm(f"Accept {one_line(key)[:200]}?")]
 
 
 def _names(keys: Mapping[str, object] | Sequence[str]) -> str:
     return one_line("; ".join(keys))[:400]
-
-
-def _is_terminal() -> bool:
-    return os.isatty(0) and os.isatty(2)

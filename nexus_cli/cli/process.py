@@ -94,10 +94,7 @@ class _ImportGuard:
 
 
 def block_imports_from(folder: str) -> None:
-    """Remove `folder` and every relative entry from the import path permanently.
-
-    A folder of the interpreter itself (its library, its site-packages) stays.
-    """
+    """Remove `folder`, unless it is the interpreter's own, and every relative entry from the import path for good."""
     real = os.path.realpath(folder)
     library = os.path.realpath(os.path.dirname(os.__file__))
     packages = f"{sys.prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"

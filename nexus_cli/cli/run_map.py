@@ -429,10 +429,7 @@ class _Map:
     async def _open_session(
         self, key: str, trigger: Trigger, share: float | None, ledger: Ledger
     ) -> tuple[Session, Trigger | Outcome]:
-        """Open the session of an item, that of an earlier run if it has steps to go on from.
-
-        Returns it with the trigger of its turn, or the outcome if it has the answer already.
-        """
+        """Open the session of an item, perhaps a former one; return it with its trigger, or the outcome that it has."""
         options = replace(self._options, limits=replace(self._options.limits, max_cost=share))
 
         def opened(options: Options) -> Session:

@@ -233,10 +233,7 @@ class _Turn:
                 self._renderer.end({**_failure_result(error), "session": session.id or None, "model": session.model})
 
     def _final_outcome(self, outcome: Outcome) -> Outcome:
-        """Return the outcome to report: its exit status is that of a signal or a failed write, partial text is removed.
-
-        A closed pipe changes nothing.
-        """
+        """Return the outcome to report, with the exit status of a signal or a failed write, not of a closed pipe."""
         if outcome.ok:
             return outcome
         if outcome.error and outcome.error["hint"].startswith(KEPT) and not self._session.saved:

@@ -14,6 +14,7 @@ from nexus_cli.cli.command_options import (
     RecipeName,
     SharedOptions,
     refuse_empty,
+    text_option,
     working_folder,
 )
 from nexus_cli.cli.print_report import print_report
@@ -31,23 +32,19 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work at a t
 Name = Annotated[str, typer.Argument(metavar="ID", help="Its id, such as plan-2, or its name.", callback=refuse_empty)]
 
 
-def _text(*names: str, metavar: str, help: str) -> object:
-    return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty)
-
-
 @app.command("add")
 def add(
     prompt: Annotated[list[str], typer.Argument(metavar="PROMPT", help="What is to be done.")],
-    at: Annotated[str, _text("--at", metavar="TIME", help="Once: 2027-01-31T09:00, 9am, 'tomorrow 18:30'.")] = "",
-    within: Annotated[str, _text("--in", metavar="DURATION", help="Once: after '2 hours', 90m, '1d 2h'.")] = "",
+    at: Annotated[str, text_option("--at", metavar="TIME", help="Once: 2027-01-31T09:00, 9am, 'tomorrow 18:30'.")] = "",
+    within: Annotated[str, text_option("--in", metavar="DURATION", help="Once: after '2 hours', 90m, '1d 2h'.")] = "",
     cron: Annotated[
-        str, _text("--cron", metavar="EXPR", help="Again and again: @daily, or minute hour day month weekday.")
+        str, text_option("--cron", metavar="EXPR", help="Again and again: @daily, or minute hour day month weekday.")
     ] = "",
     zone: Annotated[
-        str, _text("--zone", metavar="TZ", help="Time zone, such as Europe/Berlin; default: this machine's.")
+        str, text_option("--zone", metavar="TZ", help="Time zone, such as Europe/Berlin; default: this machine's.")
     ] = "",
     missed: Annotated[
-        str, _text("--missed", metavar="once|skip", help="Of missed times: one run for all of them, or none.")
+        str, text_option("--missed", metavar="once|skip", help="Of missed times: one run for all of them, or none.")
     ] = "once",
     allow: Allow = "",
     max_cost: Annotated[
@@ -68,8 +65,8 @@ def add(
             "--rule", metavar="RULE", help="Also run what RULE names, outside the sandbox if asked: 'bash(git push *)'."
         ),
     ] = None,
-    name: Annotated[str, _text("--name", metavar="N", help="A name, shown in its place.")] = "",
-    agent: Annotated[str, _text("--agent", metavar="NAME", help="The agent of a space whose work it is.")] = "",
+    name: Annotated[str, text_option("--name", metavar="N", help="A name, shown in its place.")] = "",
+    agent: Annotated[str, text_option("--agent", metavar="NAME", help="The agent of a space whose work it is.")] = "",
     recipe: RecipeName = "",
     model: Model = "",
     directory: Directory = "",

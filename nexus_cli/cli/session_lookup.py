@@ -10,10 +10,7 @@ from nexus_cli.ui.print.stream import write_stderr_line
 
 
 def open_ledger(*, writes: bool = False) -> Ledger:
-    """Open the person's ledger, read-only unless the command `writes`; an empty one in memory if there is none yet.
-
-    Raises `NexusError("ledger", ...)` if it cannot be opened.
-    """
+    """Open the ledger, if missing an empty one in memory unless the command `writes`; may raise `NexusError`."""
     place = ledger_place()
     if not ledger_exists(place):
         return Ledger.open(None)
@@ -24,10 +21,7 @@ def open_ledger(*, writes: bool = False) -> Ledger:
 
 
 def find_session_id(ledger: Ledger, key: str) -> str:
-    """Return the id of the session that `key` names; for "" the newest of this folder.
-
-    Raises `NexusError("usage", ...)` if there is none.
-    """
+    """Return the id of the session `key`, "" for the newest of this folder; raise `NexusError("usage", ...)`."""
     if key:
         return ledger.find_session(key).id
     newest = ledger.newest_session(str(working_folder()))

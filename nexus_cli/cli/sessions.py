@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from nexus_cli.cli.command_options import Json, refuse_empty, whole_number, working_folder
+from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.export import Format, Output, Page, Raw, write_export
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
@@ -22,7 +22,7 @@ from nexus_cli.reports.export import HTML
 from nexus_cli.reports.running import running_report, running_text, stop_running
 from nexus_cli.reports.sessions import describe_more_sessions, search_text, session_text, sessions_text
 from nexus_cli.session.undo_files import fork_session
-from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+from nexus_cli.ui.print.stream import write_stderr_line
 from nexus_cli.undo.retention import forget_session
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
@@ -124,10 +124,10 @@ def stop(
     owner = stop_running(ledger, session)
     named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
     if not yes:
-        if not (os.isatty(0) and os.isatty(2)):
+        if not can_confirm():
             raise NexusError("usage", f"session {session}", f"it would end {named}, process {owner.pid}", "Add --yes")
         write_stderr_line(f"End {named}, process {owner.pid}? Completed steps are kept.")
-        if not _is_confirmed():
+        if not confirm(""):
             return 0
     if not ledger.end_owner(session, owner):
         raise NexusError("usage", f"session {session}", "it has just been closed", "nexus sessions list --running")
@@ -161,7 +161,7 @@ def delete(
     """Delete a session and everything that no other session uses. This cannot be undone."""
     ledger = open_ledger(writes=True)
     info = ledger.find_session(key)
-    if not yes and os.isatty(0) and os.isatty(2) and not _sure(info):
+    if not yes and can_confirm() and not _sure(info):
         write_stderr_line("nexus: nothing was deleted.")
         return 0
     if not ledger.lock(info.id):
@@ -176,9 +176,4 @@ def delete(
 def _sure(info: SessionInfo) -> bool:
     name = f' "{info.name}"' if info.name else ""
     write_stderr_line(f"Delete session {info.id}{name} with {plural(info.entries, 'entry', 'entries')} for good?")
-    return _is_confirmed()
-
-
-def _is_confirmed() -> bool:
-    QuietStream(Stream(2)).write("[y/N] ")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return confirm("")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
+from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
 from nexus_cli.config import trust as record
 from nexus_cli.config.foreign_items import KINDS
@@ -64,7 +64,7 @@ def _trust_folder(folder: Path, json: bool) -> None:
     elif is_other and _confirm(value, json):
         record.trust(folder, found)
         value["state"] = "trusted"
-        if not json and _terminal():
+        if not json and can_confirm():
             write_stderr_line(f"nexus: {folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.")
             return
     elif is_other:
@@ -76,19 +76,14 @@ def _trust_folder(folder: Path, json: bool) -> None:
 
 def _confirm(value: Mapping[str, Any], json: bool) -> bool:
     """Ask in a terminal; without one return True, because the command itself is the consent."""
-    if not _terminal():
+    if not can_confirm():
         return True
     asking = QuietStream(Stream(2))
     if json:  # stdout gets only the object
         asking.write(sanitize(trust_text(value, asking.width).rstrip("\n") + "\n"))
     else:
         print_text(trust_text(value, text_width()))
-    asking.write("Trust it? [y/N] ")
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
-
-
-def _terminal() -> bool:
-    return os.isatty(0) and os.isatty(2)
+    return confirm("Trust it?")
 
 
 def _revoke(folder: Path, below: Path, json: bool) -> int:

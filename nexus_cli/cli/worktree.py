@@ -21,12 +21,7 @@ from nexus_cli.ui.render.unified_diff import diff_lines
 from nexus_cli.undo.follow_changes import follow_apply
 from nexus_cli.worktrees.apply_worktree import apply_worktree, clean_killed_apply
 from nexus_cli.worktrees.carry_ignored import read_carried
-from nexus_cli.worktrees.worktrees import (
-    diff_worktree,
-    find_worktree_of,
-    is_in_use,
-    remove_worktree,
-)
+from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, is_in_use, remove_worktree
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work that was done beside yours.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the worktree.")]

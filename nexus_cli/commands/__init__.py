@@ -75,10 +75,7 @@ def parse(text: str) -> tuple[str, str] | None:
 
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:
-    """Return the command of this name or alias, ignoring case.
-
-    Raises `NexusError("usage", ...)` with the replacement or the nearest name.
-    """
+    """Return the command of this name or alias in any case; raise `NexusError("usage", ...)` with a suggestion."""
     named = {alias: command for command in commands.values() for alias in command.aliases} | dict(commands)
     if found := named.get(name.casefold()):
         return found

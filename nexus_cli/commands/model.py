@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.commands.arguments import parse_choice, resume_options
@@ -83,10 +83,6 @@ def _label(row: Mapping[str, Any], present: str) -> str:
     return f"{row['name']}  {window}  {price}  {cache}  ({', '.join(row['because'])}{mark})"
 
 
-def _complete_model(context: CommandContext) -> Sequence[str]:
-    return reports.quick_names(context.settings, os.environ)
-
-
 _CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 
 
@@ -124,7 +120,7 @@ COMMANDS = (
         set_model,
         "[NAME]",
         idle=True,
-        complete=_complete_model,
+        complete=lambda context: reports.quick_names(context.settings, os.environ),
         aliases=("models",),
         is_first=True,
         served=always,

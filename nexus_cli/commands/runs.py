@@ -42,10 +42,7 @@ def build_run(source: Source, run: RunId) -> Report:
 
 
 def select_runs(source: Source, run: str, every: bool, plan: str, space: str, agent: str) -> list[Run]:
-    """Return the run with an id, or the open unattended runs of a selection, oldest first.
-
-    Raises `NexusError("usage", ...)` unless exactly one of them is given.
-    """
+    """Return the run `key`, or the open ones of a selection, oldest first; raise `NexusError` unless one is given."""
     ledger, runs = source.ledger, source.ledger.runs
     if sum(map(bool, (run, every, plan, space, agent))) != 1:
         why = "name one run, or one of --all, --plan, --space and --agent"

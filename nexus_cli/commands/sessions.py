@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 
-from nexus_cli.commands.arguments import (
-    parse_session_name,
-    require_ledger,
-    require_record,
-    resume_options,
-)
+from nexus_cli.commands.arguments import parse_session_name, require_ledger, require_record, resume_options
 from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
+from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.user_messages import read_backwards
@@ -137,7 +133,8 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
     now = local_now()
     ends = ledger.short_ids([one.id for one in sessions])
     rows = [
-        (format_age(one.updated, now), _turns(one), _cost(one), end) for one, end in zip(sessions, ends, strict=True)
+        (format_age(one.updated, now), plural(one.turns, "turn"), _cost(one), end)
+        for one, end in zip(sessions, ends, strict=True)
     ]
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -155,10 +152,6 @@ def _title(info: SessionInfo) -> str:
 def one_line_title(words: str) -> str:
     line = " ".join(words[: 4 * TITLE].split())
     return (line if len(line) <= TITLE else line[: TITLE - 1] + "…") or "(no words)"
-
-
-def _turns(info: SessionInfo) -> str:
-    return "1 turn" if info.turns == 1 else f"{info.turns} turns"
 
 
 def _cost(info: SessionInfo) -> str:

@@ -66,10 +66,7 @@ def _read_roots(name: str, line: bytes) -> list[str]:
 
 
 def is_unchecked(project: Path, data: Path) -> bool:
-    """Return True if a command in `project` has ended but was not compared, or if the records cannot be read.
-
-    No program of nexus may obey files of the project then, above all not git.
-    """
+    """Return True if a command in `project` was not compared, or may not have been: no program may obey its files."""
     root, git = os.path.realpath(project), ""
     try:
         with suppress(OSError):  # a worktree: `.git` is a file with the path of the git folder

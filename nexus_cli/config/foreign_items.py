@@ -58,10 +58,7 @@ def may_have_servers(cwd: Path) -> bool:
 
 
 def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list[str]]:
-    """Read a file with hooks in the form that Claude and codex share.
-
-    Returns event, matcher and definition of every hook, and a reason for each part that is left out.
-    """
+    """Read a file of hooks as Claude and codex have it: event, matcher, definition of each; reasons for the rest."""
     left_out: list[str] = []
     try:
         value = json.loads(data.decode("utf-8-sig"))

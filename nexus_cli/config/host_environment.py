@@ -43,7 +43,7 @@ def own_path_entries(environ: Mapping[str, str], folder: Path | None = None) -> 
 
     Relative entries are relative to `folder` (default: the working folder).
     """
-    own, folder = own_environment(), folder or _working_folder()
+    own, folder = own_environment(), folder or working_folder()
     if not own or is_of_project(own, folder, environ):
         return []
     programs = os.path.join(own, "bin")
@@ -51,7 +51,8 @@ def own_path_entries(environ: Mapping[str, str], folder: Path | None = None) -> 
     return [entry for entry in entries if entry and os.path.realpath(os.path.join(folder, entry)) == programs]
 
 
-def _working_folder() -> Path:
+def working_folder() -> Path:
+    """Return the current folder, `/` if it has vanished."""
     try:
         return Path.cwd()
     except OSError:
@@ -62,7 +63,7 @@ def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> 
     """Return `environ` without nexus's own virtual environment, for a program that runs in `folder` (default: the
     working folder)."""
     env = dict(environ)
-    own, folder = own_environment(), folder or _working_folder()
+    own, folder = own_environment(), folder or working_folder()
     if not own or is_of_project(own, folder, environ):
         return env
     ours = own_path_entries(environ, folder)
@@ -80,10 +81,7 @@ def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> 
 
 
 def add_own_program(env: dict[str, str], own: Places, folder: Path) -> None:
-    """Append a folder with only a link to `nexus` to PATH, if `nexus` is not found there without our environment.
-
-    The model runs `nexus skill` to read skills. Never raises.
-    """
+    """Append a folder with only a link to `nexus` to PATH, if only our environment has it. Never raises."""
     program = Path(sys.prefix, "bin", "nexus")
     path = host_environment(env, folder).get("PATH", os.defpath)
     if shutil.which("nexus", path=path) or not os.access(program, os.X_OK):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.command_records import why_no_git
-from nexus_cli.config.host_environment import host_environment
+from nexus_cli.config.host_environment import host_environment, working_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
 
@@ -74,10 +74,7 @@ class ProgramRefused(PermissionError):
 
 
 def find_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the absolute path of a program on the PATH, None if there is none outside the project of `folder`.
-
-    `folder` defaults to the working folder. Programs in world-writable folders are skipped too.
-    """
+    """Return the path of a program on the PATH that neither `folder`'s project nor the world can write, or None."""
     closed = _project_places(folder)
     for entry in _outside_entries(environ, closed):
         found = None if _is_open_to_all(os.path.realpath(entry)) else shutil.which(name, path=entry)
@@ -89,13 +86,10 @@ def find_program(name: str, folder: Path | None = None, environ: Mapping[str, st
 
 
 def find_named_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the absolute path of a program that the person named, as in `EDITOR`.
-
-    Raises `ProgramRefused` if it is in the project, `FileNotFoundError` if it does not exist.
-    """
+    """Return the path of a program that the person named; raise `ProgramRefused` for one of the project."""
     closed = _project_places(folder)
     if os.sep in name:
-        found: str | None = os.path.join(folder or _working_folder(), os.path.expanduser(name))
+        found: str | None = os.path.join(folder or working_folder(), os.path.expanduser(name))
     else:
         entries = _outside_entries(environ, closed)
         found = next(filter(None, (shutil.which(name, path=entry) for entry in entries)), None)
@@ -122,12 +116,10 @@ def own_interpreter(folder: Path | None = None) -> str:
 
 
 def program_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
-    """Return the environment of a program that nexus starts for the project of `folder` (default: the working folder).
-
-    Its PATH leads neither into the project nor into nexus's own virtual environment.
-    """
+    """Return the environment of a program: its PATH leads neither into `folder`'s project nor into our environment."""
     env = host_environment(environ, folder)
-    env["PATH"] = _join_path(_outside_entries(env, _project_places(folder)))
+    # An empty PATH means the working folder.
+    env["PATH"] = os.pathsep.join(_outside_entries(env, _project_places(folder))) or os.defpath
     return env
 
 
@@ -135,7 +127,7 @@ def _project_places(folder: Path | None) -> tuple[str, ...]:
     """Return the real paths of folders whose programs are never started: the projects of `folder` and of the working
     folder, the worktrees of nexus, and their source projects."""
     found = [str(worktrees_root())]
-    for place in {folder or _working_folder(), _working_folder()}:
+    for place in {folder or working_folder(), working_folder()}:
         root = project_root(Path(os.path.realpath(place)))
         found += [str(root), os.path.realpath(find_source(root))]
     # A project that is `/` or the home folder contains the system's or the person's own programs.
@@ -147,11 +139,6 @@ def _outside_entries(environ: Mapping[str, str], closed: Sequence[str]) -> list[
     """Return the absolute entries of the PATH that do not lead into `closed`."""
     entries = environ.get("PATH", os.defpath).split(os.pathsep)
     return [entry for entry in entries if os.path.isabs(entry) and not _leads_into(entry, closed)]
-
-
-def _join_path(entries: Sequence[str]) -> str:
-    # An empty PATH means the working folder.
-    return os.pathsep.join(entries) or os.defpath
 
 
 def _leads_into(path: str, folders: Sequence[str]) -> bool:
@@ -187,13 +174,6 @@ def _is_open_to_all(folder: str) -> bool:
         if mode & stat.S_IWOTH and (place == folder or not mode & stat.S_ISVTX):
             return True
     return False
-
-
-def _working_folder() -> Path:
-    try:
-        return Path.cwd()
-    except OSError:
-        return Path(os.sep)
 
 
 # -- git ---------------------------------------------------------------------------------------------------------------

@@ -294,10 +294,7 @@ index links to their repository."""
 
 
 def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return the absolute paths of credentials, existing or not, of the person with this `environ`.
-
-    Both `HOME` and the home folder in the user database count, so that a changed `HOME` exposes nothing.
-    """
+    """Return credential paths, existing or not, below `HOME` and below the home folder of the user database."""
     named = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
     found = _credential_paths(tuple((name, environ[name]) for name in named if environ.get(name)))
     settings = (home / name for home in home_folders(environ.get("HOME", "")) for name in _MAY_HOLD)
@@ -404,10 +401,7 @@ class SecretPlaces:
 
 
 def protected_name(names: Iterable[str]) -> str:
-    """Return the first protected name among the `names` of a path, folded; "" if there is none.
-
-    Names of files count only in last place.
-    """
+    """Return the first protected name in a path, folded, else "". Names of files count only in last place."""
     folded = [fold_name(name) for name in names]
     inside = next((name for name in folded if name in PROTECTED_FOLDERS), "")
     return inside or (folded[-1] if folded and folded[-1] in PROTECTED_FILES else "")

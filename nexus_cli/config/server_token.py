@@ -29,8 +29,7 @@ def refuse_bad_url(url: str) -> None:
 
 
 def token_file(url: str) -> Path:
-    """Return the file of the server's token: `HOST-PORT.token` for `http://HOST:PORT`, `NAME-HASH.token` for
-    `unix:PATH`."""
+    """Return the file of the server's token: `HOST-PORT.token`, or `NAME-HASH.token` for `unix:PATH`."""
     if url.startswith(UNIX):
         path = url.removeprefix(UNIX)
         plain = re.sub(r"[^A-Za-z0-9.]+", "-", os.path.basename(path))[:60]
@@ -53,10 +52,7 @@ def store_token(url: str, token: str) -> Path:
 
 
 def read_token(url: str, path: Path | None = None) -> str:
-    """Read the token for the server at `url` from `path` (default: `token_file`).
-
-    Raises `NexusError("config", ...)` if there is none.
-    """
+    """Read the token for the server at `url` from `path` (default: `token_file`); raise `NexusError("config", ...)`."""
     named, path = path, path or token_file(url)
     try:
         token = path.read_text(encoding="ascii").strip()

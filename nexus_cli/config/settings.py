@@ -297,10 +297,7 @@ def hide_keys_in(text: str) -> str:
 
 
 def check_value(key: str, value: Any, where: str = "") -> SettingValue:
-    """Validate and convert `value` for setting `key`.
-
-    Raises `NexusError("config", ...)` for an unknown key or an invalid value.
-    """
+    """Validate and convert `value` for `key`; raise `NexusError("config", ...)` if either is invalid."""
     rule = rule_for(split_key(key))
     if rule is None and key not in TABLES:
         raise unknown_key_error(key, where)
@@ -468,10 +465,7 @@ def own_settings() -> Settings:
 
 
 def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
-    """Merge package defaults, the personal file and `NEXUS_MODEL`; later ones win.
-
-    Raises `NexusError("config", ...)` if a file is invalid, see `read_values`.
-    """
+    """Merge defaults, the personal file, then `NEXUS_MODEL`; raise as `read_values` for an invalid file."""
     values: dict[str, SettingValue] = read_values(defaults_dir / "config.toml")
     origins = dict.fromkeys(values, "default")
     notices: list[str] = []

@@ -87,10 +87,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
 
 
 def write_server(places: Places, defaults_dir: Path, name: str, entry: Mapping[str, Any] | None) -> bool:
-    """Write the table `[mcp.NAME]`, or remove it if `entry` is None; return False if there was none to remove.
-
-    Raises as `write_setting`.
-    """
+    """Write the table `[mcp.NAME]`, or remove it for None; False if there was none. Raises as `write_setting`."""
     found = []
 
     def edit(document: Any) -> None:
@@ -218,10 +215,7 @@ def set_value(document: Any, parts: list[str], value: SettingValue | None) -> No
 
 
 def replace_settings_text(path: Path, text: str, before: str | None = None) -> None:
-    """Replace the file by `text` atomically, with mode 0600, keeping byte order mark and line ends.
-
-    Raises `NexusError("usage", ...)` if the text of the file is no longer `before`.
-    """
+    """Replace the file by `text` atomically (0600), with its mark and line ends, if its text is still `before`."""
     replace_private_file(
         path, _encode_as(path, text), lambda: require_unchanged(path, before) if before is not None else None
     )

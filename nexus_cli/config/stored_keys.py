@@ -46,8 +46,7 @@ def stored_key(variable: str, *, anew: bool = False) -> str:
 
 
 def read_secret(name: str) -> str:
-    """Return the environment variable `name`, else the stored key of that name, "" if there is neither; see
-    `stored_key`."""
+    """Return the environment variable `name`, else the stored key of that name, else ""; see `stored_key`."""
     text = os.environ.get(name, "").strip()
     return _protect(text) if text else stored_key(name)
 
@@ -81,10 +80,7 @@ def store_key(variable: str, key: str) -> str:
 
 
 def remove_key(variable: str) -> str:
-    """Remove the stored key of `variable`; return its former place, "" if none was stored.
-
-    Raises `NexusError("internal", ...)` if it cannot be removed. A key left in the keyring is no longer used.
-    """
+    """Remove the stored key of `variable`; return its former place, "" for none, or raise `NexusError`."""
     place = key_place(variable)
     if not place:
         return ""

@@ -181,10 +181,7 @@ def revoke_trust(project: Path) -> bool:
 
 
 def trusted_texts(project: Path) -> dict[str, dict[str, str | None]]:
-    """Return the trusted text of each item, by key and name of the part; None for a binary or too large part.
-
-    Returns {} if no texts are stored: the project is untrusted, or an earlier version trusted it.
-    """
+    """Return the trusted text of each item by key and part (None if binary or too large); {} if none is stored."""
     try:
         items = json.loads(_texts_path(project).read_bytes())["items"]
         return {str(key): {str(name): text for name, text in parts.items()} for key, parts in items.items()}

@@ -10,15 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import (
-    ABOVE,
-    COMMANDS,
-    HOOKS,
-    PATHS,
-    SKILLS,
-    find_scripts,
-    read_hooks,
-)
+from nexus_cli.config.foreign_items import ABOVE, COMMANDS, HOOKS, PATHS, SKILLS, find_scripts, read_hooks
 from nexus_cli.config.trust_files import (
     MOST_IN_ALL,
     LeftOut,
@@ -39,10 +31,7 @@ UNREAD = b"not read: "
 
 
 def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes], list[LeftOut]]:
-    """Read the files of the kinds `kinds` beside `.nexus`.
-
-    Returns their content by path, each with `ABOVE` before it, and each item that is left out. Never raises.
-    """
+    """Read the files of `kinds` beside `.nexus`, by path behind `ABOVE`, and what is left out. Never raises."""
     root, files, left_out = os.path.realpath(project), dict[str, bytes](), list[LeftOut]()
     left = MOST_IN_ALL
     for name, parts in _find_items(project, root, kinds, left_out):
@@ -102,8 +91,7 @@ def _read_item(name: str, parts: Iterable[tuple[str, str]]) -> dict[str, bytes]:
 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:
-    """Return the files in the project that the commands of hooks and servers name, by path: they are parts of these
-    items."""
+    """Return the project's files that the commands of hooks and servers name: they are parts of these items."""
     root, found = os.path.realpath(project), dict[str, bytes]()
     for line in lines:
         for path in find_scripts(line):

@@ -107,10 +107,7 @@ _unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
 
 
 def read_part(name: str, real: str) -> bytes:
-    """Return the content of the file at the real path `real`; never block on a pipe or device. Raise `UnfitError`.
-
-    A file that has not changed since is read once per process.
-    """
+    """Return the content of a real path, read once while it stays the same; never block; raise `UnfitError`."""
     try:
         known = _unchanged.find(real, file_version(os.lstat(real)))
         if known is not None:

@@ -46,7 +46,6 @@ def crowded_line(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
 
 
 def named_ways(texts: Iterable[str]) -> dict[str, str]:
-    """Return the drop of each pin that such a line in `texts` names. A pin's text never changes, so that one drop is
-    enough."""
+    """Return the drop of each pin that a line in `texts` names. A pin's text never changes: one drop is enough."""
     lines = (line for text in texts for line in text.splitlines() if line.startswith("[Pinned too"))
     return {name: drop for line in lines for name, drop in _WAY.findall(line)}

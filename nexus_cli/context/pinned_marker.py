@@ -121,10 +121,7 @@ class PinningTruncator(LaneTruncator):
     def _pin_texts(
         self, lane: Lane, gone: Sequence[Pin], texts: tuple[Sequence[str], Sequence[str]], drops: list[Drop]
     ) -> list[str]:
-        """Return the quotations of the `gone` pins that fit, and the line for the others.
-
-        Each of the others has a drop: one that our current or former `texts` name, else a new one.
-        """
+        """Return the quotations of the `gone` pins that fit, and a line with the drop of each other one."""
         fitting, crowded = self._split_pins(gone)
         parts = ["\n".join([PINNED, *(pin.quotation for pin in fitting)])] if fitting else []
         cited, known = map(named_ways, texts)

@@ -102,8 +102,7 @@ def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collecti
 
 
 def _quotations(title: str, quotes: Sequence[Quote], gaps: Sequence[str] = (), end: str = "") -> str:
-    """Return the quotations under their title, with the lines for missing ones and the end line; "" if there are
-    none."""
+    """Return the quotations under their title, the lines for missing ones and the end line; "" for none."""
     texts = [text for text in ("\n".join(gaps), *(quote_lines(quote.text) for quote in quotes), end) if text]
     return f"\n\n{title}\n" + "\n\n".join(texts) if texts else ""
 

@@ -54,8 +54,7 @@ def working_folder() -> Path | None:
 
 
 def operating_system(host: Host) -> str:
-    """Return the operating system, such as `Linux (Debian GNU/Linux 12 (bookworm))` or `macOS 14.2`, else name and
-    release."""
+    """Return the operating system, such as `Linux (Debian GNU/Linux 12)` or `macOS 14.2`, else name and release."""
     if host.system == "Darwin":
         found = re.search(r"<key>ProductVersion</key>\s*<string>([^<]*)</string>", host.release)
         return one_line(f"macOS {found[1]}") if found else f"macOS (Darwin {one_line(host.kernel)})"

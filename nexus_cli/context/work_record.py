@@ -202,8 +202,7 @@ def _command_name(run: CommandRun) -> str:
 
 
 def describe_end(run: CommandRun) -> str:
-    """Describe the result of a command: its status, those of its pipe, the line that names a failure, its last
-    lines."""
+    """Describe a command's result: status, those of its pipe, the line that names a failure, its last lines."""
     ended = "no exit status" if run.status is None else f"exit {run.status}"
     ended = f"started as job {run.job}" if run.job else ended
     ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
@@ -249,10 +248,7 @@ class FittedRecord:
 
 
 def fit_record(record: WorkRecord, room: int, count: Callable[[str], int], missing: str) -> FittedRecord:
-    """Return the part of `record` that fits `room` tokens: goals, then files and commands, newest first.
-
-    `missing` has the length of the line for left-out items, which always has room.
-    """
+    """Return what fits `room` tokens beside a line of `missing`: goals, then files and commands, newest first."""
     total = len(record.goals) + len(record.items)
     kinds = {item.command: item for item in record.items}
     frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, missing))
@@ -293,10 +289,7 @@ def safe_line(text: str) -> str:
 
 
 def safe_path(path: str) -> str:
-    """Return a path on one bounded line: unchanged, or as a JSON string if anything in it needs an escape.
-
-    So two files never have the same name, unless they are longer than the line.
-    """
+    """Return a path on one bounded line, as a JSON string if anything in it needs an escape, so that it is unique."""
     if path.isprintable() and path == safe_line(path) and not path.startswith('"'):
         return path
     shown = "".join(one if one.isprintable() and one not in _ESCAPED else json.dumps(one)[1:-1] for one in path)

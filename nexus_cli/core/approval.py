@@ -77,10 +77,7 @@ class Approver(Protocol):
     """Asks the person. `None` in place of an approver means that nobody can be asked."""
 
     async def ask(self, question: Question) -> Answer:
-        """Ask and return the answer. Cancelled with the turn, or if the call no longer needs an answer.
-
-        The questions of one step are asked concurrently, in call order.
-        """
+        """Ask and return the answer, in call order within a step; cancelled if the call needs none any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ def format_local_minute(at: str, pattern: str = "%Y-%m-%d %H:%M") -> str:
 
 
 def format_age(at: str, now: datetime) -> str:
-    """Format the age of a time of the ledger (`12 minutes ago`), or its date after a week; return other text
-    unchanged."""
+    """Format the age of a time of the ledger (`12 minutes ago`), after a week its date; keep other text."""
     try:
         moment = datetime.fromisoformat(at).astimezone(now.tzinfo)
     except (ValueError, OverflowError):

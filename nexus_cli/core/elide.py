@@ -68,8 +68,7 @@ def drop_marker(drop_id: str, lines: Callable[[int, int], str] = lambda start, e
 
 
 def line_namer(text: str, first: int) -> Callable[[int, int], str]:
-    """Return a function that names the lines of `text[start:end]`, partial ones included; `text` starts at line
-    `first`."""
+    """Return a function that names the lines, also partial ones, of `text[start:end]`; the first is `first`."""
 
     def name(start: int, end: int) -> str:
         low, high = first + text.count("\n", 0, start), first + text.count("\n", 0, max(start, end - 1))
@@ -85,10 +84,7 @@ def token_bound(text: str) -> int:
 
 
 def count_large(text: str, cap: int, count: Count) -> int:
-    """Return the tokens of `text`: an estimate from samples if it has over `SAMPLED` characters and far exceeds `cap`.
-
-    A result up to `cap` is always exact, so that what fits by it does fit.
-    """
+    """Return the tokens of `text`, estimated from samples if it has over `SAMPLED` characters and far exceeds `cap`."""
     if len(text) > SAMPLED:
         gaps = len(text) - _SAMPLE
         sample = "".join(text[at : at + _SAMPLE] for at in (gaps * n // (_SAMPLES - 1) for n in range(_SAMPLES)))

@@ -206,10 +206,7 @@ class Manifest:
     """Tokens of its beginning expected in the provider's cache."""
 
     def is_newer_than(self, entry: int, at: str) -> bool:
-        """Return True if this request was sent after a record made at `at`, when `entry` was the newest entry.
-
-        Compares entries first, because clocks can be set back.
-        """
+        """Return True if this was sent after a record at `at` behind `entry`; clocks can be set back, entries not."""
         return entry < self.last or (entry == self.last and at <= self.at)
 
 

@@ -149,16 +149,10 @@ class Facts(Protocol):
         """
 
     def forget(self, fact_id: str) -> Fact | None:
-        """Forget a proposal; return None if there is none with this id.
-
-        Raises `ValueError` for a fact that the person stated or accepted: only they may forget it.
-        """
+        """Forget a proposal; None if there is none. Raises `ValueError` for a fact that only the person may forget."""
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
-        """Search the kept facts of `slots` (default: all), best match first.
-
-        An empty `text` lists the newest facts, an id finds the fact with it.
-        """
+        """Search kept facts of `slots` (default: all), the best first: "" lists the newest, an id finds that fact."""
 
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
         """Return the kept facts of one slot that are relevant to the message `about`, best first. Never raises."""

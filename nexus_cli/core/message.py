@@ -47,10 +47,7 @@ def _json_value(value: object) -> Any:
 
 
 def _arguments(value: object, name: str) -> dict[str, Any]:
-    """Convert the arguments of a call to `name`: a mapping, the JSON text of an object, or None.
-
-    Raises `TypeError` or `ValueError` for anything else.
-    """
+    """Convert a call's arguments: a mapping, JSON of an object, None; else raise `TypeError` or `ValueError`."""
     what = f"arguments of the tool call {name!r}"
     if isinstance(value, str) and value.strip():
         try:
@@ -220,8 +217,7 @@ def restore_result(text: str, note: Mapping[str, Any]) -> tuple[ToolResult, floa
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Data to send back to a provider unchanged: signed thinking, reasoning text, thought signatures, its own call
-    ids."""
+    """Data to send back to a provider unchanged: signed thinking, reasoning text, signatures, its own call ids."""
 
     provider: str
     model: str

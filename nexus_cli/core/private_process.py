@@ -8,10 +8,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def make_process_private() -> None:
-    """Disable core dumps, and access to `/proc/PID` and ptrace for all but root; forks inherit it.
-
-    Linux only, and irrevocable. Programs that this process executes are not affected.
-    """
+    """Disable core dumps, `/proc/PID` and ptrace for all but root, for good and in forks. Linux only."""
     if sys.platform != "linux":
         return
     import _ctypes  # noqa: PLC0415  (`ctypes` would cost 3 ms of each start)

@@ -44,8 +44,7 @@ class FolderChain:
         self._way: list[tuple[str, int]] = []
 
     def open(self, path: str) -> int:
-        """Return a descriptor of the folder `path` ("": the root), valid until the next call. Raises as
-        `open_folder`."""
+        """Return a descriptor of the folder `path` ("": the root) until the next call. Raises as `open_folder`."""
         names = path.split(os.sep) if path else []
         known = 0
         while known < min(len(names), len(self._way)) and self._way[known][0] == names[known]:
@@ -75,7 +74,7 @@ def status_at(folder: int, name: str) -> os.stat_result:
     """Return the status of `name` in `folder`; raise `OSError` with `ELOOP` if it is a link."""
     status = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
-        raise _link_error()
+        raise OSError(errno.ELOOP, "leads through a link that was put there meanwhile, or through too many links")
     return status
 
 
@@ -97,10 +96,7 @@ def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:
 
 
 def read_beginning(path: PurePath | str, most: int) -> bytes:
-    """Return at most the first `most` bytes of a regular file, following links.
-
-    Raises `OSError` for anything else: a pipe or device might block or never end.
-    """
+    """Return at most the first `most` bytes of a regular file, following links; raise `OSError` for others."""
     # With an opener, because `open` does not close a descriptor of a folder passed to it.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -126,7 +122,3 @@ def _open_inside(place: int, name: str, create: bool) -> int:
     except FileExistsError:
         pass
     return _open_inside(place, name, False)
-
-
-def _link_error() -> OSError:
-    return OSError(errno.ELOOP, "leads through a link that was put there meanwhile, or through too many links")

@@ -251,10 +251,7 @@ _protected: dict[str, str] = {}
 
 
 def protect_secret(value: str, name: str = "") -> None:
-    """Redact `value` (a stored or typed key) in this process from now on.
-
-    `name` replaces it in command output for the model; default "key".
-    """
+    """Redact the key `value` in this process from now on; output for the model has `name` in its place."""
     if len(value) >= SHORTEST:
         _protected[value] = name or _protected.get(value, "key")
 

@@ -45,10 +45,7 @@ _UNFIT = re.compile(r"[\"()\[\]@:\\]")
 
 
 def check_name(name: str, what: str, *, colons: bool = False) -> str:
-    """Normalize the name of a space or member; raise `NexusError("usage", ...)` if it is invalid.
-
-    Only a space may have `colons`: a member's name stands before its words.
-    """
+    """Normalize the name of a member, or a space (`colons`); raise `NexusError("usage", ...)` if it is invalid."""
     name = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip()
     # isprintable() is False for control characters and marks of direction or width.
     checked = name.replace(":", "") if colons else name
@@ -71,10 +68,7 @@ def parse_key(text: str, prefix: str) -> int | None:
 
 
 def find_mentions(text: str, names: Iterable[str]) -> list[str]:
-    """Return the names that `text` mentions as `@Name`, in order, without duplicates; the longest match counts.
-
-    A mail address (`a@b.org`) is no mention.
-    """
+    """Return the names mentioned as `@Name`, each once, the longest match first; mail addresses are no mentions."""
     by_length = sorted(names, key=len, reverse=True)
     text = unicodedata.normalize("NFC", text)
     if not by_length:

@@ -146,10 +146,7 @@ class SkillGuides(Protocol):
     """The skills that a model may read."""
 
     def read_skill(self, name: str, file: str = "") -> str:
-        """Return the guide of a skill, or the text of a file of it; blocks.
-
-        Raises `NexusError` if there is none, or it cannot be read.
-        """
+        """Return the guide of a skill, or the text of a file of it; raise `NexusError` if it cannot be read. Blocks."""
         ...
 
 
@@ -333,10 +330,7 @@ class RunFacts(Protocol):
     """The facts of a structured run; only its session has this service."""
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the facts for the blocks of its requests, see `contributors/run_blocks.py`.
-
-        Blocks; raises `NexusError` if the ledger cannot be read.
-        """
+        """Return the facts of `contributors/run_blocks.py`; raise `NexusError` if the ledger fails. Blocks."""
 
 
 @runtime_checkable

@@ -10,10 +10,7 @@ T = TypeVar("T")
 
 
 async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to completion even if cancelled, then re-raise `CancelledError`.
-
-    For short work that saves data, such as a message that the person typed.
-    """
+    """Run short work that saves data to its end even if cancelled, then re-raise `CancelledError`."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -75,10 +75,7 @@ class ImportPlan:
 
 
 def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPlan:
-    """Return the changes that `setup` makes, asking `choose` where a personal file has something else.
-
-    Raises `NexusError("config", ...)` if a personal file cannot be read.
-    """
+    """Return the changes by `setup`, asking `choose` about differences; raise `NexusError("config", ...)`."""
     plan = ImportPlan()
     asked = _Asked(plan, choose)
     path = places.settings

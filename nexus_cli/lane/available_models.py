@@ -82,7 +82,6 @@ def named_model(environ: Mapping[str, str], settings: Settings) -> str:
 
 
 def unnamed_model(environ: Mapping[str, str], settings: Settings) -> str:
-    """Return the default model of a run: `named_model`, else the model of the only key (`keys_to_choose_from`), or
-    ""."""
+    """Return the default model of a run: `named_model`, else that of the only key (`keys_to_choose_from`), or ""."""
     present = keys_to_choose_from(environ, settings)
     return named_model(environ, settings) or (next(iter(present.values())) if len(present) == 1 else "")

@@ -36,8 +36,7 @@ def note_made(
     anchor: Anchor | None,
     rules: Sequence[Sequence[object]] = (),
 ) -> Note:
-    """Make the note of a compaction that began `epoch`, to be recorded with it. `anchor` belongs to the epoch
-    before."""
+    """Make the note of a compaction that began `epoch`, recorded with it; `anchor` is of the epoch before."""
     told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
     return _tried(step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told, "rules": rules})
 
@@ -85,8 +84,7 @@ def may_compact(lane: Lane, step: int, *, fits: bool) -> bool:
 
 
 def refused_for_nothing(lane: Lane, step: int) -> bool:
-    """True if a recent try found too little to summarize. It cost nothing, so it is not reported again at each
-    step."""
+    """True if a recent try found too little to summarize. It cost nothing, so that it is reported once."""
     tried = lane.timeline.memos(TRIED)
     return bool(tried) and _for_nothing(tried[-1].value) and _lately(step, tried[-1].value)
 

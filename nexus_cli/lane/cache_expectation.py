@@ -35,8 +35,7 @@ REWRITE = "rewrite"
 
 
 def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: Usage) -> CacheResult:
-    """Record that the request reached the provider, and return its cache result by the reported `usage` (empty if
-    none)."""
+    """Record that the request reached the provider; return its cache result by the reported `usage`, if any."""
     lane, before = window.lane, cache.last
     cache.uses[lane.epoch.id] = ahead.at
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
@@ -88,10 +87,7 @@ def _may_be_cached(cache: CacheHistory, sent: SentRequest, info: ModelInfo, now:
 
 
 def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
-    """Price the rewrite that has just begun the lane's epoch and record the price as a memo; see `rewrite_memo`.
-
-    The estimator must already describe the new window.
-    """
+    """Record the price of the rewrite that began this epoch, whose window the estimator describes already."""
     priced = _priced(lane_state, before, window_request(lane_state).tokens)
     lane_state.lane.timeline.memo(*_rewrite(lane_state.lane, priced))
     return priced

@@ -129,7 +129,7 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
         "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings, environ),
         "servers": _list_servers(servers),
-        "plugins": _list_plugins(),
+        "plugins": [one.name for one in installed_plugins()] + [one.entry.name for one in python_plugins()],
         "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
         "project": {
             "folder": str(root),
@@ -156,11 +156,6 @@ def _servers(cwd: Path) -> ServerFiles | None:
     from nexus_cli.mcp.server_entries import read_servers  # noqa: PLC0415  (most folders have none)
 
     return read_servers(cwd)
-
-
-def _list_plugins() -> list[str]:
-    """Return the names of the plugin folders and of the Python plugins that are installed."""
-    return [one.name for one in installed_plugins()] + [one.entry.name for one in python_plugins()]
 
 
 def _list_servers(files: ServerFiles | None) -> list[dict[str, str]]:

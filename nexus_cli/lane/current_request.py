@@ -115,8 +115,7 @@ def rewritten_request(
 
 
 def unreported_tokens(window: LaneWindow) -> int:
-    """Estimate the window's tokens without any report on it, for a comparison with a window that was just
-    rewritten."""
+    """Estimate the window's tokens without any report on it, to compare it with one that was just rewritten."""
     return round(window.estimator.estimate_without_anchor(window.lane.counted))
 
 
@@ -139,8 +138,7 @@ def answer_cap(lane_state: LaneState) -> int:
 
 
 def context_plan(request: NextRequest, step: int, facts: Sequence[Mapping[str, Any]]) -> PlanObject:
-    """Return the request of step `step`, with the remembered `facts` in it, as the `context.plan` of `nexus docs
-    json`."""
+    """Return the request of step `step`, with the remembered `facts` in it, as `context.plan` of the JSON lines."""
     sections = cast("list[SectionObject]", list(request.sections))
     return {
         "step": step,

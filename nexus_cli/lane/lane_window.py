@@ -109,8 +109,7 @@ class LaneWindow:
         return Notice(f"{told}: using that from now on", warning=False)
 
     def _shrink_if_workable(self, limit: int) -> int:
-        """Use the smaller window `limit` if the fixed parts leave `REQUEST_FLOOR` of its budget free; return it,
-        else 0."""
+        """Use the smaller window `limit` and return it if `REQUEST_FLOOR` of its budget stays free, else 0."""
         if limit >= self.budget.window:
             return 0
         most = self.estimator.countable(TokenBudget.of(limit, self.model.info.max_output).available)

@@ -72,10 +72,7 @@ class _ReplyCutError(Exception):
 
 
 async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat: bool, before: str = "") -> Reply:
-    """Send one request; with `may_repeat` a cut reply raises `_ReplyCutError`.
-
-    `before` is the text of an earlier cut reply, recorded if this request returns no text.
-    """
+    """Send one request behind the cut reply `before`; if it `may_repeat`, raise `_ReplyCutError` for another one."""
     ahead = window_request(lane_state).outlook()
     request = _send(lane_state, cap, main, ahead)
     info = lane_state.model.info

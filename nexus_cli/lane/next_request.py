@@ -166,10 +166,7 @@ class NextRequest:
 
     @cached_property
     def sections(self) -> tuple[dict[str, Any], ...]:
-        """Sections of layer 1, then of layer 3; their `tokens` are in the unit of the budget and sum to the layer.
-
-        `counted` and `full_counted` are our own counts.
-        """
+        """Return the sections of layers 1 and 3, in `tokens` of the budget and `counted` by us."""
         used, rows = self.budget.used, json.loads(self.epoch.sections)
         fixed = [{**one, "cached": bool(one.get("cached")) and self.sent >= 0} for one in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))
@@ -212,8 +209,7 @@ class NextRequest:
 
     @property
     def sent_anew(self) -> int:
-        """Tokens of the request that should not be cached; 0 if it extends the whole previous request or is the
-        first."""
+        """Tokens of the request that should not be cached; 0 if it extends the whole previous one or is the first."""
         if not self.earlier.requests or self._shared[0][0] >= self.earlier.requests[0][0].tokens:
             return 0
         return self.tokens - self.cached
@@ -241,8 +237,7 @@ def _ratio(used: int, counted: int) -> float:
 
 
 def scale_sections(rows: Sections, total: int, scale: float) -> list[dict[str, Any]]:
-    """Convert the tokens of section rows to the unit of the budget. They sum to `total`, separators and wrappers
-    included."""
+    """Convert the tokens of section rows to the budget's unit; they sum to `total`, separators included."""
     tokens = apportion(total, [int(one["tokens"]) for one in rows])
     return [_scale_row(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
 

@@ -148,10 +148,7 @@ def make_recap(
 
 
 def _history_messages(content: str, history: Mapping[str, Any], is_new: bool) -> list[str]:
-    """Return the lines of each message in an entry of SPACE HISTORY, marked `[SEEN]` unless the entry `is_new`.
-
-    An entry of an older ledger has no `parts` and is returned whole.
-    """
+    """Return the lines of each message in SPACE HISTORY, `[SEEN]` unless `is_new`; an old entry as a whole."""
     parts = history.get("parts", [[0, len(content), len(content)]])
     if is_new:
         return [content[start:end] for start, _, end in parts]

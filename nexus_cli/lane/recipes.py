@@ -35,10 +35,7 @@ def own_recipe(name: str) -> Recipe:
 
 
 def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
-    """Load the recipe `name` for a session in `cwd`; also return notices. Raises as `load_recipe` does.
-
-    If only an untrusted project has the recipe, the error says so.
-    """
+    """Load the recipe `name` for `cwd`, with notices; raises as `load_recipe`, also for one that is not trusted."""
     here = project_recipes(cwd)
     try:
         found = load_recipe(name, folders(), here)

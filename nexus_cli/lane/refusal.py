@@ -35,8 +35,7 @@ def is_believable(error: ProviderError, counted: int) -> bool:
 
 
 def describe_disbelief(error: ProviderError, name: str, counted: int, window: int) -> str:
-    """Return the notice about implausible figures; `window` is the new window of this session, 0 if it is
-    unchanged."""
+    """Return the notice about implausible figures; `window` is the new window of this session, or 0."""
     said = [f"as {error.counted:,} tokens"] if error.counted else []
     said += [f"with a window of {error.limit:,}"] if error.limit else []
     then = f"using a window of {window:,} in this session only" if window else "ignoring them"

@@ -205,8 +205,7 @@ def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Se
 
 
 def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
-    """Load the cache history of a lane: its newest request, and the newest of each recent epoch that may still be
-    cached."""
+    """Load the cache history of a lane: its newest request, and that of each recent epoch, perhaps still cached."""
     history = CacheHistory()
     try:
         before = read_requests(ledger, log.session_id, "notable")

@@ -97,8 +97,7 @@ def words_before(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator
 
 
 def hidden_words(lane: Lane) -> Iterator[tuple[int, str]]:
-    """Yield the messages hidden behind the summary and the markers of the window, and the refusal reasons, newest
-    first."""
+    """Yield the messages behind the window's summary and markers, and the refusal reasons, newest first."""
     hidden = (item.entry for item in lane.items if item.form in (ItemForm.SUMMARY, ItemForm.MARKER))
     shown = {item.entry for item in lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     last = max(hidden, default=0)

@@ -112,8 +112,6 @@ class ServerHost:
 
     async def _carry_out(self, number: int, message: Json) -> Any:
         do = message["do"]
-        if do == "stop":
-            return await self._stop(message["name"])
         target = Target(**message["target"])
         if do == "login":
             return await self._login(number, target)

@@ -103,11 +103,6 @@ class McpHost:
         """Log in with a browser: `show_url` is called with the address that the person opens."""
         await self._ask("login", server, show_url=show_url)
 
-    async def stop_server(self, name: str) -> None:
-        """End the connection and the process of a server, and forget that it failed."""
-        if self._process is not None and self._process.returncode is None:
-            await self._request({"do": "stop", "name": name}, SLACK_SECONDS)
-
     async def aclose(self) -> None:
         """End the process and all servers. Never raises."""
         process, self._process = self._process, None

@@ -194,10 +194,7 @@ def _read_command(value: Mapping[str, Any], expand: Callable[[object, str], str]
 
 
 def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the names of variables that a server gets from our environment, and those with values of their own.
-
-    `value` is a list of `NAME` or `NAME=VALUE`, or an object.
-    """
+    """Return the variables that a server gets from our environment (`NAME`), and those of its own (`NAME=VALUE`)."""
     names: set[str] = set()
     values: dict[str, str] = {}
     if isinstance(value, list | tuple):

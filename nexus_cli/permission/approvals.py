@@ -89,10 +89,7 @@ class ApprovalStep:
     that worker; "" for none."""
 
     def stop_declined(self, *, is_steered: bool) -> None:
-        """Raise `NexusError("denied", ...)` if the person declined a call in order to stop the turn and type a message.
-
-        Not if the message has already been typed (`is_steered`).
-        """
+        """Raise `NexusError("denied", ...)` if the person declined a call in order to type, unless it `is_steered`."""
         stopping = (call for call, answer in self.answers.items() if isinstance(answer, Deny) and answer.stops)
         what = self.worker_declined or next((self.asked[call].question.what for call in stopping), "")
         if what and not is_steered:

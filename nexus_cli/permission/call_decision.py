@@ -53,10 +53,7 @@ class Permission:
         return f"{self.rule} ({self.origin})" if self.rule else ""
 
     def shown_parts(self) -> tuple[list[CommandPartObject], int]:
-        """Return at most `MOST_PARTS` parts of a command line, and the number of parts left out.
-
-        Allowed parts are left out first. The parts keep their order in the line.
-        """
+        """Return at most `MOST_PARTS` parts of a command line in order, allowed ones last, and the number left out."""
         parts = self.command.parts if self.command else ()
         places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MOST_PARTS]
         return [parts[place].to_json() for place in sorted(places)], len(parts) - len(places)

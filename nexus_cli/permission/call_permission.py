@@ -22,16 +22,8 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.call_decision import Permission
-from nexus_cli.permission.folder_rules import (
-    ALLOWED as ALLOWED,
-)
-from nexus_cli.permission.folder_rules import (
-    address_rules,
-    folder_rules,
-    opens_secrets,
-    parse_ahead,
-    parse_allowed,
-)
+from nexus_cli.permission.folder_rules import ALLOWED as ALLOWED
+from nexus_cli.permission.folder_rules import address_rules, folder_rules, opens_secrets, parse_ahead, parse_allowed
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
 from nexus_cli.permission.rules_file import names_rules
 from nexus_cli.tools.registry import rule_tools
@@ -112,10 +104,7 @@ class CallPermission:
         return not runs or (level == "all" or self._probe is not None)
 
     def load(self, level: str, *, runs: bool = True) -> BackendProbe | None:
-        """Load the rules, and for a command (`runs`) below level `all` find and return the sandbox backend.
-
-        Blocks the first time.
-        """
+        """Load the rules, and for a command (`runs`) below level `all` the sandbox backend. Blocks the first time."""
         if self._settings is None:
             return None
         with self._lock:
@@ -183,10 +172,7 @@ class CallPermission:
         targets: Mapping[str, Path] | None = None,
         allowed: Iterable[str] = (),
     ) -> Permission:
-        """Decide on a call at `level`; `targets` are its resolved paths, `allowed` the allow rules of this session.
-
-        Blocks if `load` has not run before.
-        """
+        """Decide on a call at `level` on real `targets`, with the session's rules `allowed`; blocks before `load`."""
         judged = "read" if level == PLAN else level
         extra = (*parse_ahead(self.rules_ahead), *parse_allowed(frozenset(allowed)))
         if tool.runs_commands and self._settings is not None:
@@ -291,10 +277,7 @@ class CallPermission:
         return rules.find_for_path(tool, list((targets or {}).values()), self._project, self.added)
 
     def find_refused(self, tool: Tool) -> Callable[[Path], bool] | None:
-        """Return a predicate for real paths that a deny rule hides from `tool`, for tools that walk folders.
-
-        Returns None if no rule hides any.
-        """
+        """Return a predicate for real paths that a deny rule hides from `tool`, which walks folders; None for none."""
         if tool.effect is not Effect.READ or self._settings is None or not self._has_rules():
             return None
         from nexus_cli.rules.rule_set import find_by_path  # noqa: PLC0415
@@ -366,10 +349,7 @@ class CallPermission:
             return self._read_rules()
 
     def store_rules(self, rules: Sequence[str]) -> None:
-        """Add allow rules for this project to the personal settings, in force at once.
-
-        Raises `NexusError` if they cannot be written.
-        """
+        """Add allow rules for this project to the personal settings, in force at once; may raise `NexusError`."""
         for rule in rules:
             self.add_rule(f"allow {rule}", str(find_source(self._project)))
 

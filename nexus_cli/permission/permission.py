@@ -52,10 +52,6 @@ class Denial:
 Verdict = Grant | ApprovalNeed | Denial
 
 
-def _nothing_lifted(tool: str, target: Path) -> bool:
-    return False
-
-
 def resolve_targets(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Path]:
     """Map each path as the model wrote it to its real path; raise `ToolError` for a path that is no string."""
     paths: tuple[object, ...] = tool.find_paths(arguments)
@@ -75,7 +71,7 @@ def decide(
     added: Sequence[Path] = (),
     config_dirs: Iterable[Path] = (),
     targets: Mapping[str, Path] | None = None,
-    lifts: Callable[[str, Path], bool] = _nothing_lifted,
+    lifts: Callable[[str, Path], bool] = lambda tool, target: False,
     answers: bool = False,
 ) -> Verdict:
     """Decide whether a call runs at level `allow`, one of `LEVELS`; raise `ValueError` for another.

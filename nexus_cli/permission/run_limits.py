@@ -186,7 +186,9 @@ class RunLimits:
         if tool is None:
             return None
         if tools is not None and tool.name not in tools:
-            return Refusal(f"{tool.name} is not for this run. {_may(tools)}" if tools else OFF, "tools")
+            return Refusal(
+                f"{tool.name} is not for this run. It may use: {', '.join(sorted(tools))}." if tools else OFF, "tools"
+            )
         if tool.delegates and self.limits.sub_agents is False:
             return Refusal("handing over work is not for this run", "sub_agents")
         if categories is not None and tool.effect not in categories:
@@ -211,10 +213,6 @@ class RunLimits:
             return Refusal(why + end, name)
         reason = reasons(self.now, name) if by == SIGNALS else "the task was assessed before"
         return Refusal(f"{why} ({reason}){end}", SIGNALS)
-
-
-def _may(tools: frozenset[str]) -> str:
-    return f"It may use: {', '.join(sorted(tools))}."
 
 
 def _does(effect: Effect) -> str:

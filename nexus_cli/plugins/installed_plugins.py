@@ -27,16 +27,28 @@ ItemState = Literal["active", "off", "changed", "new", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
+class PluginSource:
+    """A folder of the disk, or a folder in a commit of a repository."""
+
+    place: str
+    """An absolute path, or the address of a repository."""
+    commit: str = ""
+    inner: str = ""
+    """The folder in the repository; "" for its root."""
+
+    @property
+    def shown(self) -> str:
+        """Return the source as it is typed."""
+        inner = f":{self.inner}" if self.inner else ""
+        return f"{self.place}@{self.commit}{inner}" if self.commit else self.place
+
+
+@dataclass(frozen=True, slots=True)
 class InstalledPlugin:
     """A plugin on record, and its copy as it is now."""
 
     name: str
-    source: str
-    """The folder or repository that it was added from."""
-    commit: str
-    """The commit of a repository, else ""."""
-    inner: str
-    """The plugin's folder in the repository, else ""."""
+    source: PluginSource
     accepted: Mapping[str, str]
     """Hashes of the accepted items by key."""
     folder: PluginFolder | None = field(repr=False)
@@ -115,9 +127,9 @@ def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
     root = plugins_root() / name
     folder, why = _read_copy(root, _stamp(root))
     problem = f"{why} (nexus plugin update {name})" if why else ""
-    place, commit, inner = (str(known.get(key, "")) for key in ("source", "commit", "inner"))
+    source = PluginSource(*(str(known.get(key, "")) for key in ("source", "commit", "inner")))
     items = known.get("items")
-    return InstalledPlugin(name, place, commit, inner, items if isinstance(items, dict) else {}, folder, problem)
+    return InstalledPlugin(name, source, items if isinstance(items, dict) else {}, folder, problem)
 
 
 @lru_cache(64)

@@ -8,35 +8,18 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.programs import GIT_OPTIONS, find_program, git_environment, run_program
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.plugins.installed_plugins import PluginSource
 
 SECONDS = 300.0
 """Time limit of one command of git."""
 _COMMIT = re.compile(r"(?P<place>.+)@(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})(?::(?P<inner>.+))?", re.DOTALL)
 _REMOTE = re.compile(r"[a-z][a-z+.-]*://|[\w.-]+@[\w.-]+:")
 _HINT = "nexus plugin add REPOSITORY@COMMIT, with the commit's 40 digits (git ls-remote REPOSITORY)"
-
-
-@dataclass(frozen=True, slots=True)
-class PluginSource:
-    """A folder of the disk, or a folder in a commit of a repository."""
-
-    place: str
-    """An absolute path, or the address of a repository."""
-    commit: str = ""
-    inner: str = ""
-    """The folder in the repository; "" for its root."""
-
-    @property
-    def shown(self) -> str:
-        """Return the source as it is typed."""
-        inner = f":{self.inner}" if self.inner else ""
-        return f"{self.place}@{self.commit}{inner}" if self.commit else self.place
 
 
 def parse_source(text: str, cwd: Path) -> PluginSource:
@@ -58,10 +41,7 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
 
 @contextmanager
 def open_source(source: PluginSource) -> Iterator[Path]:
-    """Yield the folder of a source; a commit is fetched into a temporary one.
-
-    Raises `NexusError` of kind `usage` if it does not exist, `config` without git, `network` if fetching fails.
-    """
+    """Yield the folder of a source, or a commit fetched into one; raise `NexusError` if it cannot be had."""
     if not source.commit:
         if not os.path.isdir(source.place):
             why = "there is no such folder"

@@ -137,10 +137,7 @@ def _load(entry: EntryPoint) -> PythonPlugin:
 
 
 def import_plugin(entry: EntryPoint) -> tuple[Any, dict[str, tuple[Any, ...]]]:
-    """Import a plugin and call the hooks that return objects; return pluggy's manager with it, and the objects by kind.
-
-    Raises what the plugin raises.
-    """
+    """Import a plugin and call its hooks; return pluggy's manager and the objects by kind. Raises what it raises."""
     import pluggy  # noqa: PLC0415  (only with plugins)
 
     from nexus_cli.plugins.hook_specs import HookSpecs  # noqa: PLC0415  (only with plugins)
@@ -163,10 +160,7 @@ _admitted: dict[str, dict[str, tuple[Any, PythonPlugin]]] = {}
 def admit_objects(
     kind: str, is_valid: Callable[[Any], bool], name_of: Callable[[Any], Collection[str]], taken: Collection[str]
 ) -> Mapping[str, tuple[Any, PythonPlugin]]:
-    """Return the objects of a kind by name, each with its plugin, without those whose name is `taken` or invalid.
-
-    `name_of` returns the name and its aliases. What is left out is recorded once.
-    """
+    """Return the objects of a kind by name with their plugins, without taken or invalid names, which are recorded."""
     if kind in _admitted or not python_plugins():
         return _admitted.get(kind, {})
     found: dict[str, tuple[Any, PythonPlugin]] = {}

@@ -14,9 +14,8 @@ from nexus_cli.config.paths import private_dir
 from nexus_cli.config.private_file import replace_private_file, write_error
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.plugins.installed_plugins import plugin_record_path, plugins_root, read_record
+from nexus_cli.plugins.installed_plugins import PluginSource, plugin_record_path, plugins_root, read_record
 from nexus_cli.plugins.plugin_folder import PluginFolder
-from nexus_cli.plugins.plugin_source import PluginSource
 
 WAIT = 10.0
 """Seconds to wait for another process's change of the record."""

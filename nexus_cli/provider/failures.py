@@ -336,10 +336,7 @@ def missing_package(error: BaseException) -> str:
 
 
 def _address(links: Sequence[BaseException]) -> str:
-    """Return host and port of the failed request, without name or password; "" if no exception has them.
-
-    litellm's own exceptions are skipped: they always have an address of OpenAI.
-    """
+    """Return host and port of the failed request; "" if no exception but those of litellm itself has them."""
     for link in (link for link in reversed(links) if not type(link).__module__.startswith("litellm")):
         try:
             request: Any = getattr(link, "request", None)  # httpx raises RuntimeError if there is none

@@ -138,10 +138,7 @@ HOUSES = {
 
 
 def cache_life(model: str, provider: str, *, caches: bool = False) -> CacheLife | None:
-    """Return the cache lifetime of `model` at `provider`; None if no cache is known.
-
-    `caches`: the model is known to have a cache at any provider.
-    """
+    """Return the cache lifetime of `model`, None if unknown; `caches`: it has a cache at any provider."""
     name = model.lower()
     house = name.split("/")[1] if provider == "openrouter" and name.count("/") > 1 else provider
     life = ANTHROPIC if takes_marks(model, provider) else HOUSES.get(house)

@@ -68,10 +68,7 @@ def take_over(library: Any) -> None:
 
 
 def log_in(provider: str, library: Any, show: Show) -> str:
-    """Sign in by device login and return the login to store.
-
-    Raises `NexusError`: `auth` if it was declined or not completed in time, else as a request would.
-    """
+    """Sign in by device login and return the login; raise `NexusError`: `auth` if declined or late."""
     take_over(library)
     begin, finish, renew = _PROVIDERS[provider]
     what = f"no {SUBSCRIPTIONS[provider]} login"

@@ -1,7 +1,4 @@
-"""Convert every provider's usage report to one `Usage`, with its cost.
-
-`model_table` knows the prices. Without a report there is no `Usage`.
-"""
+"""Convert every provider's usage report to one `Usage`, with its cost at the prices of `model_table`."""
 
 from __future__ import annotations
 

@@ -48,10 +48,7 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
 
 
 def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> MissReport:
-    """Explain the cache miss of request `step` of the main lane; default: the newest miss, else the newest request.
-
-    Raise `NexusError("usage", ...)` if the request does not exist.
-    """
+    """Explain the miss of request `step` (default: the newest miss or request), or raise `NexusError("usage", ...)`."""
     main, *_ = read_lanes(ledger, session, settings)
     requests = main.requests
     if not requests:

@@ -79,10 +79,7 @@ LETTERS = {"system": "S", "history": "H", "event": "E"}
 def context_report(
     options: Options, settings: Settings, session: str | None, step: int | None = None, *, services: ServiceMakers = ()
 ) -> ContextReport:
-    """Return the report as JSON; raise `NexusError("usage", ...)` if the session or request does not exist.
-
-    `services` are those with which a front end would open the session.
-    """
+    """Return the report with the front end's `services`; raise `NexusError("usage", ...)` for an unknown request."""
     if session is None:
         return request_value(new_view(options, settings, services))
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:
@@ -98,10 +95,7 @@ def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: 
 
 
 def live_report(state: SessionState) -> ContextReport:
-    """Return the report of the next request of a session that runs here (`nexus docs json`).
-
-    Raises `NexusError` if the ledger fails.
-    """
+    """Return the report of the next request (`nexus docs json`); raise `NexusError` if the ledger fails."""
     if state.lane_state.lane.is_recorded or state.options is None:
         from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: with a running session)
 

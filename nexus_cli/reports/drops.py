@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import (
-    SHORT_ID,
-    Value,
-    filled,
-    folded,
-    name_cause,
-    number,
-    table,
-)
+from nexus_cli.reports.text.lines import SHORT_ID, Value, filled, folded, name_cause, number, table
 
 BACK = "back in the window"
 """Note for a drop whose messages are in the window again."""

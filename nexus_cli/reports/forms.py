@@ -25,10 +25,7 @@ MODULES = tuple(one.name for one in pkgutil.iter_modules(reports.__path__) if no
 
 @cache
 def find_form(name: str) -> Callable[..., str]:
-    """Return a form. Searches the modules that are imported first, then that of the same name, then the others.
-
-    Raises `LookupError` if there is none.
-    """
+    """Return a form, searching imported modules first, then the one of that name; raise `LookupError` if none."""
     there = {module for module in MODULES if f"{reports.__name__}.{module}" in sys.modules}
     for module in sorted(MODULES, key=lambda module: (module not in there, module != name)):
         if form := forms_of(module).get(name):

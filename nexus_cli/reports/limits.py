@@ -14,10 +14,7 @@ NAMES = tuple(f.name for f in fields(Limits))
 
 
 def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
-    """Return the limit `name`, or all current ones.
-
-    Each has `name`, `value`, `bound_by` and `said` (layer to value); `signals` is the state of the run that may bind.
-    """
+    """Return the limit `name`, or all: `name`, `value`, `bound_by`, `said`. `signals` may bind in a run."""
     limits = state.dispatcher.run_limits(state.lane_state)
     _, bounds = state.dispatcher.in_force(state.lane_state, state.bounds)
     wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]

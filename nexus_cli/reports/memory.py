@@ -1,7 +1,4 @@
-"""Report remembered facts of a project and of its person, proposals first.
-
-Proposals are shown in full, so that nothing is accepted unread.
-"""
+"""Report remembered facts of a project and its person: proposals first, in full, so that none is accepted unread."""
 
 from __future__ import annotations
 

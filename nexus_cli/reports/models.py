@@ -51,10 +51,7 @@ PRICES = (
 def list_models(
     settings: Settings, environ: Mapping[str, str], servers: Sequence[LocalServer] | None = None
 ) -> ModelsReport:
-    """Return the chosen model, aliases, the models of the keys there are, and those of local servers.
-
-    `servers` are those that answer on loopback; None searches for them.
-    """
+    """Return the chosen model, aliases, models of the keys, and those of local `servers` (None: search them)."""
     chosen = unnamed_model(environ, settings)
     rows: dict[str, ModelObject] = {}
     with readonly_ledger() as ledger:

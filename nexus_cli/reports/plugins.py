@@ -10,7 +10,6 @@ from nexus_cli.config.trust import part_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder, describe_item
-from nexus_cli.plugins.plugin_source import PluginSource
 from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.reports.trust import diff_parts
@@ -32,8 +31,7 @@ def installed_object(plugin: InstalledPlugin) -> PluginObject:
     """Return an installed plugin with the states of its items."""
     states = {item.key: state for item, state in plugin.items("skill", "command", "hook", "server")}
     states |= {key: "removed" for key in plugin.accepted if key not in states}
-    source = PluginSource(plugin.source, plugin.commit, plugin.inner).shown
-    made = plugin_object(plugin.folder, source, states, plugin)
+    made = plugin_object(plugin.folder, plugin.source.shown, states, plugin)
     return {**made, "name": plugin.name, "problem": plugin.describe_change()}
 
 

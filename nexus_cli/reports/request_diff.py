@@ -11,13 +11,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
-from nexus_cli.reports.text.lines import (
-    Value,
-    block,
-    filled,
-    number,
-    paragraphs,
-)
+from nexus_cli.reports.text.lines import Value, block, filled, number, paragraphs
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -230,10 +230,7 @@ def _merge_plans(plans: Sequence[Memo]) -> Sections:
 def largest_items(
     sections: Sequence[SectionObject], tools: Sequence[ToolTokens], items: Sequence[WindowItem], scale: float
 ) -> list[LargestPart]:
-    """Return the `MOST` largest parts, the largest first: `what`, `tokens`, and `entry` for history.
-
-    `scale` converts tokens of `items` to those of the others.
-    """
+    """Return the `MOST` largest parts: `what`, `tokens` (of `items` times `scale`), `entry` for history."""
     found: list[tuple[int, str, WindowItem | None]] = [
         (int(one["tokens"]), f"section {one['id']}", None) for one in sections
     ]
@@ -252,12 +249,8 @@ def describe_items(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) ->
     """Return each of `chosen` with a description that identifies it among `items`."""
     chosen = list(chosen)
     wanted = {item.message.tool_call_id for item in chosen if item.message.role is Role.TOOL}
-    calls = {call.id: call for call in _calls(items) if call.id in wanted} if wanted else {}
+    calls = {call.id: call for item in items for call in item.message.tool_calls if call.id in wanted} if wanted else {}
     return [(item, _what(item, calls)) for item in chosen]
-
-
-def _calls(items: Sequence[WindowItem]) -> Iterator[ToolCall]:
-    return (call for item in items for call in item.message.tool_calls)
 
 
 def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:

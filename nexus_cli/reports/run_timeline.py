@@ -28,10 +28,7 @@ _NO_USAGE = dict.fromkeys(("entries", "requests", "tokens", "input", "output", "
 
 
 def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last: int = LAST) -> RunTimelineReport:
-    """Return the newest `last` rows of a run and of its session, oldest first; `subjects` as in `session_timeline`.
-
-    Raises `NexusError("usage", ...)` for an unknown run.
-    """
+    """Return the newest `last` rows of a run and its session, oldest first; raise `NexusError` for an unknown one."""
     run = ledger.runs.find(run_id)
     record = _find_record(ledger, run, subjects, last)
     events = [*_run_events(ledger, run, record), *(record.events() if record else ())]

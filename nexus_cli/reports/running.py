@@ -79,10 +79,7 @@ def _row(name: str, kind: str, state: str, title: str, what: str | None, folder:
 
 
 def _state(log: LaneLog, owner: LockOwner) -> tuple[str, str | None]:
-    """Return the state of an open session, and what it works on or asks about.
-
-    A call that has not been started while a turn runs waits for the person's answer.
-    """
+    """Return the state and the work of an open session. In a turn, a call that was not started waits for an answer."""
     if not owner.is_busy:
         return "idle", None
     turn = []
@@ -119,10 +116,7 @@ def _where(one: Mapping[str, object]) -> str:
 
 
 def stop_running(ledger: Ledger, session: str) -> LockOwner:
-    """Return the process to end so that a session stops; raise `NexusError("usage", ...)` if there is none.
-
-    Processes with several sessions are not ended for one of them.
-    """
+    """Return the process to end, one of this session alone; raise `NexusError("usage", ...)` if there is none."""
     info = ledger.session(session)
     owner = ledger.find_owners().get(info.id)
     if owner is None:

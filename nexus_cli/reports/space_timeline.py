@@ -47,10 +47,7 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
 
 
 def find_reader(space: Space, named: str) -> Entity | None:
-    """Return the member of this name; without a name, the only person in the space, or None if there are several.
-
-    Raises `NexusError("usage", ...)` if no member has this name.
-    """
+    """Return the member `name` or raise `NexusError`; without a name the only person, None for several."""
     if not named:
         people = [one for one in space.members if one.kind == HUMAN]
         return people[0] if len(people) == 1 else None

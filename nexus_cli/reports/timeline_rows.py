@@ -178,13 +178,13 @@ class ReadEntries:
         self._times: list[str] = []
         for entry in self.entries.values():  # a clock may have been set back
             self._times.append(max(entry.at, self._times[-1] if self._times else ""))
-        self._results = _by_entry(log.memos(RESULT, first=first))
-        self._decisions = _by_entry(log.memos(DECISION, first=first))
-        self._shown = _by_entry(log.memos(SHOWN, first=first))
-        self._attached = _by_entry(log.memos(ATTACHMENTS, first=first))
-        self._history = _by_entry(log.memos(HISTORY, first=first))
+        self._results = newest_by_entry(log.memos(RESULT, first=first))
+        self._decisions = newest_by_entry(log.memos(DECISION, first=first))
+        self._shown = newest_by_entry(log.memos(SHOWN, first=first))
+        self._attached = newest_by_entry(log.memos(ATTACHMENTS, first=first))
+        self._history = newest_by_entry(log.memos(HISTORY, first=first))
         self._recalled = log.memos(RECALLED, first=first)
-        self._triggers = _by_entry(log.memos(TRIGGER, first=first))
+        self._triggers = newest_by_entry(log.memos(TRIGGER, first=first))
         self._calls = self._name_calls(log, subjects)
 
     def _name_calls(self, log: LaneLog, subjects: Mapping[str, str]) -> dict[str, TimelineCall]:
@@ -275,7 +275,7 @@ class ReadEntries:
         )
 
 
-def _by_entry(memos: Sequence[Memo]) -> dict[int, Mapping[str, Any]]:
+def newest_by_entry(memos: Sequence[Memo]) -> dict[int, Mapping[str, Any]]:
     """Return the newest note of each entry."""
     return {memo.entry: memo.value for memo in memos}
 

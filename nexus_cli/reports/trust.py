@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,9 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         diff = diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
         what = " ".join(item.parts.get(item.file, b"").decode("utf-8", "replace").split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
-        if item.kind in ("command", "skill") and (lines := _find_commands(now.values())):
+        if item.kind in ("command", "skill") and (
+            lines := [one_line(line) for text in now.values() for line in COMMAND_TEXT.findall(text or "")]
+        ):
             what = cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
     for key in before.keys() - found.items.keys():
@@ -115,11 +117,6 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
             "state": "removed",
             "diff": diff_parts(before[key], {}),
         }
-
-
-def _find_commands(texts: Iterable[str | None]) -> list[str]:
-    """Return the lines of the shell that a guide runs when the person calls it."""
-    return [one_line(found) for text in texts for found in COMMAND_TEXT.findall(text or "")]
 
 
 def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:

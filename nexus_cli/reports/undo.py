@@ -68,10 +68,7 @@ def _plain(text: str) -> str:
 
 
 def turn_diff(request: UndoRequest) -> dict[str, Any]:
-    """Return the changes of a turn as a value of the form `diff`, with `turn` (None if none changed a file).
-
-    Raises `NexusError("usage", ...)` for an unknown turn.
-    """
+    """Return a turn's changes in the form `diff` with `turn` (None: no change); raise `NexusError` if unknown."""
     turn, steps = changed_by(request)
     text, unread, size = [], [], 0
     with ContentReader(ByteStore(request.data)) as reader:

@@ -60,10 +60,7 @@ class ClientApprover:
             self.forget(key)
 
     def answer(self, key: str, answer: str, words: str = "") -> None:
-        """Answer a question; raise `RpcError` if it does not wait or the answer is invalid.
-
-        A refusal without words stops the turn, as a person's does.
-        """
+        """Answer a waiting question, else raise `RpcError`. A refusal without words stops the turn, as a person's."""
         if words and answer != "no":
             raise RpcError(INVALID_PARAMS, "words belong to the answer no")
         if not self.is_waiting(key):

@@ -127,10 +127,7 @@ class AgentDispatcher:
     # -- turns -------------------------------------------------------------------------------------------------
 
     async def send(self, content: str, images: Sequence[str] = ()) -> AskResult:
-        """Run a turn after those that run or wait; return its result object, raise `RpcError` if it failed.
-
-        Without content, continue a turn that was cut short.
-        """
+        """Run a turn, or go on without content, after those that wait; return its result object or raise `RpcError`."""
         task = self.begin_turn(content, images)
         try:
             result = await asyncio.shield(task)
@@ -288,10 +285,7 @@ class AgentDispatcher:
         return {"ok": True}
 
     async def unqueue(self, content: str = "") -> UnqueuedTexts:
-        """Take back the messages that no turn has used yet: all of them, or the newest one with this content.
-
-        The caller of a `send` that is taken back gets an error.
-        """
+        """Take back unused messages, all or the newest with this content; the caller of its `send` gets an error."""
         texts = self.session.take_back(content)
         turns = [task for task, text in self._queued.items() if content in ("", text)]
         for task in turns if not content else turns[-1:] if not texts else ():

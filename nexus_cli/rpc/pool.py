@@ -129,10 +129,7 @@ class AgentPool:
         self._provider = provider or self.shared.provider
 
     async def create(self, agent_id: str = "", config: AgentConfig | None = None) -> Agent:
-        """Create an agent with its first epoch in the ledger; raise `NexusError` if that fails.
-
-        `agent_id` overrides the one of `config`.
-        """
+        """Create an agent with its first epoch, or raise `NexusError`. `agent_id` overrides the one of `config`."""
         config = config or AgentConfig()
         name = self._free_id(agent_id or config.agent_id)
         self._agents[name] = None

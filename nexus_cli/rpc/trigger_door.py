@@ -24,14 +24,7 @@ from nexus_cli.runs.service_triggers import (
     resume_waiting,
     take_event,
 )
-from nexus_cli.runs.webhook_senders import (
-    FORM,
-    SIGNING,
-    ServiceEvent,
-    form_payload,
-    read_event,
-    refuse_unsigned,
-)
+from nexus_cli.runs.webhook_senders import FORM, SIGNING, ServiceEvent, form_payload, read_event, refuse_unsigned
 
 SERVICE = "service"
 """Part of the route that is the name of a service."""

@@ -31,10 +31,7 @@ _KEY = re.compile(r"[A-Za-z0-9.-]+")
 
 
 def find_form(name: str, words: tuple[Word, ...], folders: Folders) -> bool:
-    """Return True if the words behind the program `name` make a form that only reads.
-
-    Raises `NotReadOnly` for a path that leads out of the project, and for a program of the project.
-    """
+    """Return True if `words` of program `name` only read; raise `NotReadOnly` for paths or programs elsewhere."""
     if not all(word.is_plain for word in words):
         return False
     texts = [word.text for word in words]

@@ -39,8 +39,7 @@ def waiting_run(session: Session) -> Run | None:
 
 
 async def wait_until_over(session: Session) -> bool:
-    """Return True once the wait of the session is over, False if it is no longer waiting or another process resumed
-    it."""
+    """Return True once the wait is over, False if it has ended or another process resumed the session."""
     ledger = session.ledger
     with closing(WaitWatch()) as watch:
         while ledger is not None and (run := waiting_run(session)) is not None:

@@ -133,10 +133,7 @@ def resume_plan(ledger: Ledger, plan: Plan) -> Plan:
 
 
 def fire_now(ledger: Ledger, plan: Plan) -> int:
-    """Queue a run of a plan now, in addition to its times; return its key.
-
-    Raises `NexusError("usage", ...)` while a run of the plan waits.
-    """
+    """Queue a run of a plan now and return its key; raise `NexusError("usage", ...)` while one waits."""
     if waits := ledger.runs.list_runs([WAITING], 1, plan=plan.key):
         run = waits[0].id
         raise NexusError(

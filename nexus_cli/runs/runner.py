@@ -106,10 +106,7 @@ class Runner:
         """Those of `_later` that were held back."""
 
     async def run_due(self, **where: Any) -> list[Run]:
-        """Drive due runs until there are none; return those that were driven, in their final state.
-
-        `where` limits it to runs with `key`, `entity`, `space`, `plan` or `session` as given.
-        """
+        """Drive due runs until none is left, or only those that `where` (`key`, `entity`, ...) allows; return them."""
         driven: dict[int, None] = {}
         while True:
             await self._look()

@@ -138,8 +138,7 @@ def _load_token(name: str) -> tuple[str, Path]:
 
 
 def parse_payload(body: bytes, media_type: str) -> Any:
-    """Return the payload of a body, parsed as JSON or else as text; raise `ValueError` with the reason if it is
-    neither."""
+    """Return the payload of a body, JSON or else text; raise `ValueError` with the reason if it is neither."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:

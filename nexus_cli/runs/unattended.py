@@ -79,8 +79,7 @@ class UnattendedRules:
         return min(wanted, most) if options.get("by") == COLLEAGUE else wanted
 
     def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, float, str]]:
-        """Return for each cap of the day: the dollars not spent, the part reserved for active runs, the cap, and its
-        owner."""
+        """Return for each cap of the day: dollars not spent, the part reserved for active runs, cap, owner."""
         midnight = format_utc(self.clock().replace(hour=0, minute=0, second=0, microsecond=0))
         running = [one for one in ledger.runs.list_runs([RUNNING], limit=1000) if _is_bound(ledger, one)]
         others = [one for one in running if one.key != run.key and ledger.runs.is_own(one)]

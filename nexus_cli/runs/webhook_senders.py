@@ -42,8 +42,7 @@ class ServiceEvent:
 def refuse_unsigned(
     sender: str, token_header: str, secret: str, headers: Mapping[str, str], body: bytes, now: float
 ) -> str:
-    """Return the reason that a request does not prove its sender, "" if it does. `now` is in seconds since the
-    epoch."""
+    """Return the reason that a request does not prove its sender, or "". `now` is in seconds since the epoch."""
     if sender == "github":
         given, form = headers.get("X-Hub-Signature-256", ""), "sha256="
         signed = body

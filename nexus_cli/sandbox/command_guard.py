@@ -113,10 +113,7 @@ class CommandGuard:
 
 
 def settle_project(project: Path, own: Places) -> list[str]:
-    """Compare and restore what killed commands left in `project`; return lines for the person.
-
-    Call this before anything in the project is read or obeyed. Raises `OSError` if it cannot be compared.
-    """
+    """Restore what killed commands left in `project` and return lines; raise `OSError` if that fails."""
     folder = records_folder(own.data)
     if not any(name.endswith(RECORD) for name in (os.listdir(folder) if folder.is_dir() else ())):
         return []

@@ -23,10 +23,7 @@ class SandboxError(OSError):
 
 
 def restrict_thread(rules: int, program: bytes) -> None:
-    """Restrict this thread, irrevocably: `rules` is a Landlock descriptor, `program` a filter.
-
-    Raises `SandboxError` if a test shows no effect.
-    """
+    """Restrict this thread for good by a Landlock descriptor and a filter; raise `SandboxError` if a test fails."""
     syscalls.forbid_new_privileges()
     syscalls.drop_capabilities()
     syscalls.syscall(syscalls.LANDLOCK_RESTRICT_SELF, rules, 0)

@@ -48,10 +48,7 @@ _TRUNCATE_SINCE, _SIGNALS_SINCE = 3, 6
 
 
 def launch_arguments(interpreter: str, rules: int, program: int, others: Sequence[int]) -> list[str]:
-    """Return the beginning of a command line that restricts itself; `interpreter` is a path of Python.
-
-    It inherits the descriptors of rules, filter and `others`, and closes them.
-    """
+    """Return the head of a command line that restricts itself; it inherits and closes rules, filter, `others`."""
     numbers = ",".join(map(str, (rules, program, *others)))
     return [interpreter, "-I", "-S", "-c", _LAUNCHER, numbers]
 

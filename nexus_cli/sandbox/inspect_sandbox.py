@@ -7,7 +7,6 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +64,7 @@ def _profile_value(profile: SandboxProfile, probe: BackendProbe) -> ProfileObjec
     value: ProfileObject = {
         "writes": writes,
         "network": profile.network,
-        "hides": _existing(profile.hidden),
+        "hides": [str(path) for path in profile.hidden if os.path.lexists(path)],
         "notes": list(profile.notes),
         "start_ms": None,
         "problem": "",
@@ -78,10 +77,6 @@ def _profile_value(profile: SandboxProfile, probe: BackendProbe) -> ProfileObjec
             confinement.close()
     except (OSError, subprocess.SubprocessError) as error:
         return {**value, "problem": str(error)}
-
-
-def _existing(paths: Iterable[Path]) -> list[str]:
-    return [str(path) for path in paths if os.path.lexists(path)]
 
 
 def _measure_start(confinement: Confinement) -> float:

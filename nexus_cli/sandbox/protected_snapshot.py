@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.real_tree import RealTree
+from nexus_cli.core.version_memo import file_version
 from nexus_cli.sandbox.git_files import linked_repositories
 from nexus_cli.sandbox.guarded_places import (
     RACY,
@@ -238,7 +239,7 @@ def read_links(
     """Return the stamps of a repository's index and shared indexes, and the repositories that they link to."""
     names = ["index", *sorted(name for name, _ in tree.scan(git) if name.startswith("sharedindex."))]
     found = {name: about for name in names if (about := tree.stat(f"{git}/{name}")) is not None}
-    mark = tuple(one for about in found.values() for one in _stamp(about))
+    mark = tuple(one for about in found.values() for one in file_version(about))
     if known is not None and git in known.links and known.indexes.get(git) == mark:
         return mark, known.links[git]
     try:
@@ -254,7 +255,7 @@ def _save(tree: RealTree, path: str, passage: bool, known: SavedNode | None, mos
     if about is None:
         return None
     racy, content = time.time_ns() - about.st_ctime_ns < RACY, None
-    mark = () if stat.S_ISDIR(about.st_mode) else _stamp(about)
+    mark = () if stat.S_ISDIR(about.st_mode) else file_version(about)
     if known is not None and mark and known.stamp == mark and not known.racy:
         return known
     if stat.S_ISLNK(about.st_mode):
@@ -262,7 +263,3 @@ def _save(tree: RealTree, path: str, passage: bool, known: SavedNode | None, mos
     elif mark:
         content = tree.read(path, most)
     return SavedNode(about.st_mode, mark, content, (about.st_uid, about.st_gid), racy, passage)
-
-
-def _stamp(about: os.stat_result) -> tuple[int, ...]:
-    return (about.st_dev, about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns)

@@ -57,10 +57,7 @@ class AnswerRounds:
         return replace(trigger, text=text, pasted=(*trigger.pasted, told))
 
     def next_message(self) -> str:
-        """Validate the answer. Return the message that asks for a repair, "" if there is nothing to repair.
-
-        Raises `NexusError("schema", ...)` after the last repair.
-        """
+        """Validate the answer; return a request for a repair, or ""; raise `NexusError` after the last one."""
         lane_state = self._state.lane_state
         lane_state.control.check_ending()
         # Not in a thread: a slow pattern of the schema can be interrupted in the main thread only.

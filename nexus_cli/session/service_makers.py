@@ -85,10 +85,6 @@ class ApproverQuestions(PersonQuestions):
         return await self.approver.put_questions(questions) if isinstance(self.approver, QuestionAsker) else []
 
 
-def _questions(session: Session) -> ApproverQuestions:
-    return ApproverQuestions(session.state.dispatcher.approver)
-
-
 def _describe_run(session: Session) -> dict[str, object]:
     from nexus_cli.session.run_record import describe_run  # noqa: PLC0415  (a session begins to wait)
 
@@ -99,10 +95,6 @@ def _jobs(session: Session) -> SessionJobs:
     from nexus_cli.session.session_jobs import SessionJobs  # noqa: PLC0415  (few sessions have jobs)
 
     return SessionJobs(session)
-
-
-def _has_skills(known: Ledger, options: Options) -> bool:
-    return may_have_skills(options.cwd)
 
 
 def _skill_guides(session: Session) -> SkillGuides:
@@ -120,8 +112,8 @@ OWN_SERVICES: ServiceMakers = (
     ServiceMaker(SessionFacts, _facts),
     ServiceMaker(SessionWaits, _waits),
     ServiceMaker(RunningJobs, _jobs),
-    ServiceMaker(ApproverQuestions, _questions),
-    ServiceMaker(SkillGuides, _skill_guides, _has_skills),
+    ServiceMaker(ApproverQuestions, lambda session: ApproverQuestions(session.state.dispatcher.approver)),
+    ServiceMaker(SkillGuides, _skill_guides, lambda known, options: may_have_skills(options.cwd)),
 )
 """The services of every session."""
 

@@ -11,10 +11,7 @@ from nexus_cli.core.errors import NexusError
 
 
 def settle_projects(projects: Iterable[Path]) -> list[str]:
-    """Undo changes to protected places by a command whose nexus process was killed; return lines for the person.
-
-    Raises `NexusError` on failure: git or an editor might obey these changes.
-    """
+    """Undo what a killed nexus's command changed in protected places; return lines or raise `NexusError`."""
     own, told = places(), list[str]()
     for one in projects:
         if is_unchecked(one, own.data):

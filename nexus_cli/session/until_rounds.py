@@ -85,10 +85,7 @@ class UntilRounds:
         """Files that the command itself changes: they are no progress."""
 
     async def begin(self) -> None:
-        """Name command and limits, and obtain permission for the command, before the first request.
-
-        Raises `NexusError("denied", ...)` if it may not run.
-        """
+        """Name command and limits, and get permission; raise `NexusError("denied", ...)` if it may not run."""
         state, (call, tool) = self._state, self._call()
         is_chat = state.lane_state.spending.is_chat
         line = f"works until `{one_line(self._command)}` exits 0: {describe_limits(state.limits, is_chat=is_chat)}"

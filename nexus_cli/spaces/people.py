@@ -73,8 +73,7 @@ def own_entity(ledger: Ledger, settings: Settings) -> Entity:
 
 
 def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "") -> Entity:
-    """Return the member `named`, or the person; raise `NexusError("usage", ...)` if it does not exist or is not a
-    member."""
+    """Return the member `named`, or the person; raise `NexusError("usage", ...)` if it is no member."""
     name = named or own_name(ledger, settings)
     found = ledger.spaces.find_entity(name)
     if found is None and named:

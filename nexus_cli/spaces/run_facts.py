@@ -67,8 +67,7 @@ def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
 
 
 def _history_facts(ledger: Ledger, run: Run) -> dict[str, Any]:
-    """Return the findings of earlier runs of the plan of `run`: the report of the last one, and the facts learned in
-    them."""
+    """Return what earlier runs of the plan of `run` found: the last report, and the facts learned in them."""
     if run.plan is None:
         return {}
     earlier = [one for one in ledger.runs.list_runs([DONE, FAILED], EARLIER, plan=run.plan) if one.key < run.key]

@@ -85,10 +85,7 @@ async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
 async def load_history(
     lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage
 ) -> None:
-    """Append the messages of `space` before `message` that the lane does not have yet.
-
-    The lane must have begun. Raises `NexusError("ledger", ...)` if recording fails.
-    """
+    """Append the messages before `message` that the begun lane lacks; may raise `NexusError("ledger", ...)`."""
     if message.key not in _recorded(lane_state.lane, space):
         found = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
         await _record(lane_state, ledger, space, agent, found)
@@ -116,10 +113,7 @@ async def _record(
     question: int = 0,
     resolved: int | None = None,
 ) -> None:
-    """Append the messages after the key `after` that the lane does not have.
-
-    Own messages up to `question` were posted by calls of the lane.
-    """
+    """Append the messages after `after` that the lane lacks; its calls posted its own ones up to `question`."""
     recorded = _recorded(lane_state.lane, space)
     shown = [one for one in found if one.sender.key != agent.key or one.key > question]
     if not shown:

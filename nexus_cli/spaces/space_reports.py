@@ -38,10 +38,7 @@ def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> ListedSpace:
 
 
 def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> SpaceReport:
-    """Return the newest messages of a space as its member `reader` finds them, and mark them as read.
-
-    A read-only ledger leaves them unread.
-    """
+    """Return the newest messages of a space, and mark them as read by `reader`, unless the ledger is read-only."""
     seen = ledger.spaces.seen(space, reader)
     messages = ledger.spaces.read(space, limit=last)
     first = messages[0].key if messages else 0

@@ -98,10 +98,7 @@ def has_too_many_values(data: bytes) -> bool:
 
 
 def read_notebook(text: str, first: int, limit: int | None) -> DocumentPart | None:
-    """Return cells from `first` on; `limit` 0 gives the first line of each. None if `text` is no notebook.
-
-    Raises `ToolError` if there are fewer cells.
-    """
+    """Return cells from `first` on (`limit` 0: first lines), None if it is no notebook; `ToolError` beyond its end."""
     try:
         book = json.loads(text)
         cells = book["cells"] if "cells" in book else book["worksheets"][0]["cells"]

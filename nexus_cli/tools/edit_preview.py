@@ -109,10 +109,7 @@ def _kinds(text: str) -> set[str]:
 
 
 def _lines(text: str, marked: bool) -> list[str]:
-    """Return the lines of a text, if `marked` with `^M` for each `\\r` at their end.
-
-    A missing last newline is marked as in a diff.
-    """
+    r"""Return the lines of a text, `marked` with `^M` for `\r`; a missing last newline is marked as in a diff."""
     lines = []
     for body, end in split_lines(text):
         sign = "^M" * end.count("\r") if marked else ""

@@ -421,10 +421,7 @@ def _without_numbers(lines: Sequence[str]) -> list[str]:
 
 
 def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tuple[int, list[str]]]]:
-    """Return True if only white space differs, and the most similar passages: index of the first line, and lines.
-
-    No two of them overlap.
-    """
+    """Return True if only white space differs, and the most similar passages, disjoint: first line, and lines."""
     wanted = to_lf(old).strip("\n").split("\n")
     lines = to_lf(text).split("\n", _MOST_LINES)[:_MOST_LINES]
     anchor = max(range(len(wanted)), key=lambda i: len(wanted[i].strip()))

@@ -158,10 +158,7 @@ class ToolRegistry:
                 self._tools[tool.name] = tool
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool with this exact name, or None.
-
-        Tools that are not offered edit files: they are there if `edit_file` is.
-        """
+        """Return the tool with this exact name, or None. Unoffered tools edit: they are there if `edit_file` is."""
         return self._tools.get(name) or (find_foreign_tool(name) if "edit_file" in self._tools else None)
 
     @cached_property

@@ -86,10 +86,7 @@ def _marked_text(trigger: Trigger) -> str:
 
 
 async def _go_on(window: LaneWindow, control: Control, may_be_done: bool) -> None:
-    """Resume without a message: open calls continue, an unfinished reply is requested again.
-
-    Raises `NexusError("usage", ...)` if the last reply is complete.
-    """
+    """Go on with open calls or an unfinished reply; raise `NexusError("usage", ...)` if the last is complete."""
     if control.steering or not isinstance(window.lane.next_step(), Done):
         return
     if not ends_unfinished(window.lane.timeline.log):

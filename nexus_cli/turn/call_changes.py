@@ -29,25 +29,17 @@ SECONDS_STOPPED = 0.3
 """Seconds that a stopped turn waits for the names of the files that its command changed; they are recorded later."""
 
 
-def _first_turn() -> int:
-    return 1
-
-
-def _no_jobs() -> None:
-    return None
-
-
 @dataclass
 class CallChanges:
     """The changes of the calls of one session."""
 
     session: str = ""
     """The session whose undo takes the changes back; "" to find their names only."""
-    turn: Callable[[], int] = _first_turn
+    turn: Callable[[], int] = lambda: 1
     """Returns the number of the person's newest message in that session."""
     prefix: str = ""
     """The worker that made the changes, for people: `w1: `."""
-    jobs: Callable[[], tuple[str, Path] | None] = _no_jobs
+    jobs: Callable[[], tuple[str, Path] | None] = lambda: None
     """Returns what the running jobs are called, and their project; None if none runs."""
     max_mb: int = 2000
     """Setting `undo.max_mb`."""

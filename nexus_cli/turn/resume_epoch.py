@@ -40,10 +40,7 @@ NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
 
 
 async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
-    """Begin the epoch; the lines of `came` (the events that resumed the run) end the recap.
-
-    `subjects` maps each tool to the name of its main argument.
-    """
+    """Begin the epoch; the recap ends in the lines of `came`. `subjects` are the main arguments by tool."""
     lane = lane_state.lane
     last = lane.timeline.last
     if not last:

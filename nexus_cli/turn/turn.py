@@ -101,8 +101,7 @@ async def attach_changes(lane_state: LaneState) -> None:
 
 
 async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:
-    """Attach the sections that a new epoch's window has lost, and make room for them; the next step attaches the
-    rest."""
+    """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest."""
     for _ in range(TRIES):
         if lane_state.lane.epoch.id == epoch:
             return

@@ -57,8 +57,7 @@ class SessionWaits(Waits):
         return ""
 
     def wait_once(self, result: ToolResult) -> ToolResult:
-        """Accept the first result of a step that waits; the next ones get an error: a run waits for one thing at a
-        time."""
+        """Accept the first result of a step that waits; the next ones get an error: a run waits for one thing."""
         assert result.waits is not None
         if self._why:
             return replace(result, waits=None, error=f"this is not waited for: the run waits until {self._why}")

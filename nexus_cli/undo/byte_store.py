@@ -76,10 +76,7 @@ class ByteStore:
         return content
 
     def open(self, content: str) -> IO[bytes]:
-        """Open kept bytes for reading. Raises `OSError` if they are not there or not as they were kept.
-
-        `git:OID` contents are not here.
-        """
+        """Open kept bytes (not `git:OID`); raise `OSError` if they are not there or not as they were kept."""
         if not _CONTENT.fullmatch(content):
             raise FileNotFoundError(content)
         place = self._find_object(content)

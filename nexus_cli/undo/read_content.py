@@ -49,10 +49,7 @@ class ContentReader:
             run.communicate()
 
     def open(self, root: str, content: str) -> IO[bytes]:
-        """Open the bytes of `content`; blobs are those of the repository of `root`.
-
-        Raises `OSError` if they are not kept any more, or are not as they were kept.
-        """
+        """Open the bytes of `content`, blobs from the repository of `root`; raise `OSError` unless they are as kept."""
         if not content.startswith(GIT):
             return self.store.open(content)
         oid = content.removeprefix(GIT)

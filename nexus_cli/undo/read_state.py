@@ -71,10 +71,7 @@ class StateReader:
         self._folder.__exit__(None, None, None)
 
     def read(self, path: str, known: Seen | None = None, oid: str = "") -> Seen:
-        """Return the state of `path`: `NOTHING` if no file or link is there, but a folder, pipe, socket or device.
-
-        A file with the stamp of `known` is not read again. `oid` is the blob that the file probably equals.
-        """
+        """Return the state of `path`, that of `known` if its stamp is; `NOTHING` but for files and links."""
         parent, _, name = path.rpartition("/")
         try:
             folder = self._chain.open(parent)

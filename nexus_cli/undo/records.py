@@ -94,10 +94,7 @@ def fields_of(value: Step | FileChange | FileState) -> dict[str, Any]:
 
 
 def parse_step(row: Mapping[str, Any]) -> Step:
-    """Make a step from the parsed JSON of its line. Raises `KeyError`, `TypeError` or `ValueError` for another form.
-
-    Unknown fields, of a later version, are ignored.
-    """
+    """Make a step from the JSON of its line, without unknown fields; raise `KeyError`, `TypeError`, `ValueError`."""
     known = {field.name: row[field.name] for field in fields(Step) if field.name in row}
     changes = tuple(
         FileChange(

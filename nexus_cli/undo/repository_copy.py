@@ -53,10 +53,7 @@ _TRIMMED = 3600.0
 
 
 def keep_repository(data: Path, root: Path, repository: Path) -> None:
-    """Copy what is new in `repository`, the folder of git for the project `root`, the common one of worktrees.
-
-    Blocks; raises `OSError`, `TimeoutError` if it takes too long.
-    """
+    """Copy what is new in git's common folder `repository` of `root`; blocks; raise `OSError`, `TimeoutError`."""
     place = _find_copy(data, root / ".git")
     private_dir(place.parent)
     if repository != root / ".git":
@@ -73,10 +70,7 @@ def keep_repository(data: Path, root: Path, repository: Path) -> None:
 
 
 def find_written(data: Path, root: Path) -> list[str]:
-    """Return the paths in git's folder that were written in place since they were linked: they are kept no more.
-
-    Blocks; never raises `OSError`.
-    """
+    """Return the paths in git's folder that were written in place since, so that they are kept no more. Blocks."""
     with suppress(OSError):
         if copy := find_copy(data, root):
             return drop_written(copy, SECONDS)

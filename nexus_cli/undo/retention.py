@@ -55,10 +55,7 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
 
 
 def forget_session(data: Path, session: str) -> None:
-    """Remove the journal and the lock of a deleted session, and bytes that no other step names.
-
-    Raises `OSError`.
-    """
+    """Remove journal and lock of a deleted session, and bytes that no other step names; may raise `OSError`."""
     place = journal_path(data, session)
     if place.exists():
         place.unlink()

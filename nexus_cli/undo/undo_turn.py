@@ -183,8 +183,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
 
 
 def _has_head(request: UndoRequest, folder: str, root: str) -> bool:
-    """Return True if HEAD resolves in a repository, or the kept HEAD of the project `root` is a branch without a
-    commit."""
+    """Return True if HEAD resolves, or the kept HEAD of the project `root` is a branch without a commit."""
     return _has_commit(folder, "HEAD^{commit}") or not is_head_kept(request.data, root)
 
 

@@ -14,10 +14,7 @@ from nexus_cli.undo.records import Step
 
 
 def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:
-    """Return the steps with the changes that are in force, of the absolute `paths` alone if there are any.
-
-    Steps of which nothing is left are not returned.
-    """
+    """Return the steps with the changes in force, of the absolute `paths` alone if given, none that are empty."""
     gone: set[tuple[str, str]] = set()
     found = []
     for step in reversed(steps):
@@ -39,10 +36,7 @@ def newest_turn(steps: Iterable[Step]) -> int | None:
 
 
 def newest_undo(every: Sequence[Step], in_force: Sequence[Step]) -> list[Step]:
-    """Return the steps of the newest undo in force that changed something, [] if there is none.
-
-    An undo has a step for each root. A redo is no undo.
-    """
+    """Return the steps of the newest undo in force that changed something, one for each root, else []."""
     undone = {step.id for step in every if step.undoes}
     groups: dict[str, list[Step]] = {}
     for step in in_force:

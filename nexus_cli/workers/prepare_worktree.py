@@ -42,10 +42,7 @@ def enter_prepared(project: Path, name: str) -> WorktreeStay:
 
 
 def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
-    """Run a command in the sandbox, without network; return the reason of a failure, "" for success.
-
-    Files that a deny rule for reading names are hidden from it.
-    """
+    """Run a command confined, without network or denied files; return why it failed, "" for success."""
     own = places()
     probe = find_backend(settings.backend, own=own, project=folder)
     if probe.backend is Backend.NONE:

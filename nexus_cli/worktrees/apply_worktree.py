@@ -259,8 +259,7 @@ class _Planner:
                 yield change
 
     def _is_free_rename(self, change: TreeChange) -> bool:
-        """True if a rename can be done as a move: the project's file is unchanged, and the new path is free or will
-        be."""
+        """True if a rename can be a move: the project's file is unchanged, and the new path is or will be free."""
         before = self.look(change.before)
         if change.before == change.path or before != _File(change.old_mode, change.old):
             return False
@@ -353,10 +352,7 @@ def _describe_clash(ours: _File, base: _File, new: _File) -> str:
 
 
 def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyResult) -> bool:
-    """Apply a step and add its outcome to `result`; True if the change is in the project now.
-
-    A file that changed after the step was planned is not overwritten.
-    """
+    """Apply a step, unless its file changed since, and note the outcome; True if the project has the change."""
     name, path = os.fsdecode(step.change.path), step.change.path
     conflict = step.conflict
     if step.is_there:

@@ -221,10 +221,7 @@ def _copy_entry(
 
 
 def copy_file(folder: int, name: str, target: str | bytes) -> None:
-    """Copy a regular file of an open folder with mode and times, sharing blocks where the file system can.
-
-    Raises `OSError`, also if it is not a file any more.
-    """
+    """Copy a regular file of an open folder with mode and times, as a clone if possible; may raise `OSError`."""
     with open(open_at(folder, name), "rb") as source, open(target, "xb") as file:
         about = os.fstat(source.fileno())
         if not stat.S_ISREG(about.st_mode):

@@ -48,8 +48,7 @@ class Git:
         return os.fsdecode(self.run(*arguments)).strip("\n")
 
     def try_run(self, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
-        """Return exit status, output and errors of a run. Raises `GitError` if it cannot be started or takes too
-        long."""
+        """Return exit status, output and errors; raise `GitError` if it cannot be started or takes too long."""
         try:
             command = git_command(self.program, self.cwd, *arguments)
             done = run_program(command, env=self.environment(), cwd=self.cwd, input=stdin, timeout=self.seconds)

@@ -44,8 +44,7 @@ def hold_prefix(record: WorktreeRecord) -> str:
 
 
 def _hold_references(record: WorktreeRecord, git: Git, references: dict[bytes, bytes]) -> None:
-    """Keep the objects of references that a worktree is given, and those that it was given before. Raises
-    `GitError`."""
+    """Keep the objects of references that a worktree is or was given. Raises `GitError`."""
     prefix = os.fsencode(hold_prefix(record))
     merged = {*git.run("for-each-ref", "--format=%(objectname)", f"--merged={record.start}").splitlines()}
     asked = b"".join(oid + b"\n" for oid in {*references.values()})
@@ -298,10 +297,7 @@ def list_own_references(record: WorktreeRecord, program: str) -> dict[str, str]:
 
 
 def repository_git(record: WorktreeRecord, program: str) -> Git:
-    """Return git in the repository of a worktree's project.
-
-    Raises `GitError` if that is the repository of another worktree and a command made it lead elsewhere.
-    """
+    """Return git in the repository of a worktree's project; raise `GitError` if a command led it elsewhere."""
     place = record.repository
     variables = {"GIT_DIR": str(place)}
     if find_worktree(place) is not None:

@@ -189,8 +189,7 @@ class BlobReader:
         self._child.communicate()
 
     def copy(self, blob: str, file: IO[bytes]) -> None:
-        """Write a blob to `file`. Raises `GitError` if the blob does not exist, `OSError` if `file` cannot be
-        written."""
+        """Write a blob to `file`; raise `GitError` if there is none, `OSError` if `file` cannot be written."""
         assert self._child.stdin is not None and self._child.stdout is not None
         self._child.stdin.write(blob.encode() + b"\n")
         self._child.stdin.flush()

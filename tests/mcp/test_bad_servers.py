@@ -67,7 +67,9 @@ def test_a_server_that_died_between_calls_is_started_again(play: Play) -> None:
     assert is_gone(child)
 
 
-def test_a_server_that_fails_again_and_again_is_told_at_once_until_it_is_stopped(play: Play, tmp_path: Path) -> None:
+def test_a_server_that_fails_again_and_again_is_told_at_once_until_the_host_ends(
+    play: Play, tmp_path: Path
+) -> None:
     notes = tmp_path / "notes"
     server = raw("dies_before", notes)
     for _ in range(4):
@@ -78,7 +80,7 @@ def test_a_server_that_fails_again_and_again_is_told_at_once_until_it_is_stopped
     assert "it failed 4 times" in str(error)
     assert "no database" in str(error)
     assert notes.read_text().split() == begun
-    play.run(play.host.stop_server(server.name))
+    play.run(play.host.aclose())
     fails(play, server)
     assert notes.read_text().split() == ["begin"] * 5
 
@@ -180,5 +182,5 @@ def test_a_server_that_does_not_answer_a_call_is_started_afresh_for_the_next(pla
 def test_a_server_that_ignores_the_end_of_its_input_and_sigterm_is_killed_with_its_children(play: Play) -> None:
     server = raw("stubborn")
     pids = list(map(int, play.call(server).split()))
-    play.run(play.host.stop_server(server.name))
+    play.run(play.host.aclose())
     assert all(map(is_gone, pids))

@@ -12,9 +12,15 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.context.sections.skills import COMMAND, SKILL, find_guides
 from nexus_cli.core.errors import NexusError
-from nexus_cli.plugins.installed_plugins import find_plugin, has_plugins, installed_plugins, plugins_root
+from nexus_cli.plugins.installed_plugins import (
+    PluginSource,
+    find_plugin,
+    has_plugins,
+    installed_plugins,
+    plugins_root,
+)
 from nexus_cli.plugins.plugin_folder import read_plugin
-from nexus_cli.plugins.plugin_source import PluginSource, parse_source
+from nexus_cli.plugins.plugin_source import parse_source
 from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
 
 
@@ -42,7 +48,7 @@ def test_of_two_that_add_the_same_name_one_wins_and_drafts_of_the_killed_go(tmp_
     plugin = read_plugin(make_hookify(tmp_path / "two"))
     with pytest.raises(NexusError, match="one of this name"):
         store_plugin(plugin, PluginSource("two"), plugin.items, is_new=True)
-    assert find_plugin("hookify").source == str(tmp_path / "one")
+    assert find_plugin("hookify").source == PluginSource(str(tmp_path / "one"))
     store_plugin(plugin, PluginSource("two"), plugin.items)
     assert [path.name for path in plugins_root().iterdir()] == ["hookify"]
 

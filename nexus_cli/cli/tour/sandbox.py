@@ -71,10 +71,7 @@ def sandbox_settings() -> Settings:
 
 @contextmanager
 def open_sandbox(keep: bool) -> Iterator[Sandbox]:
-    """Make a sandbox and point the environment at it until the block ends; delete it then, unless `keep`.
-
-    Raises `NexusError("internal", ...)` if it cannot be written.
-    """
+    """Make a sandbox and point the environment at it until the block ends; delete it then, unless `keep`."""
     parent = os.environ.get("TMPDIR")
     try:
         sandbox = Sandbox(Path(os.path.realpath(tempfile.mkdtemp(prefix="nexus-", dir=parent or None))))

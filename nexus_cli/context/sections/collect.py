@@ -160,10 +160,7 @@ class SectionCollector:
     # -- layer 1 -----------------------------------------------------------------------------------------------
 
     async def system_plan(self) -> tuple[SectionPlan, tuple[PendingDrop, ...]]:
-        """Plan the system text; return the plan and its drops, to be recorded with the epoch.
-
-        A skipped contributor is in the plan as left out, with the reason; a required one is a drop.
-        """
+        """Plan the system text; return the plan, with skipped contributors, and the drops, also of required ones."""
         sections, skipped = await self.sections(Layer.SYSTEM)
         left: list[PendingDrop] = []
         learned = {name: learned_multiplier(*counts) for name, counts in self.misses().items()}

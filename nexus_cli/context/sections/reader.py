@@ -59,10 +59,7 @@ class SectionReader:
     async def sections(
         self, contributors: Iterable[Contributor], view: View, recipe: Recipe, budget: int
     ) -> tuple[list[Section], dict[str, str], list[str]]:
-        """Return the sections in order, the reasons for skipped contributors by id, and lines for the person.
-
-        `budget` is the limit of all static sections. Of two sections with the same id the second is skipped.
-        """
+        """Return the sections within `budget`, reasons for skipped contributors by id, and lines for the person."""
         contributors, skipped = list(contributors), dict[str, str]()
         values, notices = await self._read(contributors, skipped)
         found: dict[str, Section] = {}
@@ -163,10 +160,7 @@ def _size(value: Value, most: int) -> int:
 
 
 def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) -> tuple[Section, ...]:
-    """Render a contributor with the recipe's overrides; `ValueError` if it is too large or of another layer.
-
-    An empty list or mapping is not rendered: nothing was found.
-    """
+    """Render a contributor's value unless it is empty; raise `ValueError` if too large or of another layer."""
     found_nothing = not value and isinstance(value, list | dict)
     sections = () if found_nothing else tuple(contributor.render(value, view))
     if sum(len(form) for section in sections for form in section.forms) > 2 * contributor.most:
@@ -177,8 +171,7 @@ def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) 
 
 
 def _rest_view(view: View, recipe: Recipe, budget: int, others: Iterable[Section]) -> View:
-    """Return the view of a contributor that takes the rest: its cap is what `others` leave, at least half of the
-    cap."""
+    """Return the view of a contributor that takes the rest: its cap is what `others` leave, at least half of it."""
     cap = min(view.instruction_cap, budget)
     wanted = [one for one in others if recipe.multiplier(one.phase.label, one.id) > 0]
     left = budget - sum(view.count(one.full) + JOINT for one in wanted)

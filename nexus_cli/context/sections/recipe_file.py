@@ -47,8 +47,7 @@ LARGEST = 100
 
 
 def read_recipe(text: str, where: str, beside: Beside) -> dict[str, Any]:
-    """Return the fields of the recipe in `text`, except its name; raise `NexusError("config", ...)` with `where` and
-    the key."""
+    """Return the fields of a recipe but its name; raise `NexusError("config", ...)` with `where` and the key."""
     table = _toml(text, where)
     _only(where, "", table, KEYS)
     description, signals = table.get("description", ""), table.get("signals", False)

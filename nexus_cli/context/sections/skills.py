@@ -170,8 +170,7 @@ def count_untrusted(cwd: Path) -> int:
 
 
 def read_guide(skill: Skill) -> str:
-    """Return the guide as written in the file, without front matter; raise `NexusError("config", ...)` if it cannot be
-    read."""
+    """Return the guide as written, without front matter; raise `NexusError("config", ...)` if that fails."""
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
         raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` shows what is")

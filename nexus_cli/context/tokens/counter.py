@@ -108,8 +108,7 @@ class SimpleTokenCounter(_Counting):
 
 
 class TiktokenCounter(_Counting):
-    """Counts with a tiktoken table; special tokens are text. Raises `ValueError` for a name that tiktoken does not
-    have."""
+    """Counts with a tiktoken table; special tokens are text. Raises `ValueError` for an unknown name."""
 
     def __init__(self, encoding_name: str = "cl100k_base") -> None:
         if encoding_name not in TABLES:

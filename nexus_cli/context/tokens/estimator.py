@@ -224,10 +224,7 @@ class TokenEstimator:
         return Scale(ratio, counted, expected)
 
     def layers(self, counted: UsedTokens, reported: int | None = None) -> UsedTokens:
-        """Convert our counts to tokens by layer, which sum to the estimate, or to `reported`.
-
-        System text and schemas follow their own ratio, so that the same text is as many tokens at every step.
-        """
+        """Convert our counts to tokens by layer that sum to `reported` or the estimate, each by its own ratio."""
         total = self.estimate(counted.total) if reported is None else reported
         ratio, messages = self._learned.ratios.values[ContentKind.FIXED], counted.history + counted.event
         fixed = round(ratio * counted.system), round(ratio * counted.tools)
@@ -236,8 +233,7 @@ class TokenEstimator:
         return UsedTokens(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
 
     def set_anchor(self, last: int, counted: int, reported: int, *, exact: bool = True) -> bool:
-        """Continue from the report for the newest request, possibly of an earlier process; False if it is not
-        plausible."""
+        """Continue from the newest request's report, perhaps of an earlier process; False if it is not plausible."""
         if reported <= 0 or not LEAST * counted <= reported <= self._most(counted):
             self._odd += 1
             if self._odd >= DISTRUST:
@@ -362,10 +358,7 @@ def _clamp(factor: float) -> float:
 
 
 def apportion(total: int, weights: Sequence[int]) -> list[int]:
-    """Share `total` in whole numbers in proportion to `weights`, by largest remainder.
-
-    The parts sum to `total` exactly, unless all weights are 0: then each part is 0.
-    """
+    """Share `total` in whole numbers in proportion to `weights`, by largest remainder; all 0 if these are."""
     whole = sum(weights)
     if whole <= 0 or total <= 0:
         return [0] * len(weights)

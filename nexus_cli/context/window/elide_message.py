@@ -50,8 +50,7 @@ class MessageElider:
         return replace(item, form=form, message=short, tokens=tokens)
 
     def _elide_call(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
-        """Return `call` with its longest strings cut; if that is not enough, with one marker instead of the
-        arguments."""
+        """Return `call` with its longest strings cut; if that is not enough, with one marker for all arguments."""
         whole = self.count(compact(call.arguments))
         if whole <= cap:
             return call
@@ -66,8 +65,7 @@ class MessageElider:
         return replace(call, arguments=lean)
 
     def _elide_text(self, text: str, cap: int, marker: Marker) -> str:
-        """Return `text` in about `cap` tokens: only its marker if the cap has no room for more, never longer than
-        before."""
+        """Return `text` in about `cap` tokens, only its marker if there is no room, never longer than before."""
         whole = self.count(text)
         if whole <= cap:
             return text

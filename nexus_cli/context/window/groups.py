@@ -25,10 +25,7 @@ PLACEHOLDER_TOKENS = 16
 
 
 def group_tool_calls(items: Iterable[WindowItem], measure: Measure | None = None) -> list[Group]:
-    """Return the groups of `items`, in the order of their first messages, every call with exactly one result.
-
-    `measure` counts the placeholders.
-    """
+    """Group `items` in the order of first messages; every call gets one result. `measure` counts placeholders."""
     groups: list[list[WindowItem | None]] = []
     waiting: dict[str, list[tuple[int, int]]] = {}
     for item in items:
@@ -145,8 +142,7 @@ def newest_request(groups: Sequence[Group]) -> int | None:
 
 
 def run_requests(groups: Sequence[Group], run: int) -> list[int]:
-    """Return the indices of the current request and its steering: the person's messages from entry `run` on, else the
-    newest."""
+    """Return the indices of the current request with its steering: messages from entry `run` on, else the newest."""
     latest = newest_request(groups)
     if latest is None:
         return []

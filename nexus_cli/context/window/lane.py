@@ -296,8 +296,7 @@ class Lane:
         self.changes += 1
 
     def _newest_run(self) -> int:
-        """Return the newest entry of the window that began a run: only the log distinguishes a request from
-        steering."""
+        """Return the newest entry of the window that began a run: only the log tells a request from steering."""
         for item in reversed(self.items):
             if item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED):
                 entry = next(iter(self.timeline.read(item.entry, item.entry)), None)

@@ -72,8 +72,7 @@ class LaneTruncator:
         return drops
 
     def _floor(self, available: int, room: int) -> int:
-        """Return the least that the request keeps. Without markers, the window fits first of all, if there is room at
-        all."""
+        """Return the least that the request keeps. Without markers, the window fits first of all, if it can."""
         return 0 if room > 0 and not self.markers else int(available * REQUEST_FLOOR)
 
     def _marker(

@@ -68,8 +68,7 @@ def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: b
 
 
 def saving_per_request(info: ModelInfo, saved: int) -> float | None:
-    """Return the dollars that `saved` tokens would cost in each request, read from the cache; None if a price is
-    unknown."""
+    """Return the dollars that `saved` tokens cost in a request, read from the cache; None if a price is unknown."""
     known = info.input_price is not None and info.cache_read_price is not None
     return saved * _read(info) / MILLION if known else None
 

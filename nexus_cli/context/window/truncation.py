@@ -92,10 +92,7 @@ def truncate_window(
 def _shrink_requests(
     groups: list[Group], requests: Sequence[int], hard: int, floor: int, elider: MessageElider
 ) -> list[Group]:
-    """Return `groups` with the newest one, and then the requests before it, elided until all of them fit `hard`.
-
-    If there is no room at all they stay unchanged.
-    """
+    """Elide in `groups` the newest, then the requests before it, until all fit `hard`; unchanged without room."""
     tail = len(groups) - 1
     earlier = [index for index in requests if index != tail]
     others = sum(group_tokens(groups[index]) for index in earlier)

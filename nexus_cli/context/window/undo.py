@@ -34,9 +34,6 @@ def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | N
 
 
 def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
-    """Return the head of `old` and all items `since`: the head of an epoch with the cause `undo`.
-
-    Items that the current `window` shows completely stay as they are there, with their preambles.
-    """
+    """Return the head of an epoch with the cause `undo`: `old` and all items `since`, or as `window` has them."""
     shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
     return (*old.head, *(shown.get(entry.id) or item_of(entry) for entry in since))

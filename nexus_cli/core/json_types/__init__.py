@@ -3,3 +3,17 @@
 Builders import these for mypy only; at runtime `nexus docs json`, `/openrpc.json` and the tests do. The modules do not
 use `from __future__ import annotations`: evaluating annotations at once is cheaper than evaluating strings.
 """
+
+from typing import Literal, TypedDict
+
+
+class VersionedReport(TypedDict):
+    """The object of a command with `--json`."""
+
+    version: Literal[1]
+
+
+class ReportOfSession(VersionedReport):
+    """A report on one session."""
+
+    session: str

@@ -1,6 +1,8 @@
 """`nexus cache --json`, `nexus cache why --json` and `nexus replay --json`."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
+
+from nexus_cli.core.json_types import ReportOfSession
 
 
 class CacheRow(TypedDict):
@@ -77,11 +79,9 @@ class RewriteRow(TypedDict):
     """How it came out so far: dollars saved in these requests minus its cost."""
 
 
-class CacheReport(TypedDict):
+class CacheReport(ReportOfSession):
     """`nexus cache --json`."""
 
-    version: Literal[1]
-    session: str
     requests: list[CacheRow]
     total: CacheTotal
     rewrites: list[RewriteRow]
@@ -110,11 +110,9 @@ class CacheLifeObject(TypedDict):
     documented: bool
 
 
-class MissReport(CacheRow):
+class MissReport(CacheRow, ReportOfSession):
     """`nexus cache why --json`."""
 
-    version: Literal[1]
-    session: str
     previous: int | None
     previous_session: str | None
     previous_input: int | None
@@ -125,11 +123,9 @@ class MissReport(CacheRow):
     rewrites: list[RewriteRow]
 
 
-class ReplayReport(TypedDict):
+class ReplayReport(ReportOfSession):
     """`nexus replay --json`."""
 
-    version: Literal[1]
-    session: str
     ok: bool
     requests: int
     first_difference: str | None

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from nexus_cli.core.json_types import ReportOfSession, VersionedReport
 from nexus_cli.core.json_types.ask_result import DropObject
 
 PressureLevel = Literal["normal", "high", "critical"]
@@ -18,8 +19,6 @@ class UsedObject(TypedDict):
 
 
 class BudgetObject(TypedDict):
-    """The budget of a request."""
-
     window: int
     reserve_reply: int
     reserve_tools: int
@@ -31,8 +30,6 @@ class BudgetObject(TypedDict):
 
 
 class SectionObject(TypedDict):
-    """A section of a request."""
-
     id: str
     layer: Literal["system", "event"]
     phase: str
@@ -75,8 +72,6 @@ class SectionBudgetObject(TypedDict):
 
 
 class HistoryObject(TypedDict):
-    """The history layer."""
-
     entries: int
     groups: int
     tokens: int
@@ -111,8 +106,6 @@ class LargestPart(TypedDict):
 
 
 class ListedDrop(DropObject):
-    """A drop in a list."""
-
     back: bool
     """True if it is in the window again."""
     unit: str
@@ -137,10 +130,9 @@ class WaitingTexts(TypedDict):
     counted: int
 
 
-class ContextReport(TypedDict):
+class ContextReport(VersionedReport):
     """`nexus context --json`."""
 
-    version: Literal[1]
     session: str | None
     """null for the first request of a new session."""
     model: str
@@ -179,11 +171,9 @@ class ContextReport(TypedDict):
     request_sha256: str | None
 
 
-class DropsReport(TypedDict):
+class DropsReport(ReportOfSession):
     """`nexus drops --json`."""
 
-    version: Literal[1]
-    session: str
     drops: list[ListedDrop]
     """Oldest first."""
     left_out: int
@@ -251,11 +241,9 @@ class ToolDifferences(TypedDict):
     changed: list[str]
 
 
-class DifferenceReport(TypedDict):
+class DifferenceReport(ReportOfSession):
     """`nexus context --diff --json`."""
 
-    version: Literal[1]
-    session: str
     step: int
     before: int | None
     """The previous request."""
@@ -271,10 +259,9 @@ class DifferenceReport(TypedDict):
     entries: EntryDifferences
 
 
-class PriceReport(TypedDict):
+class PriceReport(VersionedReport):
     """`nexus ask --price`."""
 
-    version: Literal[1]
     session: str | None
     """The session that the turn would resume."""
     model: str

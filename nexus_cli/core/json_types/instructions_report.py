@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
+from nexus_cli.core.json_types import VersionedReport
+
 
 class InstructionFileObject(TypedDict):
     """One instruction file, with its price in every request that has it."""
@@ -29,10 +31,9 @@ class InstructionFinding(TypedDict):
     """The place that it repeats or contradicts."""
 
 
-class InstructionsReport(TypedDict):
+class InstructionsReport(VersionedReport):
     """`nexus doctor --instructions --json`."""
 
-    version: Literal[1]
     model: str | None
     requests: int
     tokens: int

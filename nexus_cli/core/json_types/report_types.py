@@ -2,6 +2,9 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from nexus_cli.core.json_types import ReportOfSession, VersionedReport
+from nexus_cli.core.json_types.ask_result import UsageObject
+
 PermissionDecision = Literal["allow", "ask", "deny"]
 ScheduleState = Literal["active", "paused", "done"]
 RunState = Literal["queued", "running", "waiting_reply", "done", "failed", "cancelled"]
@@ -43,10 +46,9 @@ class ListedSession(SessionObject):
     """On a server: the role whose session it is."""
 
 
-class SessionsReport(TypedDict):
+class SessionsReport(VersionedReport):
     """`nexus sessions list --json`."""
 
-    version: Literal[1]
     sessions: list[ListedSession]
     """Newest first."""
     total: int
@@ -54,37 +56,25 @@ class SessionsReport(TypedDict):
     """Runs of `nexus ask` in this folder that are not listed."""
 
 
-class UsageSumObject(TypedDict):
+class UsageSumObject(UsageObject):
     """The usage of several requests."""
 
     sessions: int
     requests: int
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
-    reasoning: int
     known_usd: float
     unpriced: int
     """Requests without a known price."""
-    cost_usd: float | None
 
 
 class UsageByDay(UsageSumObject):
-    """The usage of a day."""
-
     day: str
 
 
 class UsageByModel(UsageSumObject):
-    """The usage of a model."""
-
     model: str
 
 
 class UsageByProject(UsageSumObject):
-    """The usage of a project."""
-
     project: str
 
 
@@ -101,10 +91,9 @@ ImportedUsage = TypedDict(
 """What sessions of another program had used before they were imported; in no sum."""
 
 
-class UsageReport(TypedDict):
+class UsageReport(VersionedReport):
     """`nexus usage --json`."""
 
-    version: Literal[1]
     zone: Literal["local", "UTC"]
     since: str | None
     total: UsageSumObject
@@ -156,7 +145,7 @@ DecisionObject = TypedDict(
 )
 
 
-class DecisionsReport(TypedDict):
+class DecisionsReport(ReportOfSession):
     """`nexus why --json`.
 
     Of a decision, `decision` is null if the call could not run; `from` is file and line of the rule, `built in`,
@@ -164,18 +153,13 @@ class DecisionsReport(TypedDict):
     `yes`, `session`, `always`, `no` or `none`, null if nobody was asked; `said` are the words of a no.
     """
 
-    version: Literal[1]
-    session: str
     decisions: list[DecisionObject]
     """Newest last."""
     more: int
 
 
-class DecisionReport(DecisionObject):
+class DecisionReport(DecisionObject, ReportOfSession):
     """`nexus why ID --json`."""
-
-    version: Literal[1]
-    session: str
 
 
 class ModelObject(TypedDict):
@@ -198,26 +182,22 @@ class ModelObject(TypedDict):
     window_told: bool
 
 
-class ModelsReport(TypedDict):
+class ModelsReport(VersionedReport):
     """`nexus model list --json`."""
 
-    version: Literal[1]
     chosen: str | None
     models: list[ModelObject]
 
 
-class ModelReport(ModelObject):
+class ModelReport(ModelObject, VersionedReport):
     """`nexus model show NAME --json`."""
 
-    version: Literal[1]
     provider: str
     effort: bool
     chosen: bool
 
 
 class RunObject(TypedDict):
-    """A run."""
-
     id: str
     state: RunState
     paused: bool
@@ -251,10 +231,9 @@ class RunObject(TypedDict):
     """A line for each call that was refused."""
 
 
-class RunsReport(TypedDict):
+class RunsReport(VersionedReport):
     """`nexus runs list --json`, and `cancel`, `pause`, `resume` of several runs."""
 
-    version: Literal[1]
     done: NotRequired[str]
     """The action of a command on them."""
     runs: list[RunObject]
@@ -270,10 +249,9 @@ class SignalObject(TypedDict):
     taken: bool
 
 
-class RunReport(RunObject):
+class RunReport(RunObject, VersionedReport):
     """`nexus runs show ID --json`, and `cancel`, `pause`, `resume`."""
 
-    version: Literal[1]
     trigger: dict[str, Any]
     signals: list[SignalObject]
     report: str
@@ -325,10 +303,9 @@ ScheduleObject = TypedDict(
 )
 
 
-class SchedulesReport(TypedDict):
+class SchedulesReport(VersionedReport):
     """`nexus schedule list --json`."""
 
-    version: Literal[1]
     plans: list[ScheduleObject]
 
 
@@ -348,8 +325,6 @@ class EntityObject(TypedDict):
 
 
 class SpaceObject(TypedDict):
-    """A space."""
-
     id: str
     name: str
     project: str
@@ -365,10 +340,9 @@ class ListedSpace(SpaceObject):
     newest: str | None
 
 
-class SpacesReport(TypedDict):
+class SpacesReport(VersionedReport):
     """`nexus space list --json`."""
 
-    version: Literal[1]
     spaces: list[ListedSpace]
 
 
@@ -385,10 +359,9 @@ class SpaceMessageObject(TypedDict):
     """The reason that the message started no more agents, with the first one of a person's message."""
 
 
-class SpaceReport(TypedDict):
+class SpaceReport(VersionedReport):
     """`nexus space read --json`."""
 
-    version: Literal[1]
     space: SpaceObject
     reader: EntityObject
     unread_before: int
@@ -402,26 +375,23 @@ class TriggeredRun(TypedDict):
     run: str
 
 
-class PostReport(TypedDict):
+class PostReport(VersionedReport):
     """`nexus space post --json`."""
 
-    version: Literal[1]
     message: SpaceMessageObject
     triggered: list[TriggeredRun]
     resumed: list[str]
 
 
-class NewSpaceReport(TypedDict):
+class NewSpaceReport(VersionedReport):
     """`nexus space create NAME --json`."""
 
-    version: Literal[1]
     space: SpaceObject
 
 
-class ServeOnceReport(TypedDict):
+class ServeOnceReport(VersionedReport):
     """`nexus serve --once --json` and `nexus schedule run --json`."""
 
-    version: Literal[1]
     ok: bool
     exit: int
     runs: list[RunObject]
@@ -453,18 +423,15 @@ class SandboxReport(TypedDict):
 
 
 class CheckObject(TypedDict):
-    """One check."""
-
     name: str
     status: Literal["ok", "note", "broken"]
     detail: str
     hint: str
 
 
-class DoctorReport(TypedDict):
+class DoctorReport(VersionedReport):
     """`nexus doctor --json`."""
 
-    version: Literal[1]
     ok: bool
     model: str | None
     sandbox: SandboxReport
@@ -489,10 +456,9 @@ class MovedHead(TypedDict):
     """The command that moves it back."""
 
 
-class UndoReport(TypedDict):
+class UndoReport(VersionedReport):
     """`nexus undo --json`, `nexus redo --json`. Paths inside the project are relative to it."""
 
-    version: Literal[1]
     action: Literal["undo", "redo"]
     turn: int | None
     """null if there was nothing to undo."""
@@ -526,10 +492,9 @@ class ServerRow(TypedDict):
     """Why it is not available."""
 
 
-class ServersReport(TypedDict):
+class ServersReport(VersionedReport):
     """`nexus mcp list --json`."""
 
-    version: Literal[1]
     servers: list[ServerRow]
     sent: Literal["each", "one"]
     """`each`: every tool is sent by itself; `one`: the tool `mcp` in their place."""

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from nexus_cli.core.json_types import VersionedReport
 from nexus_cli.core.json_types.ask_result import ErrorObject
 from nexus_cli.core.json_types.setup_reports import WorkerObject
 from nexus_cli.core.json_types.stream_lines import EventLine, ResultLine, StreamLine
@@ -40,8 +41,6 @@ class CreatedAgent(TypedDict):
 
 
 class ListedAgent(TypedDict):
-    """An agent."""
-
     agent_id: str
     session: str
     state: AgentActivity
@@ -135,10 +134,9 @@ class ConflictObject(TypedDict):
     """True if both versions are marked in the file; else the project's was kept."""
 
 
-class AppliedWorktree(TypedDict):
+class AppliedWorktree(VersionedReport):
     """`worktree_apply`."""
 
-    version: Literal[1]
     name: str
     folder: str
     written: list[str]

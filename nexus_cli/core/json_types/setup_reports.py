@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from nexus_cli.core.json_types import VersionedReport
 from nexus_cli.core.json_types.report_types import PermissionDecision, SessionObject
 
 RuleObject = TypedDict(
@@ -10,32 +11,26 @@ RuleObject = TypedDict(
 )
 
 
-class RulesReport(TypedDict):
+class RulesReport(VersionedReport):
     """`nexus rules list --json`."""
 
-    version: Literal[1]
     rules: list[RuleObject]
     """Strictest first."""
     problems: list[str]
 
 
 class SettingObject(TypedDict):
-    """A setting."""
-
     value: Any
     origin: str
 
 
-class ConfigReport(TypedDict):
+class ConfigReport(VersionedReport):
     """`nexus config show --json`."""
 
-    version: Literal[1]
     settings: dict[str, SettingObject]
 
 
 class SkillObject(TypedDict):
-    """A skill."""
-
     name: str
     description: str
     path: str
@@ -48,8 +43,6 @@ class SkillObject(TypedDict):
 
 
 class ListedSkill(SkillObject):
-    """A skill in the list."""
-
     catalogue: Literal["described", "named", "counted", ""]
     """Its form in the system text of a session; "" if it is not there."""
 
@@ -61,10 +54,9 @@ class CommandObject(SkillObject):
     """True if a built-in command has its name, so that only `$NAME` calls it."""
 
 
-class SkillsReport(TypedDict):
+class SkillsReport(VersionedReport):
     """`nexus skill list --json`."""
 
-    version: Literal[1]
     skills: list[ListedSkill]
     commands: list[CommandObject]
     untrusted: int
@@ -100,8 +92,6 @@ class PluginObject(TypedDict):
 
 
 class PythonPluginObject(TypedDict):
-    """A Python plugin."""
-
     name: str
     package: str
     """Name and version of its package."""
@@ -111,10 +101,9 @@ class PythonPluginObject(TypedDict):
     """What of it is left out, and why."""
 
 
-class PluginsReport(TypedDict):
+class PluginsReport(VersionedReport):
     """`nexus plugin list --json`, and `add` and `update`."""
 
-    version: Literal[1]
     plugins: list[PluginObject]
     python: NotRequired[list[PythonPluginObject]]
     """Of `list`: the packages with an entry point `nexus.plugins`."""
@@ -154,10 +143,9 @@ class FactObject(StoredFact):
     """For a forgotten fact: sessions that still contain it."""
 
 
-class FactsReport(TypedDict):
+class FactsReport(VersionedReport):
     """`nexus memory list --json`, and `search`, `add`, `accept`, `forget`."""
 
-    version: Literal[1]
     facts: list[FactObject]
     project: NotRequired[str | None]
     more: NotRequired[bool]
@@ -168,10 +156,9 @@ class FactsReport(TypedDict):
     forgotten: NotRequired[list[FactObject]]
 
 
-class ConsolidationReport(TypedDict):
+class ConsolidationReport(VersionedReport):
     """`nexus memory consolidate --json`."""
 
-    version: Literal[1]
     session: str
     """The session in which the model did it."""
     looked_at: int
@@ -202,8 +189,6 @@ class CapabilityObject(TypedDict):
 
 
 class SkillName(TypedDict):
-    """A skill."""
-
     name: str
     description: str
     origin: str
@@ -225,8 +210,6 @@ class UnsupportedFile(TypedDict):
 
 
 class ProjectState(TypedDict):
-    """The project."""
-
     folder: str
     trust: str
     skills_not_trusted: int
@@ -234,17 +217,14 @@ class ProjectState(TypedDict):
 
 
 class SandboxState(TypedDict):
-    """The sandbox."""
-
     backend: str
     why: str
     walls: list[str]
 
 
-class WarmReport(TypedDict):
+class WarmReport(VersionedReport):
     """`nexus warm status --json`. The keys from `pid` on are those of a process that runs."""
 
-    version: Literal[1]
     minutes: float
     """Idle minutes after which it ends; 0 if there is no warm start."""
     auto: bool
@@ -278,10 +258,9 @@ class HookState(TypedDict):
     why: str
 
 
-class StatusReport(TypedDict):
+class StatusReport(VersionedReport):
     """`nexus status --json`."""
 
-    version: Literal[1]
     model: str | None
     tools: list[str]
     skills: list[SkillName]
@@ -305,13 +284,14 @@ class StatusReport(TypedDict):
     warm: WarmReport
 
 
-class EntryCall(TypedDict):
-    """A call of a message."""
+class CallObject(TypedDict):
+    """A tool call of the model."""
 
     id: str
     name: str
     arguments: dict[str, Any]
     raw: str
+    """The original arguments if they were no JSON object."""
 
 
 class EntryObject(TypedDict):
@@ -322,7 +302,7 @@ class EntryObject(TypedDict):
     actor: str
     kind: str
     text: str
-    calls: list[EntryCall]
+    calls: list[CallObject]
     call: str | None
     """For a result: the id of its call."""
     images: list[str]
@@ -360,10 +340,9 @@ ImportOrigin = TypedDict("ImportOrigin", {"from": str, "id": str, "file": str})
 """The program, its id of the session, and the file that an imported session comes from."""
 
 
-class SessionReport(SessionObject):
+class SessionReport(SessionObject, VersionedReport):
     """`nexus sessions show ID --json`."""
 
-    version: Literal[1]
     workers: list[WorkerObject]
     entries: list[EntryObject]
     imported: NotRequired[ImportOrigin]
@@ -381,10 +360,9 @@ class SearchHit(TypedDict):
     snippet: str
 
 
-class SearchReport(TypedDict):
+class SearchReport(VersionedReport):
     """`nexus sessions search TEXT --json`."""
 
-    version: Literal[1]
     text: str
     folder: str | None
     hits: list[SearchHit]
@@ -397,8 +375,6 @@ WorktreeCondition = Literal["missing", "unreadable", "empty", "applied", "change
 
 
 class WorktreeObject(TypedDict):
-    """A worktree."""
-
     name: str
     project: str
     folder: str
@@ -416,10 +392,9 @@ class WorktreeObject(TypedDict):
     problem: str
 
 
-class WorktreesReport(TypedDict):
+class WorktreesReport(VersionedReport):
     """`nexus worktree list --json`."""
 
-    version: Literal[1]
     project: str | None
     worktrees: list[WorktreeObject]
 
@@ -442,8 +417,6 @@ class ServeLine(TypedDict):
 
 
 class TrustSetting(TypedDict):
-    """A setting of the project."""
-
     key: str
     value: Any
     effect: str
@@ -470,10 +443,9 @@ class TrustItemObject(TypedDict):
     diff: str
 
 
-class TrustReport(TypedDict):
+class TrustReport(VersionedReport):
     """`nexus trust --json`."""
 
-    version: Literal[1]
     project: str
     state: str
     settings: list[TrustSetting]
@@ -487,10 +459,9 @@ class TrustReport(TypedDict):
     problems: list[str]
 
 
-class RevokedTrust(TypedDict):
+class RevokedTrust(VersionedReport):
     """`nexus trust --revoke --json`."""
 
-    version: Literal[1]
     project: str
     revoked: bool
     state: str

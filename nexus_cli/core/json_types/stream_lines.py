@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UntilObject, UsageObject
 from nexus_cli.core.json_types.context_report import BudgetObject, SectionObject
-from nexus_cli.core.json_types.setup_reports import WorkerObject
+from nexus_cli.core.json_types.setup_reports import CallObject, WorkerObject
 
 
 class StreamLine(TypedDict):
@@ -22,16 +22,6 @@ class StreamLine(TypedDict):
     """The worker whose event it is, such as `w1`."""
     lane: NotRequired[str]
     """The session of that worker."""
-
-
-class CallObject(TypedDict):
-    """A tool call of the model."""
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    raw: str
-    """The original arguments if they were no JSON object."""
 
 
 class ResultObject(TypedDict):

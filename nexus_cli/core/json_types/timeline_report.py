@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from nexus_cli.core.json_types import ReportOfSession, VersionedReport
 from nexus_cli.core.json_types.report_types import EntityObject, RunObject
 
 
@@ -101,11 +102,9 @@ class TimelineTotals(TypedDict):
     drops: int
 
 
-class TimelineReport(TypedDict):
+class TimelineReport(ReportOfSession):
     """`nexus timeline --json`."""
 
-    version: Literal[1]
-    session: str
     name: str
     model: str
     folder: str
@@ -139,18 +138,15 @@ class TimelineSpace(TypedDict):
 
 
 class SpaceTotals(TypedDict):
-    """Sums over a space."""
-
     rows: int
     messages: int
     runs: int
     cost_usd: float
 
 
-class SpaceTimelineReport(TypedDict):
+class SpaceTimelineReport(VersionedReport):
     """`nexus timeline --space NAME --json`."""
 
-    version: Literal[1]
     space: TimelineSpace
     reader: str | None
     earlier: int
@@ -181,8 +177,7 @@ class RunningObject(TypedDict):
     terminal: str | None
 
 
-class RunningReport(TypedDict):
+class RunningReport(VersionedReport):
     """`nexus sessions list --running --json`."""
 
-    version: Literal[1]
     running: list[RunningObject]

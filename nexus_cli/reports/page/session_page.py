@@ -19,10 +19,11 @@ from nexus_cli.ledger.sessions import FIRST_TEXT, IMPORTED, SHOWN
 from nexus_cli.reports.page.chart import LAYERS, draw_strips
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import ALONE, FORMS, HeldPart, RequestFigures, list_request_figures
-from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk, newest_by_entry
+from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk
 from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.lines import dollars, known_dollars, name_cause, number, plural, share
 from nexus_cli.reports.timeline import session_timeline
+from nexus_cli.reports.timeline_rows import newest_by_entry
 from nexus_cli.turn.dispatch import RESULT
 
 MOST = 25_000_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.core.entry import Entry, Kind, Memo, members_of
+from nexus_cli.core.entry import Entry, Kind, members_of
 from nexus_cli.core.message import Part, ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.reports.page.markup import Markup
@@ -146,11 +146,6 @@ class Talk:
             return f'<p class="note">{name} ({self._markup.text(part.media_type)}, {len(part.data):,} bytes)</p>\n'
         data = base64.b64encode(part.data).decode()
         return Fold(f'<img src="data:{part.media_type};base64,{data}" alt="{name}" loading="lazy">\n', name)
-
-
-def newest_by_entry(memos: Sequence[Memo]) -> dict[int, Mapping[str, Any]]:
-    """Return the value of the newest memo of each entry."""
-    return {memo.entry: memo.value for memo in memos}
 
 
 def _sent(request: RequestFigures) -> str:

@@ -176,10 +176,7 @@ def worker_title(task: str) -> str:
 
 
 def filled(text: str, width: int, indent: str = "", first: str | None = None) -> list[str]:
-    """Fill words into lines of at most `width` cells, with `indent` before each (`first` before the first).
-
-    A word that is too long for a line is broken.
-    """
+    """Fill words into lines of `width` cells, behind `indent` (`first`: the first line), breaking words if needed."""
     lines: list[str] = []
     line, gap = indent if first is None else first, ""
     room = width - cells(indent)

@@ -9,15 +9,11 @@ from dataclasses import dataclass
 PLOT_ROWS = 3
 
 
-def _unpainted(role: str, text: str) -> str:
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class ReportStyle:
     """Colours and characters of a terminal; by default plain ASCII."""
 
-    paint: Callable[[str, str], str] = _unpainted
+    paint: Callable[[str, str], str] = lambda role, text: text
     """Returns a sanitized text in the colours of a role."""
     levels: str = " .:#"
     """A cell of a plot, from empty to full."""

@@ -81,10 +81,7 @@ def end_until(state: SessionState) -> str:
 
 
 def goal_closing(names: Sequence[str], verb: str) -> Act:
-    """Mark goals and steps as done, or drop them (`verb`); dropping a goal drops its steps.
-
-    Raises `NexusError("usage", ...)` and changes nothing if one does not exist.
-    """
+    """Mark goals and steps as done, or drop them (`verb`), steps too; for an unknown one raise `NexusError`."""
 
     async def act(state: SessionState) -> None:
         timeline = state.lane_state.lane.timeline

@@ -54,10 +54,7 @@ async def run_in_lane(
     model: Model | None = None,
     facts: Sequence[str] = (),
 ) -> str:
-    """Run a new lane with the recipe's instruction as system text and `text` as its only message; return the answer.
-
-    `model` defaults to the session's; `facts` are the ids of the remembered facts in `text`. Raises `NexusError`.
-    """
+    """Return the answer to `text` under the recipe's instruction in a new lane; may raise `NexusError`."""
     instruction = _instruction(recipe)
     side = separate(lane_state, recipe.name, model or lane_state.model)
     context = side.window.context

@@ -63,10 +63,7 @@ class SessionFacts(Facts):
         return {"facts": self, "episodes": self.episodes, "misses": self.misses}
 
     def misses(self) -> Misses:
-        """Count the sections that requests of this project left out, and those of them that were recalled.
-
-        Empty if the ledger cannot be read.
-        """
+        """Count the left-out sections of this project, and those recalled; empty if the ledger cannot be read."""
         try:
             return self.ledger.count_misses(self.project, KIND, LEARNED)
         except NexusError:
@@ -171,10 +168,7 @@ class SessionFacts(Facts):
 
 
 def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
-    """Store and keep a fact that the person typed; `root` is their project.
-
-    Raise `NexusError("usage", ...)` if the text is empty or too long.
-    """
+    """Keep a fact that the person typed in project `root`; raise `NexusError("usage", ...)` for a wrong length."""
 
     try:
         return ledger.facts.add(slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session)
@@ -192,10 +186,7 @@ class AcceptedFacts:
 
 
 def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> AcceptedFacts:
-    """Accept proposals by their ids, or with `all` those of project `root`.
-
-    Raises `NexusError("usage", ...)` and accepts none if an id is unknown.
-    """
+    """Accept proposals by id, or `all` of `root`; for an unknown id raise `NexusError("usage", ...)`, accept none."""
     if [one.strip().casefold() for one in which] == [ALL]:
         ids = [fact.id for fact in ledger.facts.list_facts(root) if fact.waits]
     else:
@@ -210,10 +201,7 @@ def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted
 
 
 def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
-    """Forget a fact of any slot and project, and return it.
-
-    Raises `NexusError("usage", ...)` if the id is unknown.
-    """
+    """Forget a fact of any slot and project, and return it; raise `NexusError("usage", ...)` if there is none."""
     known = ledger.facts.get(fact_id)
     return ledger.facts.forget(known.id, at) or known
 

@@ -94,8 +94,7 @@ class NameIndex:
 
 
 def _scattered(query: str) -> Callable[[str], object]:
-    """Return a test for names that have the letters of `query` in this order; it takes time linear in the name's
-    length."""
+    """Return a test for names that have the letters of `query` in this order, in time linear in their length."""
     return re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query)).match
 
 

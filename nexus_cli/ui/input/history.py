@@ -72,8 +72,7 @@ class ProjectHistory(History):
             before = text
 
     def read(self) -> list[str]:
-        """Return this project's entries from before the start, newest first; raise `OSError`, except for a missing
-        file."""
+        """Return this project's entries from before the start, newest first; raise `OSError` if they are unreadable."""
         found: list[str] = []
         for text in reversed(list(_texts(_tail(self._path, self._end), self._project))):
             if not found or text != found[-1]:

@@ -34,10 +34,7 @@ class LineBatches:
         self._thread: threading.Thread | None = None
 
     async def next(self) -> str:
-        """Return the lines of the next batch, "" at the end of the stream or after `stop`.
-
-        Raises `NexusError("usage", ...)` if the stream cannot be read, or is binary.
-        """
+        """Return the next batch, "" at the end or after `stop`; raise `NexusError` if it is binary or unreadable."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._read, args=[asyncio.get_running_loop()], daemon=True)
             self._thread.start()

@@ -75,8 +75,7 @@ class Pastes:
         """All pastes since the last message."""
 
     def fold_if_long(self, text: str, beside: str, *, cut: bool = False) -> str:
-        """Return the text to insert for a pasted `text` into a box that has `beside`: the text itself, or a character
-        for it."""
+        """Return the text to insert for a pasted `text`: itself, or a character for it if `beside` leaves no room."""
         self._inserted.append(text)
         lines = text.count("\n") + (not text.endswith("\n"))
         small = lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS
@@ -123,8 +122,7 @@ class Pastes:
         return tuple(dict.fromkeys(one for one in inserted if one.strip() and one in text))
 
     def release(self) -> None:
-        """Release old pastes of sent messages: keep the newest `RETAINED` characters, and only the labels of the
-        others."""
+        """Release old pastes of sent messages, except for labels and the newest `RETAINED` characters."""
         room = RETAINED
         for mark, paste in reversed(self._pastes.items()):
             room -= len(paste.text or "")

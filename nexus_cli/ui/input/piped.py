@@ -55,10 +55,7 @@ class Reader:
         return self._ended and not b"".join(self._pieces).strip()
 
     def read(self) -> Input:
-        """Return the input as text, at most `KEPT` bytes of it with a notice about the rest.
-
-        Raises `NexusError("usage", ...)` if it is binary.
-        """
+        """Return at most `KEPT` bytes of the input as text, with a notice; raise `NexusError` if binary."""
         kept = sum(map(len, self._pieces))
         while not self._ended and kept < KEPT:
             self._pieces.append(self._read())

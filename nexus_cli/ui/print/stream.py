@@ -73,10 +73,7 @@ class Stream:
         self.write_bytes(replace_surrogates(text).encode())
 
     def write_bytes(self, data: bytes) -> None:
-        """Write all of `data`.
-
-        Raises `ReaderClosed` if the reader has left, `NexusError("internal", ...)` if writing fails (disk full).
-        """
+        """Write all of `data`; raise `ReaderClosed` if the reader has left, else `NexusError("internal", ...)`."""
         global _writing
         _writing += 1
         try:

@@ -37,8 +37,7 @@ class LoneKey:
         self._at, self._paused = now, False
 
     def find(self, text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
-        """Record that the newest key changed the field to `text`; return the answer that it gives if nothing
-        follows."""
+        """Record that the newest key changed the field to `text`; return its answer if nothing follows."""
         before, self._text = self._text, text
         found = find_key(text, keys)
         answers = found is not None and found.key in ALONE_ANSWERS and not found.lasts

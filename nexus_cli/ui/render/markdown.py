@@ -152,8 +152,7 @@ def _clean(tokens: Iterable[Token]) -> None:
 
 
 def _dressed(tokens: list[Token], theme: Theme) -> list[Token]:
-    """Return `tokens` with task boxes instead of bullets, addresses once, and backquotes around code if there is no
-    colour."""
+    """Return `tokens` with task boxes for bullets, addresses once, backquotes around code without colour."""
     for place, token in enumerate(tokens):
         if token.type != "inline" or not token.children:
             continue

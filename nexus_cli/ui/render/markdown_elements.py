@@ -240,8 +240,7 @@ class ThemedTable(ThemedElement, TableElement):
 
 
 def widen_head(text: str) -> str:
-    """Widen the head of a first table in `text` to the cells of its longest row: the parser drops cells beyond the
-    head."""
+    """Widen the head of a first table in `text` to its longest row: the parser drops cells beyond the head."""
     lines = text.split("\n")
     at = next((n for n, line in enumerate(lines) if n and DELIMITER.match(line) and "|" in lines[n - 1]), 0)
     columns = _cells(lines[at])

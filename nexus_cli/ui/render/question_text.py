@@ -225,10 +225,7 @@ def _confinement_text(question: Question) -> str:
 
 
 def _details(question: Question, width: int) -> list[str]:
-    """Return the indented lines of the command; of a long one the beginning and the end.
-
-    Empty if `what` contains all of it.
-    """
+    """Return the indented lines of the command, a long one's both ends; empty if `what` has all of it."""
     detail = question.detail.strip()
     if "\n" not in detail and (detail in question.what or detail.partition(": ")[2] == call_subject(question)):
         return []

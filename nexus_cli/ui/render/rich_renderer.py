@@ -156,8 +156,7 @@ class RichRenderer:
         self._show_group()
 
     def show_user_message(self, text: str) -> None:
-        """Show the person's message, called by its reader: `TurnStart` shows nothing, `SteeringMessage` its own
-        text."""
+        """Show the person's message for its reader: `TurnStart` shows nothing, `SteeringMessage` its own text."""
         self._show_held_drops()
         self._scrollback.add_user_message(text)
 

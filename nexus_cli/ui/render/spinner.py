@@ -42,8 +42,7 @@ class Spinner:
         return self._phase == RECONNECTING
 
     def moving(self, calls: Iterable[OpenCall]) -> bool:
-        """True if work is in progress; False while a question about one of `calls` or a worker's call waits for the
-        person."""
+        """True while work is in progress, and no question about one of `calls` or a worker's waits."""
         return bool(self._phase) and not self.worker_asks and not any(call.asked for call in calls)
 
     def phase(self, name: str, *, again: bool = False) -> None:

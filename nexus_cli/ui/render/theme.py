@@ -207,8 +207,7 @@ def takes_links(environ: Mapping[str, str]) -> bool:
 
 
 def _background(value: str) -> str:
-    """Return `light` or `dark`. `0;15` and `0;default;15` have the background last: 7 and 15 are white, 9 to 14 are
-    bright."""
+    """Return `light` or `dark`. Of `0;15` or `0;default;15` the last counts: 7 and 15 white, 9 to 14 bright."""
     last = value.rpartition(";")[2]
     return "light" if last.isascii() and last.isdigit() and int(last) in (7, *range(9, 16)) else "dark"
 

@@ -16,8 +16,7 @@ class AwayNotifier:
         """Open questions: worker ("" for the session itself) and call."""
 
     def feed(self, event: e.Event, folder: str, *, has_more: bool, worker: str = "") -> None:
-        """Notify the person of `event` in the session of `folder`, or of its `worker`; with `has_more` another turn
-        begins."""
+        """Notify the person of `event` in the session of `folder` or its `worker`; `has_more`: another turn begins."""
         match event:
             case e.AgentEvent():
                 self.feed(event.event, folder, has_more=has_more, worker=event.agent)

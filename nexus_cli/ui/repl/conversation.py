@@ -40,10 +40,7 @@ class Screenful:
 def last_screenful(
     turns: Iterable[Sequence[Event]], rows: int, width: int, theme: Theme, *, drawn: bool, folder: Path | None = None
 ) -> Screenful:
-    """Return the newest of `turns` (newest first) that fit `rows`: whole turns, or both ends of a long one.
-
-    `drawn` and `folder` as in `RichRenderer`.
-    """
+    """Return the newest `turns` that fit `rows`, or both ends of a long one, as `drawn` for `folder`."""
     room, count, output = max(rows, LEAST), 0, None
     lines: list[str] = []
     for events in turns:

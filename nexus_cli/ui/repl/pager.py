@@ -78,10 +78,7 @@ def _describe_failure(name: str, error: object) -> str:
 
 
 def _pager() -> list[str]:
-    """Return the pager's command, [] if there is none or the terminal cannot be drawn on.
-
-    Raises `OSError` if `PAGER` names a program that cannot be started.
-    """
+    """Return the pager's command, [] if none can be used; raise `OSError` if `PAGER` names no program."""
     if os.environ.get("TERM", "") in ("", "dumb"):
         return []
     try:

@@ -25,12 +25,7 @@ from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.away_notifier import AwayNotifier
-from nexus_cli.ui.repl.conversation import (
-    CUT_SHORT,
-    describe_open_calls,
-    describe_session,
-    last_screenful,
-)
+from nexus_cli.ui.repl.conversation import CUT_SHORT, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
@@ -269,8 +264,7 @@ class Repl:
     # Effects
 
     def start_next(self, text: str, *, typed: bool = False) -> None:
-        """Begin a turn when the current work has ended; "" resumes the open turn. Only `typed` text can mention
-        files."""
+        """Begin a turn when the current work has ended; "" resumes the open one. Only `typed` text names files."""
         self._next = take_argument(self._command_typed, text) if typed else TypedMessage(text, "", (text,))
 
     def show_note(self, text: str, role: str = "dim") -> None:
@@ -307,8 +301,7 @@ class Repl:
         return (self.backend.ends_with_repl or not self._leaving) and self.backend.cancel()
 
     def _ended(self, work: Job) -> None:
-        """Handle the end of `work` and start the next. After work that was stopped or failed, queued messages stay
-        queued."""
+        """Handle the end of `work` and start the next; after a stop or failure, queued messages stay queued."""
         self.refresh_status()
         for notice in self.backend.take_notices():
             self.show_note(f"nexus: {notice}", "warn")

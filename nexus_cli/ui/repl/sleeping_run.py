@@ -1,7 +1,4 @@
-"""A waiting session that a person has open: it resumes automatically when its wait is over.
-
-Messages of the person come first.
-"""
+"""A waiting session that a person has open: it resumes when its wait is over, after messages of the person."""
 
 from __future__ import annotations
 

@@ -63,8 +63,7 @@ class FittedRenderer(Renderer):
         rows_drawn: Callable[[], Mapping[int, str]],
         environ: Mapping[str, str],
     ) -> None:
-        """`rows_drawn` returns the rows that were drawn as a whole, by number, as text; `environ` names the
-        terminal."""
+        """`rows_drawn` returns the rows drawn as a whole, by number, as text; `environ` names the terminal."""
         self._rows_drawn = rows_drawn
         self._breaks = breaks_lines(environ)
         self._under_way = UNDER_WAY_TMUX if environ.get("TMUX") else UNDER_WAY

@@ -11,13 +11,7 @@ from typing import Protocol
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import (
-    Condition,
-    emacs_insert_mode,
-    has_focus,
-    vi_insert_mode,
-    vi_navigation_mode,
-)
+from prompt_toolkit.filters import Condition, emacs_insert_mode, has_focus, vi_insert_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent
 from prompt_toolkit.key_binding.key_bindings import ConditionalKeyBindings, merge_key_bindings
 from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush

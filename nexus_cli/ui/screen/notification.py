@@ -74,8 +74,7 @@ class Notifier:
         self._write(f"\x07{title}{self._desktop(text)}")
 
     def _desktop(self, text: str) -> str:
-        """Return the desktop notification in each form that the terminal may support, passed through tmux if it
-        runs."""
+        """Return the desktop notification in each form that the terminal may support, through tmux if it runs."""
         forms = [f"\x1b]9;{PLAIN_TITLE}: {text}\x07", f"\x1b]777;notify;{PLAIN_TITLE};{text}\x07"]
         if self._environ.get("TERM_PROGRAM") in _BOTH or self._environ.get("KITTY_WINDOW_ID"):
             del forms[1]

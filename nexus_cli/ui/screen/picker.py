@@ -72,10 +72,7 @@ class PickerPanel:
         answer: asyncio.Future[str | None],
         search: Search | None = None,
     ) -> None:
-        """Show `choices`; `answer` becomes the key of the chosen one, None for none.
-
-        If there are more, the typed words are passed to `search`.
-        """
+        """Show `choices`; `answer` becomes the chosen key, or None. If there are more, `search` gets what is typed."""
         self._title, self._choices, self._answer = title, choices, answer
         self._search = search if search and search("")[1] > len(choices) else None
         self.buffer.reset()

@@ -31,12 +31,7 @@ from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
-from nexus_cli.ui.screen.key_bindings import (
-    ESCAPE_SECONDS,
-    catch_key_failures,
-    hasten_escape,
-    screen_bindings,
-)
+from nexus_cli.ui.screen.key_bindings import ESCAPE_SECONDS, catch_key_failures, hasten_escape, screen_bindings
 from nexus_cli.ui.screen.layout import InputArea, ScreenLayout
 from nexus_cli.ui.screen.notification import Notifier
 from nexus_cli.ui.screen.picker import PickerPanel
@@ -388,8 +383,7 @@ class Screen:
 
     @contextmanager
     def _attached(self) -> Iterator[None]:
-        """Handle signals and failures while the screen runs: stopped or continued from outside, or an error in the
-        loop."""
+        """Handle signals and failures while the screen runs: stopped, continued, or an error in the loop."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
         loop.set_exception_handler(lambda _, context: self._failed(context))

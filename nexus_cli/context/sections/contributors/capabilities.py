@@ -30,8 +30,7 @@ LABELS = {"tools": "Tools", SKILL: "Skills", "servers": "MCP servers", "credenti
 
 
 def read(sources: Sources) -> Value:
-    """Return the forms of the text; they do not depend on a model's window. The contributor `skills` lists the
-    skills."""
+    """Return the forms of the text, which depend on no model's window. The contributor `skills` lists the skills."""
     value = sources.capabilities()
     return list(capability_forms(value and {**value, "skills": ()}))
 

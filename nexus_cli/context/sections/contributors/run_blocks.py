@@ -67,8 +67,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 
 def read(sources: Sources) -> Value:
-    """Return the lines of each block by its name, without heading; for `trigger` long and short ones. Empty in a plain
-    session."""
+    """Return the lines of each block by name, for `trigger` long and short ones; nothing in a plain session."""
     run = sources.run()
     trigger = run.get("trigger")
     if not trigger:

@@ -18,8 +18,7 @@ LONGEST = 60
 
 
 def read(sources: Sources) -> Value:
-    """Return `files`, `folders`, `languages`, `notable`, `whole`, as in `Outline`, and `way`, the way to see them
-    all."""
+    """Return `files`, `folders`, `languages`, `notable`, `whole` of the `Outline`, and `way`, the way to see all."""
     found = sources.outline()
     return {
         "files": found.files,
