@@ -165,7 +165,8 @@ def test_init_names_its_price_and_has_what_was_not_tried_taken_out(place: Stage)
 
 def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> None:
     (place.folder / ".claude/rules/more.md").write_text(
-        "Never use tabs in the code.\n- Follow @docs/style.md at any time.\nLine length is 80.\nRun `npm run build`.\nOr `yarn build`.\n"
+        "Never use tabs in the code.\n- Follow @docs/style.md at any time.\nLine length is 80.\nRun `npm run build`.\n"
+        "Or `yarn build`.\n"
     )
     (place.folder / "docs/testing.md").write_text("Use tabs in the code.\nFollow @docs/style.md, at any time!\n")
     (place.folder / "package.json").write_text('{"scripts": {"build": "tsc"}, "packageManager": "npm@11.1.0"}')
