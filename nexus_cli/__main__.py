@@ -12,6 +12,7 @@ import time
 
 from nexus_cli import __version__
 from nexus_cli.cli import process, signal_result
+from nexus_cli.config import program_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _run_warm() -> NoReturn:
     if os.path.exists(place.socket_path(place.own_folders()[1])):
         from nexus_cli.warm import caller  # noqa: PLC0415  (most calls find no warm process)
 
-        why = caller.try_warm(sys.argv[1:], signal_result.plain_words(sys.argv[1:]))
+        why = caller.try_warm(sys.argv[1:], program_words.plain_words(sys.argv[1:]))
     process.exit_process(_app_status(), before_exit=lambda: _leave_warm_process(why, began))
 
 
@@ -63,7 +64,7 @@ def _leave_warm_process(why: str, began: float) -> None:
         return
     from nexus_cli.warm import caller  # noqa: PLC0415  (after the run: it adds nothing to the way to the answer)
 
-    caller.leave_warm_process(why, signal_result.plain_words(sys.argv[1:]), began)
+    caller.leave_warm_process(why, program_words.plain_words(sys.argv[1:]), began)
 
 
 def _run_app() -> NoReturn:

@@ -40,7 +40,8 @@ from nexus_cli.cli.command_options import (
     Verbose,
     WorktreeName,
 )
-from nexus_cli.cli.signal_result import json_form, plain_words
+from nexus_cli.cli.signal_result import json_form
+from nexus_cli.config.program_words import plain_words
 from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 

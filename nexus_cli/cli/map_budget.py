@@ -67,8 +67,8 @@ class MapBudget:
 
     def end(self) -> None:
         """Let every further item fail: what is left does not pay for one."""
-        limit, spent = self._limit or 0.0, self._spent
-        why = f"${spent:.4f} of ${limit:.4f} was spent and the next item would go beyond"
+        rest = max(0.0, (self._limit or 0.0) - self._spent)
+        why = f"${rest:.4f} is left and the next item needs more"
         self.error = NexusError(
             "limit", "not started: limit max_cost reached", why, "Continue with a higher --max-cost"
         )

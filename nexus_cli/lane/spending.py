@@ -188,9 +188,10 @@ class Spending:
         caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
         if limits.max_total_tokens is not None:
             used = self.usage.input + self.usage.output + self._held("max_total_tokens")
-            left = limits.max_total_tokens - used - expected
+            rest = max(0, limits.max_total_tokens - used)
+            left = rest - expected
             if left < LEAST_OUTPUT:
-                why = f"{used} tokens were used and the next request needs about {expected + LEAST_OUTPUT}"
+                why = f"{rest:,} tokens are left and the next request needs about {expected + LEAST_OUTPUT:,}"
                 raise self.reached("max_total_tokens", why)
             caps.append(left)
         if limits.max_cost is not None:
@@ -203,11 +204,12 @@ class Spending:
             return MOST_OUTPUT
         if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
             raise unknown_price(prices.name)
-        left = limit - self.usage.cost_usd - self._held("max_cost") - expected * _input_price(prices) / 1e6
+        rest = max(0.0, limit - self.usage.cost_usd - self._held("max_cost"))
+        left = rest - expected * _input_price(prices) / 1e6
         tokens = int(min(left * 1e6 / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
             needed = (expected * _input_price(prices) + LEAST_OUTPUT * prices.output_price) / 1e6
-            why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request needs ${needed:.4f}"
+            why = f"${rest:.4f} is left and the next request needs ${needed:.4f}"
             raise self.reached("max_cost", why)
         return tokens
 

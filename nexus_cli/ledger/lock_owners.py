@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nexus_cli.config.program_words import command_of, plain_words
+
 SUFFIX = ".lock"
 
 
@@ -47,8 +49,8 @@ def describe_process(*, is_busy: bool) -> str:
     for handle in (0, 1, 2):
         with suppress(OSError):
             terminal = terminal or os.ttyname(handle)
-    words = [word for word in sys.argv[1:] if not word.startswith("-")]
-    command = words[0] if words and words[0].isalpha() and len(words[0]) < 16 else ""
+    command = command_of(plain_words(sys.argv[1:]))
+    command = command if command.isalpha() and len(command) < 16 else ""
     return json.dumps(asdict(LockOwner(os.getpid(), _place(), terminal, command, is_busy)))
 
 

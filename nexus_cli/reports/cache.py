@@ -206,9 +206,10 @@ def _miss_lines(value: Value, width: int) -> list[str]:
     if value.get("previous_session"):
         before += f" of session {value['previous_session']}"
     if found:
-        told = f"First difference from {before}: {found['kind']} {found['what']}"
+        what = found["what"] if found["kind"] == "message" else f"{found['kind']} {found['what']}"
+        told = f"First difference from {before}: {what}"
         told += f" ({found['source']})" if found.get("source") else ""
-        lines += filled(f"{told}, by {found['by']}." if found["by"] else f"{told}.", width)
+        lines += filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
         lines += filled(f"Nothing differs from {before}: it continues where that one ended.", width)
     return lines

@@ -91,7 +91,8 @@ def instructions_report(folder: Path, info: ModelInfo | None, count: Callable[[s
         name = _shown(path, root) if path else ""
         name = "built-in instructions" if path and path.parent == defaults_dir() else name
         if notice:
-            findings.append({"kind": "problem", "path": name, "line": 0, "text": notice, "other": ""})
+            problem = notice.removeprefix(f"{path} ")
+            findings.append({"kind": "problem", "path": name, "line": 0, "text": problem, "other": ""})
         if path is None or not text:
             continue
         texts[name] = text
@@ -172,10 +173,14 @@ def _find_opposed(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
 def _find_configured(lines: Iterable[Line], root: Path) -> Iterator[InstructionFinding]:
     """Yield lines that repeat a script or a setting of the project, or give a number that differs from it."""
     settings, scripts = [*_read_settings(root)], _read_scripts(root)
+    manager = next((one for one in settings if one.key == "packageManager"), None)
     for line in lines:
         for one in _SCRIPT.finditer(line.text):
             if place := scripts.get((("make" if one[3] else "npm"), one[2] or one[4])):
-                yield line.finding("stated", place)
+                if manager and one[1] and one[1] != manager.value:
+                    yield line.finding("contradiction", f"{manager.path}: {manager.key} = {manager.value}")
+                else:
+                    yield line.finding("stated", place)
                 break
         for setting in settings if len(line.words) <= STATEMENT else ():
             keys = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", setting.key))

@@ -13,13 +13,15 @@ from nexus_cli.lane.cache_expectation import REWRITE
 from nexus_cli.lane.open_session import load_model_info
 from nexus_cli.lane.request_history import reported_tokens, was_answered
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.reports.text.lines import Value, block, dollars, number, plural
+from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.cache_report import RewriteRow
 
 SUMMARY = "compact"
 """Agent of the lanes that request summaries."""
+LISTED = 5
+"""Most rewrites that the text lists."""
 
 
 def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[RewriteRow]:
@@ -71,14 +73,24 @@ def _row(
 
 
 def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
-    """Return a table of the rewrites with their break-even."""
-    heading = ("cause", "removed", "written again", "cost", "summary", "pays after", "since", "came out")
-    return block("rewrites", [heading, *map(_cells, rows)], width) if rows else []
+    """Return a table of the newest rewrites with their break-even, and below it the sum of all."""
+    heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
+    lines = block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width) if rows else []
+    if len(rows) > LISTED:
+        nets = [one["net_usd"] for one in rows]
+        came = "" if None in nets else f" came out {_signed(sum(nets))}"
+        hidden = plural(len(rows) - LISTED, "earlier one")
+        lines += filled(f"{hidden} not listed; all {len(rows)}{came}: --json lists them", width, "  ")
+    return lines
 
 
 def _cells(one: Value) -> tuple[str, ...]:
     after = "never" if one["break_even"] is None else plural(int(one["break_even"]), "request")
     net = one["net_usd"]
-    came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
+    came = "-" if net is None else _signed(net)
     costs = dollars(one["cost"]), dollars(one["summary_usd"]) if one["summary_usd"] else "-"
     return str(one["cause"]), number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came
+
+
+def _signed(net: float) -> str:
+    return f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"

@@ -35,7 +35,7 @@ def is_wanted() -> bool:
 
 
 def is_ask(words: Sequence[str]) -> bool:
-    """Return True for `nexus ask`, not for plain `nexus`. `words` are those of `signal_result.plain_words`."""
+    """Return True for `nexus ask`, not for plain `nexus`. `words` are those of `program_words.plain_words`."""
     return next((word for word in words if word[:1] != "-"), "") == "ask"
 
 

@@ -55,7 +55,7 @@ def try_warm(arguments: list[str], words: Sequence[str]) -> str:
     """Run `nexus ask` with these arguments in a child of the warm process and end as it ended.
 
     Return the reason if there is a warm process that cannot be used, otherwise "". Call it only if `auto.is_wanted`.
-    `words` are those of `signal_result.plain_words`.
+    `words` are those of `program_words.plain_words`.
     With a terminal as stdin only `nexus ask` can be handed over, in the foreground: the run leads another session, so
     that the terminal does not stop it when it reads.
     """

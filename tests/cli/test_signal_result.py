@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.cli import app
-from nexus_cli.cli.signal_result import VALUED, json_form, signal_result
+from nexus_cli.cli.signal_result import json_form, signal_result
+from nexus_cli.config.program_words import VALUED
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.event_json import failure_result
 

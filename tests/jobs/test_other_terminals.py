@@ -8,9 +8,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from program.stage import Stage, calls, end, stage, until
 
-from nexus_cli.ledger.lock_owners import UNKNOWN_OWNER, end_owner, find_owners
+from nexus_cli.ledger.lock_owners import UNKNOWN_OWNER, describe_process, end_owner, find_owners
 
 SLEEP = 'touch {sign}; while ! test -e "$PWD/go"; do sleep 0.1; done'
 
@@ -66,3 +67,14 @@ def test_a_process_that_has_not_the_lock_is_never_hit(tmp_path: Path) -> None:
     (locks / "01B.lock").write_text("no JSON")
     assert find_owners(locks) == {} and find_owners(tmp_path / "none") == {}
     assert not end_owner(locks / "01A.lock", UNKNOWN_OWNER)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [("--allow ask", ""), ("-m serve -c", ""), ("--allow all ask --json hello", "ask"), ("serve --port 1", "serve")],
+)
+def test_a_lock_names_the_command_and_not_the_value_of_an_option(
+    monkeypatch: pytest.MonkeyPatch, words: str, command: str
+) -> None:
+    monkeypatch.setattr("sys.argv", ["nexus", *words.split()])
+    assert json.loads(describe_process(is_busy=False))["command"] == command

@@ -69,7 +69,9 @@ def test_the_dollar_limit_holds_over_all_batches(place: Stage) -> None:
     assert done.status == 3 and 2 < len(made) < 10 and paid <= 0.03 and made[-1]["error"]["kind"] == "limit"
     notes = str(place.server.requests[-1].body["messages"])
     assert "limits have changed" not in notes
-    assert any("max_cost" in line for line in done.told) and done.told[-1].startswith("Resume with: nexus ask")
+    left = re.findall(r"limit max_cost reached: \$(\S+) is left and", done.told[-2])
+    assert left == [f"{0.03 - paid:.4f}"], "of what the person allowed, and not of what was left for the last batch"
+    assert done.told[-1].startswith("Resume with: nexus ask")
 
 
 def test_a_failed_batch_does_not_end_the_watch_and_is_not_forgotten(place: Stage) -> None:

@@ -17,6 +17,7 @@ from nexus_cli.cli.app import run
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.reports.cache import cache_report, cache_text, miss_report, miss_text
 from nexus_cli.reports.cost import cost_report, cost_text
+from nexus_cli.reports.rewrites import rewrite_lines
 
 FIRST = "read the code " + "and think of every part " * 300
 
@@ -70,6 +71,7 @@ def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed:
     assert value["difference"]["source"].endswith("NEXUS.md") and value["difference"]["by"] == "a reload"
     text = " ".join(miss_text(value, 100).split())
     assert "Ours: the section instructions" in text and "First difference from request 3: section" in text
+    assert "NEXUS.md): a reload." in text
     assert expired["age_seconds"] == pytest.approx(3 * 3600, abs=60) and expired["cache"]["minimum"] == 1024
     assert "Not ours: it had expired: 3 h since" in " ".join(miss_text(expired, 100).split())
     assert "No miss." in miss_text(hit, 100) and "continues where that one ended" in miss_text(hit, 200)
@@ -90,6 +92,16 @@ def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixtu
     assert json.loads(printed("why", "2", "--json"))["cause"] == "expired"
     assert json.loads(printed("--session", missed, "--json", "why"))["step"] == 4
     assert "Request 3" in printed("why", "3")
+
+
+def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
+    one = {"cause": "pruned", "saved": 14_344, "cold": 13_648, "cost": 0.0471, "summary_usd": 0.0321, "break_even": 10}
+    rows: list[Any] = [{**one, "requests": number, "net_usd": 0.25} for number in range(48)]
+    lines = rewrite_lines(rows, 80)
+    assert len(lines) == 9 and lines[-2].split()[-2:] == ["47", "+$0.2500"], "a line for each in 80 columns"
+    assert lines[-1].strip() == "43 earlier ones not listed; all 48 came out +$12.00: --json lists them"
+    assert "listed" not in "".join(rewrite_lines(rows[:5], 80))
+    assert lines[-1].replace(" came out +$12.00", "") in rewrite_lines([*rows[:47], {**rows[47], "net_usd": None}], 80)
 
 
 @pytest.mark.parametrize("words", [["why", "99"], ["why", "0"], ["why", "x"], ["--session", "nobody"], ["nonsense"]])

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Entry, Epoch, Kind, Manifest
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.page.chart import draw_strips
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.session_page import session_page
 
@@ -78,3 +83,22 @@ def test_a_key_at_the_end_of_a_long_title_is_not_shown_in_part(
 def test_what_is_nested_deeply_is_not_lost() -> None:
     for mark in ("> ", "- "):
         assert "the deepest words" in Markup(raw=False).prose(f"{mark * 20}the deepest words")
+
+
+def test_a_compaction_stands_out_among_many_prunings() -> None:
+    causes = ["pruned" if step % 10 == 0 else "compaction" if step == 75 else "" for step in range(1, 131)]
+    requests: Any = [
+        SimpleNamespace(
+            row=SimpleNamespace(usage=None, manifest=SimpleNamespace(step=step)),
+            used=UsedTokens(10, 10, 80, 0),
+            cached=0,
+            drops=(),
+            rewrite=cause,
+        )
+        for step, cause in enumerate(causes, 1)
+    ]
+    whole, strips = draw_strips(requests)
+    lines = dict(re.findall(r'<path class="(rewrite(?: small)?)" d="([^"]*)"/>', whole))
+    assert (lines["rewrite"].count("M"), lines["rewrite small"].count("M")) == (1, 13), "three requests share a bar"
+    assert ['class="rewrite"' in strip for strip, _ in strips] == [False, True, False]
+    assert all('class="rewrite small"' in strip for strip, _ in strips)

@@ -44,6 +44,12 @@ def test_a_bar_comes_after_a_second_and_goes_with_the_work(tmp_path: Path) -> No
     assert b"undoing" not in shown(WORK.format(soon=5), {}, tmp_path).raw
 
 
+def test_a_message_replaces_the_bar_and_the_bar_comes_back_below(tmp_path: Path) -> None:
+    work = WORK.format(soon=0).replace("time.sleep(0.08)", 'time.sleep(0.08); write_stderr_line("nexus: a word")')
+    told = shown("from nexus_cli.ui.print.stream import write_stderr_line\n" + work, {}, tmp_path)
+    assert [line for line in told.lines() if line] == ["nexus: a word"] * 10 + ["done"] and b"undoing" in told.raw
+
+
 @pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
 def test_a_terminal_without_colours_has_no_bar(env: dict[str, str], tmp_path: Path) -> None:
     assert shown(WORK.format(soon=0), env, tmp_path).raw.strip() == b"done"

@@ -106,8 +106,11 @@ def _read_rule(path: Path, folder: Path, within: Path, *_stamp: int) -> PathRule
     if found is None:
         return PathRule(path, folder, (), "")
     front = read_front_matter(found.text)
-    globs = list(_expand(front.fields.get("paths", "")))
-    notice = found.notice or (f"{shown} {front.problem}: it always counts" if front.problem else "")
+    paths, problem = front.fields.get("paths", ""), front.problem
+    if len(paths) > 1 and paths.startswith("[") and "]" not in paths:
+        paths, problem = "", "has an unclosed list in `paths`"
+    globs = list(_expand(paths))
+    notice = found.notice or (f"{shown} {problem}: it always counts" if problem else "")
     text = replace_surrogates(trim_text(front.text) + unread_note(found.beyond, path.name))
     return PathRule(path, folder, tuple(globs[:MOST]), text, notice, found.beyond)
 

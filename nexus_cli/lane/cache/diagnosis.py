@@ -151,7 +151,8 @@ def describe_change(found: Difference, facts: CacheFacts) -> str:
         case "effort":
             return f"the {found.what} was changed from {found.before or 'default'} to {found.after or 'default'}"
         case "message":
-            return f"{found.before} became {found.after}{by}" if found.before != found.after else f"{found.what}{by}"
+            after = found.after.removesuffix(f" of {found.before}")
+            return f"{found.before} became {after}{by}" if found.before != found.after else f"{found.what}{by}"
         case "order":
             return f"the order of the {found.what} changed, from {found.before} on{by}"
         case kind:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from math import ceil
 
 from nexus_cli.core.budget import UsedTokens
+from nexus_cli.core.entry import Cause
 from nexus_cli.reports.page.request_figures import RequestFigures
 from nexus_cli.reports.text.lines import number, plural, share, short, short_dollars
 
@@ -19,6 +20,8 @@ HEIGHT, COST_HEIGHT, WIDE = 100, 24, 10
 """Units of a strip: its height, that of its cost line, the width of a request."""
 FEWEST = 12
 """A strip is at least as wide as so many requests."""
+PRUNED = Cause.PRUNED.value
+"""The cause of rewrites that only take old results out: frequent, so their lines are faint."""
 LAYERS = tuple(field.name for field in fields(UsedTokens))
 
 
@@ -29,7 +32,8 @@ class _Bar:
     figures: RequestFigures
     href: str
     title: str
-    rewrites: bool
+    rewrites: str
+    """The cause of the rewrite of the window before it, "" for none; of several preferably not `PRUNED`."""
     drops: bool
     cost: float
     """Dollars so far, of the requests with a known price."""
@@ -43,7 +47,7 @@ def draw_strips(requests: Sequence[RequestFigures]) -> tuple[str, Sequence[tuple
         cost += (usage.cost_usd or 0.0) if usage else 0.0
         ids = frozenset(drop.id for drop in one.drops[-40:])
         step = one.row.manifest.step
-        bars.append(_Bar(one, f"#r{step}", _title(one), bool(one.rewrite), not ids <= before, cost))
+        bars.append(_Bar(one, f"#r{step}", _title(one), one.rewrite, not ids <= before, cost))
         before = ids
     top = max(1, *(one.used.total for one in requests)) * 1.06
     strips = [bars[first : first + PER_STRIP] for first in range(0, len(bars), PER_STRIP)]
@@ -66,7 +70,8 @@ def _overview(bars: Sequence[_Bar]) -> list[_Bar]:
         part = bars[first : first + size]
         largest = max(part, key=lambda bar: bar.figures.used.total)
         title = f"Requests {_step(part[0]):,} to {_step(part[-1]):,}"
-        marks = any(bar.rewrites for bar in part), any(bar.drops for bar in part)
+        causes = sorted((bar.rewrites for bar in part if bar.rewrites), key=lambda cause: cause == PRUNED)
+        marks = causes[0] if causes else "", any(bar.drops for bar in part)
         found.append(_Bar(largest.figures, f"#strip{first // PER_STRIP + 1}", title, *marks, part[-1].cost))
     return found
 
@@ -90,11 +95,13 @@ def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:
         for (layer, cached), path in paths.items()
         if path
     )
-    cuts = "".join(f"M{place * WIDE} 0v{HEIGHT}" for place, bar in enumerate(bars) if bar.rewrites)
+    cuts = {"rewrite": "", "rewrite small": ""}
+    for place, bar in enumerate(bars):
+        if bar.rewrites:
+            cuts["rewrite small" if bar.rewrites == PRUNED else "rewrite"] += f"M{place * WIDE} 0v{HEIGHT}"
     drops = "".join(f"M{place * WIDE + 3} 0h4v4h-4z" for place, bar in enumerate(bars) if bar.drops)
-    marks = (f'<path class="rewrite" d="{cuts}"/>' if cuts else "") + (
-        f'<path class="drop" d="{drops}"/>' if drops else ""
-    )
+    marked = {**cuts, "drop": drops}
+    marks = "".join(f'<path class="{name}" d="{path}"/>' for name, path in marked.items() if path)
     links = "".join(
         f'<a href="{bar.href}"><title>{bar.title}</title>'
         f'<path class="hit" d="M{place * WIDE} 0h{WIDE}v{HEIGHT}h-{WIDE}z"/></a>'

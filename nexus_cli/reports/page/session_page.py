@@ -14,6 +14,7 @@ from typing import Any
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Drop
+from nexus_cli.lane.cache.diagnosis import CAUSES
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT, IMPORTED, SHOWN
 from nexus_cli.reports.page.chart import LAYERS, draw_strips
@@ -69,7 +70,8 @@ def session_page(
             blocks.append(talk.event(row))
     origins = log.memos(IMPORTED)
     origin = f"{origins[-1].value['from']}, {origins[-1].value['file']}" if origins else ""
-    before = [_head(markup, info, value, origin), *_timeline(requests, markup, info.id, int(most * FOR_PANELS))]
+    beside = value["totals"]["requests"] - len(requests)
+    before = [_head(markup, info, value, origin), *_timeline(requests, markup, info.id, int(most * FOR_PANELS), beside)]
     room = most - sum(len(piece.encode()) for piece in before)
     yield from before
     yield '<main id="talk"><h2>Conversation</h2>\n'
@@ -111,8 +113,13 @@ def _head(markup: Markup, info: SessionInfo, value: Mapping[str, Any], origin: s
     )
 
 
-def _timeline(requests: Sequence[RequestFigures], markup: Markup, session: str, room: int) -> Iterator[str]:
-    """Yield the chart and, in at most `room` bytes, the panels of the newest requests. One panel is shown at a time."""
+def _timeline(
+    requests: Sequence[RequestFigures], markup: Markup, session: str, room: int, beside: int
+) -> Iterator[str]:
+    """Yield the chart and, in at most `room` bytes, the panels of the newest requests. One panel is shown at a time.
+
+    `beside` is the number of requests that are not in it: of summaries and the like.
+    """
     yield '<aside id="timeline"><h2>Context timeline</h2>\n'
     if not requests:
         yield '<p class="note">No request was recorded in this session.</p>\n</aside>\n'
@@ -135,7 +142,8 @@ def _timeline(requests: Sequence[RequestFigures], markup: Markup, session: str, 
         yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
         yield from (panels.get(one.row.manifest.step, "") for one in shown)
         yield "</div></div>\n"
-    yield f'<p class="hint">{HINT}</p>\n</aside>\n'
+    more = f" Not in the chart: {plural(beside, 'request')} for summaries and the like." if beside > 0 else ""
+    yield f'<p class="hint">{HINT}{more}</p>\n</aside>\n'
 
 
 def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str:
@@ -163,9 +171,15 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
     sections = sorted((part for part in one.sections if part[1]), key=lambda part: -part[1])
     listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])
     listed += f" and {len(sections) - NAMED} smaller" if len(sections) > NAMED else ""
-    rewritten = f"<p>The window was rewritten before it: {markup.text(one.rewrite)}.</p>" if one.rewrite else ""
+    cause = markup.text(CAUSES.get(one.rewrite, one.rewrite))
+    rewritten = f"<p>The window was rewritten before it: {cause}.</p>" if one.rewrite else ""
+    summaries = [part for part in one.held[:-NAMED] if part.form not in ALONE]
+    rest = [part for part in one.held[:-NAMED] if part.form in ALONE]
     held = "".join(f"<li>{_held(part)}</li>" for part in one.held[-NAMED:])
-    earlier = f"<li>{plural(len(one.held) - NAMED, 'earlier part')}</li>" if len(one.held) > NAMED else ""
+    earlier = "".join(f"<li>{_held(part)}</li>" for part in summaries)
+    if rest:
+        tokens = plural(sum(part.tokens for part in rest), "token")
+        earlier += f"<li>{plural(len(rest), 'earlier part')}, {tokens}</li>"
     links = "".join(f'<a href="#{place}">{name}</a> ' for name, place in ways.items() if place)
     return (
         f'<i id="r{step}"></i><section class="request"><h3>Request {step:,}</h3>'

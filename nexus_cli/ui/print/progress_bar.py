@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from nexus_cli.core.progress import follow_progress
-from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.print.stream import Stream, replace_bar
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -31,6 +31,7 @@ def progress_bar(what: str) -> Iterator[None]:
         def follow(share: float) -> None:
             if not shown and time.monotonic() - begun > SOON:
                 shown.append(stack.enter_context(_begin(what)))
+                stack.enter_context(replace_bar())
             if shown:
                 shown[0].update(shown[0].task_ids[0], completed=share)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.surrogates import replace_surrogates
@@ -36,9 +37,25 @@ def write_all(descriptor: int, data: bytes) -> None:
             select.select([], [descriptor], [])
 
 
+ERASE_LINE = "\r\x1b[2K"
+_erase = ""
+"""What goes before each line on stderr: it removes a progress bar, which is drawn again below."""
+
+
+@contextmanager
+def replace_bar() -> Iterator[None]:
+    """Within the block, let lines on stderr replace the progress bar that is drawn there."""
+    global _erase
+    _erase = ERASE_LINE
+    try:
+        yield
+    finally:
+        _erase = ""
+
+
 def write_stderr_line(line: str) -> None:
     """Write `line` to stderr as one sanitized line; a closed stderr is not an error."""
-    text = sanitize(" ".join(line.split())) + "\n"
+    text = _erase + sanitize(" ".join(line.split())) + "\n"
     try:
         os.write(2, text.encode("utf-8", "replace"))
     except OSError:

@@ -211,6 +211,12 @@ def test_front_matter_is_read_as_others_write_it(repo: Path, front: str) -> None
     assert rule.names(str(repo / "src/a.py")) and not rule.notice and rule.text == "R"
 
 
+def test_a_list_of_paths_that_is_not_closed_is_named_and_its_rule_counts(repo: Path) -> None:
+    put(repo / ".claude/rules/one.md", "---\npaths: [src/**\n---\nBe strict.\n")
+    (rule,) = list_path_rules(repo)
+    assert rule.globs == () and rule.text == "Be strict." and "one.md has an unclosed list in `paths`" in rule.notice
+
+
 def test_rules_without_paths_always_count_once_and_links_out_of_the_project_never(repo: Path, tmp_path: Path) -> None:
     put(repo / ".claude/rules/a.md", "A")
     put(repo / ".claude/rules/b.md", "---\npaths: x\nB")

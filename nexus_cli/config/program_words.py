@@ -1,0 +1,38 @@
+"""Parse the words of the command line without typer: what is an option, its value, the command.
+
+Imports nothing, like `cli/signal_result`: it is used before the program is loaded.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` costs as much as Python's own start
+    from collections.abc import Sequence
+
+VALUED = frozenset(
+    """
+    --model -m --effort --resume -r --cd -C --recipe --allow --worktree -w --file -f --max-steps
+    --max-total-tokens --max-cost --timeout --until --schema --watch-lines --watch-pause --add-dir --connect
+    --token-file --max-input --max-input-tokens --max-drop --require-section
+    """.split()
+)
+"""Options of `nexus` and `nexus ask` whose value is the next word."""
+
+
+def plain_words(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments before `--`, without options that take a value and those values."""
+    words = []
+    rest = iter(arguments)
+    for word in rest:
+        if word == "--":
+            break
+        if word in VALUED:
+            next(rest, None)
+        else:
+            words.append(word)
+    return words
+
+
+def command_of(words: Sequence[str]) -> str:
+    """Return the command among `plain_words`, "" for plain `nexus`."""
+    return next((word for word in words if word[:1] != "-"), "")
