@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from ledger.postgres import Server
 
 from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import Ledger, database, open_database
 
 WRITERS = 4
 EACH = 40
@@ -47,6 +48,60 @@ def test_many_processes_make_and_write_one_ledger(path: Path, make: SimpleNamesp
         assert wrote == [f"{number} wrote {entry}" for entry in range(1, EACH + 1)]
     assert len(ledger.sessions()) == WRITERS
     assert ledger.db.all("PRAGMA integrity_check") == [("ok",)]
+    ledger.close()
+
+
+class Crowd:
+    """Other processes that write in turn: `turns` of them commit while we wait, the last one keeps the lock or not.
+
+    It is the clock of the wait too: 20 seconds pass between two tries.
+    """
+
+    def __init__(self, path: Path, turns: int, *, stays: bool = False) -> None:
+        self.now, self.turns, self.stays = 0.0, turns, stays
+        self.other = sqlite3.connect(path, isolation_level=None)
+        self.other.execute("BEGIN IMMEDIATE")
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += 20
+        if self.turns:
+            self.turns -= 1
+            self.other.execute(f"PRAGMA user_version = {self.other.execute('PRAGMA user_version').fetchone()[0]}")
+            self.other.execute("COMMIT")
+            if self.turns or self.stays:
+                self.other.execute("BEGIN IMMEDIATE")
+
+
+@pytest.fixture
+def waiting(path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ledger]:
+    """Returns a ledger in front of whose lock a crowd waits too."""
+
+    def wait(turns: int, *, stays: bool = False) -> Ledger:
+        monkeypatch.setattr(open_database, "POLL_SECONDS", 0.0)
+        ledger = Ledger.open(path)
+        monkeypatch.setattr(database, "time", Crowd(path, turns, stays=stays))
+        return ledger
+
+    return wait
+
+
+def test_a_write_waits_for_as_long_as_others_commit(waiting: Callable[..., Ledger], make: SimpleNamespace) -> None:
+    ledger = waiting(12)
+    assert make.new(ledger).id in [one.id for one in ledger.sessions()]
+    assert database.time.monotonic() == 240, "eight times as long as one process alone may take"
+    ledger.close()
+
+
+def test_a_write_gives_up_once_nobody_has_committed_for_half_a_minute(
+    waiting: Callable[..., Ledger], make: SimpleNamespace
+) -> None:
+    ledger = waiting(3, stays=True)
+    with pytest.raises(NexusError, match="another process kept it locked for 30 s"):
+        make.new(ledger)
+    assert 90 < database.time.monotonic() <= 120
     ledger.close()
 
 
