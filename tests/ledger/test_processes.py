@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sqlite3
@@ -16,7 +17,8 @@ from ledger.postgres import Server
 
 from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, database, open_database
+from nexus_cli.ledger import Ledger, database, lock_owners, open_database
+from nexus_cli.ledger.open_database import lock_folder
 
 WRITERS = 4
 EACH = 40
@@ -199,6 +201,44 @@ def test_a_session_has_one_owner_until_that_process_ends(place: LedgerPlace, mak
     assert second.lock(identity)
     second.delete_session(identity)
     second.close()
+
+
+def test_who_looks_for_owners_keeps_nobody_from_a_session(
+    path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, second = Ledger.open(path), Ledger.open(path)
+    session = make.new(ledger).id
+    looking = open(lock_folder(path) / f"{session}.lock", "wb")  # noqa: SIM115  (closed in the middle of a lock)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    assert ledger.find_locked([session]) == [] and ledger.find_owners() == {}
+    monkeypatch.setattr(lock_owners.time, "sleep", lambda seconds: looking.close())
+    assert ledger.lock(session) and looking.closed
+    assert second.find_locked([session]) == [session] == list(second.find_owners()) and not second.lock(session)
+    ledger.close()
+    second.close()
+
+
+def test_a_session_can_be_locked_while_others_look_all_the_time(path: Path, make: SimpleNamespace) -> None:
+    ledger = Ledger.open(path)
+    session, is_over = make.new(ledger).id, threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            ledger.find_locked([session])
+            ledger.find_owners()
+
+    others = [threading.Thread(target=look) for _ in range(2)]
+    for one in others:
+        one.start()
+    failed = 0
+    for _ in range(200):
+        failed += not ledger.lock(session)
+        ledger.unlock(session)
+    is_over.set()
+    for one in others:
+        one.join()
+    assert failed == 0
+    ledger.close()
 
 
 def test_a_ledger_in_memory_holds_everything(make: SimpleNamespace) -> None:

@@ -34,7 +34,7 @@ LONGEST_LINE = 4000
 MOST_LOOKED_FOR = 2000
 """Most names after `@` in a session that are looked for on disk."""
 DOCUMENTS = (".md", ".mdc")
-"""Suffixes of files that are written to be read: a key in one is an example. Other files with a key are not imported."""
+"""Suffixes of files that are written to be read, where a key is an example. Other files with a key are not imported."""
 DENIED = "denied by a rule for read_file"
 NAMED = 5
 """Most imports of one file that its notice names."""
