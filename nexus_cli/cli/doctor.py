@@ -368,8 +368,18 @@ def _load_defaults() -> Settings:
         return Settings()
 
 
-def _instructions(folder: Path) -> Check:
-    layers = instruction_layers(folder)
+def _is_denied(settings: Settings, folder: Path) -> Callable[[Path], bool]:
+    """Return the test of a session for files that a deny rule keeps from its imports."""
+    from nexus_cli.permission.call_permission import CallPermission  # noqa: PLC0415  (as the rules, few need it)
+
+    return CallPermission(folder, project_root(folder), sandbox=settings.sandbox).is_denied
+
+
+def _instructions(settings: Settings, folder: Path) -> Check:
+    try:
+        layers = instruction_layers(folder, _is_denied(settings, folder))
+    except NexusError as error:
+        return Check("instructions", "broken", error.message, error.hint)
     hint = "`nexus doctor --instructions` has their prices, and what they repeat"
     found = plural(sum(bool(layer.text) for layer in layers), "file")
     notices = "; ".join(layer.notice for layer in layers if layer.notice)
@@ -391,7 +401,9 @@ def _report_instructions(json: bool) -> int:
     except NexusError:
         info = None
     count = TiktokenCounter(info.encoding if info else "o200k_base").count
-    print_report(instructions_report(working_folder(), info, count), instructions_text, json=json)
+    folder = working_folder()
+    report = instructions_report(folder, info, count, _is_denied(settings, folder))
+    print_report(report, instructions_text, json=json)
     return 0
 
 
@@ -414,7 +426,7 @@ def doctor(json: Json = False, instructions: Instructions = False) -> int:
             checks.append(check(look))
     folder = working_folder()
     checks += [Check("project", "note", line) for line in list_gaps(project_root(folder))]
-    checks.append(_instructions(folder))
+    checks.append(_instructions(settings, folder))
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus trust` shows what changed, `/hooks` lists all"))
     if named := [f"`{one.name}`" for one in list_checks(project_root(folder), settings.check, runs_project=False)]:

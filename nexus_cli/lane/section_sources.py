@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,15 @@ def _given_prompt(text: str) -> dict[str, Contributor]:
     return {name: made}
 
 
+def _is_news(options: Options, name: str, text: str) -> bool:
+    """Return False if a person was told `text` in this project before. What saves nothing, and programs, are told."""
+    if not options.save or options.served:
+        return True
+    from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (few projects have any)
+
+    return is_news(f"{name}:{options.front}:{os.path.realpath(project_root(options.cwd))}", text)
+
+
 def make_collector(
     options: Options,
     info: ModelInfo,
@@ -321,7 +331,7 @@ def make_collector(
         contributors |= _given_prompt(options.system_prompt)
     return SectionCollector(
         contributors,
-        SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams})),
+        SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams}), partial(_is_news, options)),
         View.of(info.name, recipe.name, budget, count),
         failed,
         SectionDrops(log, clock, dropped),

@@ -19,7 +19,10 @@ from nexus_cli.core.errors import NexusError
 T = TypeVar("T")
 
 BUSY_SECONDS = 30.0
-"""Seconds to wait for another process before giving up."""
+"""Seconds to wait for other processes before giving up, if none of them commits meanwhile."""
+POLL_SECONDS = 0.25
+"""SQLite's own timeout. Within it the pauses between two tries grow: the longer a process has waited, the less it would
+get, so that the wait is begun anew."""
 _MOST_PENDING = 256
 _LOOK_SECONDS = 0.1
 """Seconds between two checks for a change."""
@@ -62,18 +65,25 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
     return NexusError("ledger", what, why, hint)
 
 
-def retry_while_busy(action: Callable[[], T]) -> T:
-    """Call `action` and return its result; retry while SQLite reports that another process is busy."""
-    deadline = time.monotonic() + BUSY_SECONDS
+def retry_while_busy(action: Callable[[], T], version: Callable[[], object] = lambda: None) -> T:
+    """Call `action` and return its result; retry while SQLite reports that another process is busy.
+
+    The wait of `BUSY_SECONDS` begins again whenever `version` has changed: then others are using the ledger in turn.
+    """
+    deadline, seen = time.monotonic() + BUSY_SECONDS, None
     pause = 0.005
     while True:
         try:
             return action()
         except sqlite3.OperationalError as error:
-            if primary_code(error) not in _BUSY or time.monotonic() > deadline:
+            if primary_code(error) not in _BUSY:
+                raise
+            if (now := version()) != seen:
+                deadline, seen = time.monotonic() + BUSY_SECONDS, now
+            elif time.monotonic() > deadline:
                 raise
         time.sleep(pause)
-        pause = min(0.1, pause * 2)
+        pause = min(0.05, pause * 2)
 
 
 def commit(connection: Any) -> None:
@@ -219,7 +229,7 @@ class Database:
         """
         with self._lock:
             try:
-                self.connection.execute("BEGIN IMMEDIATE")
+                retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self._data_version)
                 self._check_guard()
                 yield
                 for sql, values in self._pending:
@@ -232,6 +242,10 @@ class Database:
             except BaseException:
                 self._rollback()
                 raise
+
+    def _data_version(self) -> object:
+        """Return a number that changes whenever another connection commits."""
+        return self.connection.execute("PRAGMA data_version").fetchone()
 
     def _check_guard(self) -> None:
         if self._guard is not None:

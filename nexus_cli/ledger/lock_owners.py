@@ -10,13 +10,17 @@ import json
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.program_words import command_of, plain_words
 
 SUFFIX = ".lock"
+LOOK_SECONDS = 5.0
+"""Most seconds to wait for processes that look for the owner of a lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,17 @@ def find_owners(folder: Path) -> dict[str, LockOwner]:
             if owner is not None:
                 found[name.removesuffix(SUFFIX)] = owner
     return found
+
+
+def take_lock(path: Path) -> FileLock | None:
+    """Return the lock of a session or run at `path`, None if another process has it; raise as `FileLock.take`.
+
+    Whoever looks for the owner shares the lock for a moment, which only delays this.
+    """
+    end = time.monotonic() + LOOK_SECONDS
+    while (lock := FileLock.take(path)) is None and read_owner(path) is None and time.monotonic() < end:
+        time.sleep(0.001)
+    return lock
 
 
 def read_owner(path: Path) -> LockOwner | None:

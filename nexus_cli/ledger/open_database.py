@@ -15,7 +15,7 @@ from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.ledger import schema
-from nexus_cli.ledger.database import BUSY_SECONDS, ledger_error, primary_code, retry_while_busy
+from nexus_cli.ledger.database import POLL_SECONDS, ledger_error, primary_code, retry_while_busy
 
 _EVERY_CONNECTION = (
     "foreign_keys = ON",
@@ -81,7 +81,7 @@ def _make_private_file(path: Path) -> None:
 
 
 def _connect(target: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(target, timeout=POLL_SECONDS, isolation_level=None, check_same_thread=False)
     for pragma in _EVERY_CONNECTION:
         connection.execute(f"PRAGMA {pragma}")
     return connection

@@ -33,6 +33,8 @@ from nexus_cli.ledger.lock_owners import (
     describe_process,
     end_owner,
     find_owners,
+    read_owner,
+    take_lock,
 )
 from nexus_cli.ledger.open_database import connect, connect_memory, lock_folder
 from nexus_cli.ledger.sessions import SessionInfo
@@ -377,7 +379,7 @@ class Ledger:
 
     def _take_lock(self, session: str) -> FileLock | _ServerLock | None:
         if self.path is not None:
-            lock = FileLock.take(lock_folder(self.path) / f"{session}{SUFFIX}")
+            lock = take_lock(lock_folder(self.path) / f"{session}{SUFFIX}")
             if lock is not None:
                 lock.write(describe_process(is_busy=False))
             return lock
@@ -407,14 +409,7 @@ class Ledger:
         if self.path is None:
             return self.db.locked_sessions(names)
         folder = lock_folder(self.path)
-        found = []
-        for one in names:
-            if (folder / f"{one}{SUFFIX}").exists():
-                lock = FileLock.take(folder / f"{one}{SUFFIX}")
-                found += [one] if lock is None else []
-                if lock is not None:
-                    lock.release()
-        return found
+        return [one for one in names if read_owner(folder / f"{one}{SUFFIX}") is not None]
 
     def unlock(self, name: str) -> None:
         """Unlock a run and delete its lock file."""

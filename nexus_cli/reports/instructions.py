@@ -78,15 +78,21 @@ class ConfiguredValue:
     value: str
 
 
-def instructions_report(folder: Path, info: ModelInfo | None, count: Callable[[str], int]) -> InstructionsReport:
-    """Return the report on the files that a session in `folder` reads; blocks. Prices are those of `info`."""
+def instructions_report(
+    folder: Path, info: ModelInfo | None, count: Callable[[str], int], is_denied: Callable[[Path], bool]
+) -> InstructionsReport:
+    """Return the report on the files that a session in `folder` reads; blocks. Prices are those of `info`.
+
+    What `is_denied` is not imported; neither is a rule that is a link to it.
+    """
     root = project_root(folder)
     files: list[InstructionFileObject] = []
     texts: dict[str, str] = {}
     findings: list[InstructionFinding] = []
     price = _read_price(info)
-    layers = [(one.path, one.text, one.notice, one.part, ()) for one in instruction_layers(folder)]
-    rules = [(one.path, one.text, one.notice, one.name, one.globs) for one in list_path_rules(folder) if one.globs]
+    layers = [(one.path, one.text, one.notice, one.part, ()) for one in instruction_layers(folder, is_denied)]
+    named = [one for one in list_path_rules(folder) if one.globs and not is_denied(Path(os.path.realpath(one.path)))]
+    rules = [(one.path, one.text, one.notice, one.name, one.globs) for one in named]
     for path, text, notice, part, globs in (*layers, *rules):
         name = _shown(path, root) if path else ""
         name = "built-in instructions" if path and path.parent == defaults_dir() else name

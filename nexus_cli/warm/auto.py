@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 WINDOW = 600.0
 """Seconds within which the second call has to begin."""
+STARTING = 30.0
+"""Seconds that a warm process may take to start, in which calls do not find it."""
 FREE_MEMORY = 2 << 30
 """Bytes that have to be free for a warm process."""
 OF_OTHERS = ("GIT_EXEC_PATH", "GIT_DIR", "GIT_INDEX_FILE", "NEXUS_CHILD_OF")
@@ -70,33 +72,51 @@ def may_leave(words: Sequence[str]) -> bool:
     return free is None or free >= FREE_MEMORY
 
 
-def is_second_call(folder: str, began: float) -> bool:
+def is_second_call(folder: str, began: float, *, outdated: bool = False) -> bool:
     """Record a call that began at `began` (seconds since 1970); return True if it is the second within `WINDOW`.
 
-    True is returned to one process only, and counting begins again. Raises `OSError` where nothing can be recorded; it
-    is False in a folder that others can enter.
+    True is returned to one process only, and counting begins again with the calls that could have used what it leaves:
+    none that ran beside it. `outdated`: the process that was left ends. Raises `OSError` where nothing can be
+    recorded; it is False in a folder that others can enter.
     """
     if not os.path.isabs(folder):  # there is no home
         return False
-    stamp = f"{place.socket_path(folder)}.asked"
+    asked, left = (f"{place.socket_path(folder)}.{name}" for name in ("asked", "left"))
+    starting = 0.0 if outdated else STARTING
     try:
-        if abs(began - os.stat(stamp).st_mtime) <= WINDOW:
-            os.unlink(stamp)
+        if abs(began - os.stat(asked).st_mtime) <= WINDOW and not _was_left(left, began, starting):
+            _touch(left)  # first, so that whoever misses the other one finds it
+            os.unlink(asked)
             return True
     except FileNotFoundError:
         pass
+    if _was_left(left, began, starting):
+        return False
     before = os.umask(0o077)
     try:
         os.makedirs(folder, exist_ok=True)
         if place.folder_problem(folder):  # no warm process would listen there
             return False
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        handle = os.open(stamp, flags, 0o600)
-        os.close(handle)
-        os.utime(stamp)
+        if outdated and os.path.lexists(left):
+            os.unlink(left)
+        _touch(asked)
     finally:
         os.umask(before)
     return False
+
+
+def _was_left(stamp: str, began: float, starting: float) -> bool:
+    """Return True if a process was left too late for a call that began at `began`."""
+    try:
+        return -WINDOW <= began - os.stat(stamp).st_mtime <= starting
+    except FileNotFoundError:
+        return False
+
+
+def _touch(path: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    os.close(os.open(path, flags, 0o600))
+    os.utime(path)
 
 
 def free_memory() -> int | None:

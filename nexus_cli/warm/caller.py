@@ -108,7 +108,9 @@ def leave_warm_process(why: str, words: Sequence[str], began: float) -> None:
     try:
         if not automatic:
             launch(folder, minutes)
-        elif auto.may_leave(words) and auto.is_second_call(folder, began) and launch(folder, minutes):
+            return
+        is_due = auto.may_leave(words) and auto.is_second_call(folder, began, outdated=why == form.OUTDATED)
+        if is_due and launch(folder, minutes):
             os.write(2, auto.STARTED.encode())
     except OSError:  # no process, memory, descriptor or space left: the next run is a cold one too
         pass

@@ -202,3 +202,39 @@ def test_a_file_that_a_deny_rule_names_is_not_imported(place: Stage) -> None:
     told = "\n".join(place.ask("hello").told)
     assert "DENIED" not in "".join(texts(place)) and TESTING in "".join(texts(place))
     assert "@.env (line 1) is denied by a rule for read_file" in told and "@private/notes.md (line 1)" in told
+    report = place.run("doctor", "--instructions", "--json").result
+    assert not [one for one in report["files"] if one["path"] in (".env", "private/notes.md")], report["files"]
+    assert "@.env (line 1) is denied by a rule for read_file" in " ".join(place.run("doctor").text.split())
+
+
+def test_a_file_with_a_key_is_not_imported_unless_it_is_a_document(place: Stage) -> None:
+    (place.folder / ".env").write_text("PORT=8080\nDB_PASSWORD=hunter22secret\n")
+    (place.folder / ".env.example").write_text("PORT=8080\n")
+    (place.folder / "docs/key").write_text("-----BEGIN PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END PRIVATE KEY-----\n")
+    (place.folder / "docs/link.md").symlink_to("../.env")
+    (place.folder / "docs/setup.md").write_text("Write DB_PASSWORD=hunter23secret to .env.\n")
+    (place.folder / "CLAUDE.md").write_text("@.env @.env.example @docs/key @docs/link.md @docs/setup.md\n")
+    told = "\n".join(place.ask("hello").told)
+    sent = "".join(texts(place))
+    assert "hunter22" not in sent and "MIIEpAI" not in sent and "PORT=8080" in sent and "hunter23" in sent
+    for name in (".env", "docs/key", "docs/link.md"):
+        assert f"@{name} (line 1) holds credentials" in told, told
+    report = place.run("doctor", "--instructions", "--json").result
+    assert not {".env", "docs/key", "docs/link.md"} & {one["path"] for one in report["files"]}
+
+
+def test_what_is_read_for_other_agents_is_told_once_in_a_project(place: Stage) -> None:
+    def told(*arguments: str) -> str:
+        return "\n".join(place.ask(*arguments, "hello").told)
+
+    read, missing = "CLAUDE.md in", "@gone.md (line 4) is not there"
+    assert read in told("--no-save") and read in told("--no-save"), "that stores nothing"
+    place.ask("--price", "hello")
+    first = told()
+    assert read in first and missing in first
+    assert read not in told() and not told("-c")
+    (place.folder / "CLAUDE.md").write_text("See @lost.md\n")
+    again = told()
+    assert read in again and "@lost.md (line 1) is not there" in again
+    assert not told()
+    assert "@lost.md (line 1) is not there" in " ".join(place.run("doctor").text.split()), "it can be looked up"

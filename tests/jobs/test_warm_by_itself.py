@@ -122,6 +122,13 @@ def test_the_second_call_leaves_a_process_that_the_later_ones_use(place: Stage) 
         assert LEFT not in someone.ask("hi") and someone.known()["calls"] == 2, "the way to switch it off"
 
 
+def test_of_calls_side_by_side_one_leaves_a_process(place: Stage) -> None:
+    with person(place) as someone:
+        shown = someone.shell("for number in 1 2 3 4; do nexus ask hi & done; wait")
+        assert shown.count("answer") == 4 and shown.count(LEFT) == 1, shown
+        assert until(lambda: bool(someone.known()["running"]), 120)
+
+
 def test_a_question_is_answered_in_a_run_that_a_warm_process_forked(place: Stage) -> None:
     with person(place) as someone:
         someone.leave()

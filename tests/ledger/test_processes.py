@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,8 @@ from ledger.postgres import Server
 
 from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import Ledger, database, lock_owners, open_database
+from nexus_cli.ledger.open_database import lock_folder
 
 WRITERS = 4
 EACH = 40
@@ -47,6 +50,60 @@ def test_many_processes_make_and_write_one_ledger(path: Path, make: SimpleNamesp
         assert wrote == [f"{number} wrote {entry}" for entry in range(1, EACH + 1)]
     assert len(ledger.sessions()) == WRITERS
     assert ledger.db.all("PRAGMA integrity_check") == [("ok",)]
+    ledger.close()
+
+
+class Crowd:
+    """Other processes that write in turn: `turns` of them commit while we wait, the last one keeps the lock or not.
+
+    It is the clock of the wait too: 20 seconds pass between two tries.
+    """
+
+    def __init__(self, path: Path, turns: int, *, stays: bool = False) -> None:
+        self.now, self.turns, self.stays = 0.0, turns, stays
+        self.other = sqlite3.connect(path, isolation_level=None)
+        self.other.execute("BEGIN IMMEDIATE")
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += 20
+        if self.turns:
+            self.turns -= 1
+            self.other.execute(f"PRAGMA user_version = {self.other.execute('PRAGMA user_version').fetchone()[0]}")
+            self.other.execute("COMMIT")
+            if self.turns or self.stays:
+                self.other.execute("BEGIN IMMEDIATE")
+
+
+@pytest.fixture
+def waiting(path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ledger]:
+    """Returns a ledger in front of whose lock a crowd waits too."""
+
+    def wait(turns: int, *, stays: bool = False) -> Ledger:
+        monkeypatch.setattr(open_database, "POLL_SECONDS", 0.0)
+        ledger = Ledger.open(path)
+        monkeypatch.setattr(database, "time", Crowd(path, turns, stays=stays))
+        return ledger
+
+    return wait
+
+
+def test_a_write_waits_for_as_long_as_others_commit(waiting: Callable[..., Ledger], make: SimpleNamespace) -> None:
+    ledger = waiting(12)
+    assert make.new(ledger).id in [one.id for one in ledger.sessions()]
+    assert database.time.monotonic() == 240, "eight times as long as one process alone may take"
+    ledger.close()
+
+
+def test_a_write_gives_up_once_nobody_has_committed_for_half_a_minute(
+    waiting: Callable[..., Ledger], make: SimpleNamespace
+) -> None:
+    ledger = waiting(3, stays=True)
+    with pytest.raises(NexusError, match="another process kept it locked for 30 s"):
+        make.new(ledger)
+    assert 90 < database.time.monotonic() <= 120
     ledger.close()
 
 
@@ -144,6 +201,44 @@ def test_a_session_has_one_owner_until_that_process_ends(place: LedgerPlace, mak
     assert second.lock(identity)
     second.delete_session(identity)
     second.close()
+
+
+def test_who_looks_for_owners_keeps_nobody_from_a_session(
+    path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, second = Ledger.open(path), Ledger.open(path)
+    session = make.new(ledger).id
+    looking = open(lock_folder(path) / f"{session}.lock", "wb")  # noqa: SIM115  (closed in the middle of a lock)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    assert ledger.find_locked([session]) == [] and ledger.find_owners() == {}
+    monkeypatch.setattr(lock_owners.time, "sleep", lambda seconds: looking.close())
+    assert ledger.lock(session) and looking.closed
+    assert second.find_locked([session]) == [session] == list(second.find_owners()) and not second.lock(session)
+    ledger.close()
+    second.close()
+
+
+def test_a_session_can_be_locked_while_others_look_all_the_time(path: Path, make: SimpleNamespace) -> None:
+    ledger = Ledger.open(path)
+    session, is_over = make.new(ledger).id, threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            ledger.find_locked([session])
+            ledger.find_owners()
+
+    others = [threading.Thread(target=look) for _ in range(2)]
+    for one in others:
+        one.start()
+    failed = 0
+    for _ in range(200):
+        failed += not ledger.lock(session)
+        ledger.unlock(session)
+    is_over.set()
+    for one in others:
+        one.join()
+    assert failed == 0
+    ledger.close()
 
 
 def test_a_ledger_in_memory_holds_everything(make: SimpleNamespace) -> None:

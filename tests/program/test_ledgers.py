@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, Done, Seen, Stage, calls, clean, end, play, stage, together
+from program.stage import PRICED, SECONDS, Done, Seen, Stage, calls, clean, end, play, stage, together
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.schema import APPLICATION, STEPS
 from nexus_cli.session.replay import check
 
+CROWD = 24
+"""Runs that begin at once."""
 NOISE = {"command": "head -c 200000 /dev/urandom | base64 -w 0"}
 """Output that no compression makes small."""
 
@@ -110,9 +112,35 @@ def one_ledger(root: Path) -> dict[str, Any]:
         return {"runs": runs, "replays": replays(place), "modes": (folder, mode)}
 
 
+def locked(root: Path) -> dict[str, Any]:
+    with stage(root) as place:
+        place.ask("hi")
+        other = sqlite3.connect(place.ledger, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        impatient = "from nexus_cli.ledger import database; database.BUSY_SECONDS = 0.1"
+        runs = [place.ask("--json", *options, "hi", bug=impatient) for options in ([], ["--require-save"])]
+        other.close()
+        return {"runs": runs, "replays": replays(place)}
+
+
+def crowd(root: Path) -> dict[str, Any]:
+    with stage(root, {"default": {"text": "answer"}}) as place:
+        children = [place.begin("ask", f"task {number}") for number in range(CROWD)]
+        try:
+            streams = [child.communicate(timeout=SECONDS) for child in children]
+        finally:
+            for child in children:
+                end(child)
+        runs = [Done(child.returncode, *both) for child, both in zip(children, streams, strict=True)]
+        ledger = Ledger.open(place.ledger)
+        kept = sorted((info.first_text, info.entries) for info in ledger.sessions(None, 2 * CROWD))
+        ledger.close()
+        return {"runs": runs, "kept": kept}
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, garbage, newer, full, one_session, one_ledger)
+    return play(tmp_path_factory.mktemp, garbage, newer, full, one_session, one_ledger, locked, crowd)
 
 
 def test_a_broken_ledger_is_set_aside_and_never_overwritten(seen: Seen) -> None:
@@ -170,6 +198,21 @@ def test_processes_that_share_a_ledger_never_hear_of_locks(seen: Seen) -> None:
         (0, b"done\n", False)
     ] * 4, shown["runs"]
     assert shown["replays"] == [True] * 4
+
+
+def test_a_ledger_that_stays_locked_is_told_and_a_run_that_must_be_saved_fails(seen: Seen) -> None:
+    kept, required = seen["locked"]["runs"]
+    assert (kept.status, kept.result["text"]) == (0, "answer (2)") and len(kept.told) == 1 and clean(kept)
+    assert "another process kept it locked" in kept.told[0] and "kept in memory" in kept.told[0]
+    assert (required.status, required.kind) == (1, "ledger") and clean(required)
+    assert seen["locked"]["replays"] == [True]
+
+
+def test_a_crowd_that_asks_at_once_is_saved_to_the_last_one(seen: Seen) -> None:
+    shown = seen["crowd"]
+    assert [(done.status, done.stdout) for done in shown["runs"]] == [(0, b"answer\n")] * CROWD
+    assert all(clean(done) and b"memory" not in done.stderr for done in shown["runs"])
+    assert shown["kept"] == sorted((f"task {number}", 2) for number in range(CROWD))
 
 
 def test_the_ledger_is_the_persons_alone(seen: Seen) -> None:

@@ -110,26 +110,46 @@ def test_memory_decides_whether_one_is_left_not_whether_it_is_used(monkeypatch: 
         assert auto.may_leave(["ask"]) is leaves and not auto.find_obstacle()
 
 
-def test_the_second_call_within_ten_minutes_is_told_once(tmp_path: Path) -> None:
-    folder = str(tmp_path / "cache" / "warm")
+class Calls:
+    """Calls that begin and end at times of ours, by what they leave in the folder."""
 
-    def call(began: float) -> bool:
-        found = auto.is_second_call(folder, began)
-        if not found:
-            [stamp] = Path(folder).iterdir()
-            os.utime(stamp, (began, began))
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def end(self, began: float, *, now: float | None = None, outdated: bool = False) -> bool:
+        """True if the call that began then, and ends `now`, is the second one."""
+        before = self._stamps()
+        found = auto.is_second_call(str(self.folder), began, outdated=outdated)
+        for path, time in self._stamps().items():
+            if before.get(path) != time:
+                os.utime(path, (now or began, now or began))
         return found
 
-    assert [call(NOW), call(NOW + 601), call(NOW + 1201), call(NOW + 1202), call(NOW + 1203)] == [
-        False,
-        False,
-        True,
-        False,
-        True,
-    ]
-    assert (tmp_path / "cache").stat().st_mode & 0o077 == Path(folder).stat().st_mode & 0o077 == 0
-    call(NOW)
-    assert not call(NOW - 90_000), "the clock was set back"
+    def _stamps(self) -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in self.folder.iterdir()} if self.folder.exists() else {}
+
+
+def test_the_second_call_within_ten_minutes_is_told_once(tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "warm"
+    calls = Calls(folder)
+    assert [calls.end(NOW + after) for after in (0, 601, 1201, 1232, 1233)] == [False, False, True, False, True]
+    assert (tmp_path / "cache").stat().st_mode & 0o077 == folder.stat().st_mode & 0o077 == 0
+    calls.end(NOW)
+    assert not calls.end(NOW - 90_000), "the clock was set back"
+
+
+def test_of_calls_side_by_side_one_is_told(tmp_path: Path) -> None:
+    calls = Calls(tmp_path / "warm")
+    found = [calls.end(NOW + number / 10, now=NOW + 3 + number) for number in range(10)]
+    assert found == [False, True] + 8 * [False]
+    assert not any(calls.end(NOW + 4 + number) for number in range(6)), "it is still starting"
+    assert [calls.end(NOW + 60), calls.end(NOW + 61)] == [False, True], "it has died"
+
+
+def test_after_an_upgrade_the_calls_are_counted_anew(tmp_path: Path) -> None:
+    calls = Calls(tmp_path / "warm")
+    assert [calls.end(NOW), calls.end(NOW + 1)] == [False, True]
+    assert [calls.end(NOW + 5, outdated=True), calls.end(NOW + 9)] == [False, True]
 
 
 def test_where_nothing_can_be_recorded_there_is_no_second_call(tmp_path: Path) -> None:

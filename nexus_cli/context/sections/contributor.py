@@ -145,6 +145,8 @@ class Contributor:
     """Pure. Returns no section if there is no text. Does not know the form that is sent."""
     notices: Callable[[Value], Sequence[str]] = find_nothing
     """Returns lines for the person about the value (an unusual encoding)."""
+    tells_once: bool = False
+    """True if the person needs these lines only once in a project, and again when they have changed."""
     most: int = 200_000
     """Most characters of its value, and of its sections together; if exceeded, it is skipped."""
     verbatim: bool = False

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.config.protected_places import SecretPlaces, holds_password
 from nexus_cli.context.loader import ContextLayer, load_layers
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.context.sections.path_rules import list_rules, why_refused
@@ -33,6 +33,8 @@ LONGEST_LINE = 4000
 """Characters of a line above which it is not searched: matching code spans takes quadratic time."""
 MOST_LOOKED_FOR = 2000
 """Most names after `@` in a session that are looked for on disk."""
+DOCUMENTS = (".md", ".mdc")
+"""Suffixes of files that are written to be read, where a key is an example. Other files with a key are not imported."""
 DENIED = "denied by a rule for read_file"
 NAMED = 5
 """Most imports of one file that its notice names."""
@@ -170,4 +172,5 @@ class _ImportReader:
         if self.is_denied and self.is_denied(real):
             return f"is {DENIED}"
         self.secrets = self.secrets or SecretPlaces(places(), within)
-        return "holds credentials" if self.secrets.find(real) else ""
+        is_secret = self.secrets.find(real) or (real.suffix not in DOCUMENTS and holds_password(real))
+        return "holds credentials" if is_secret else ""

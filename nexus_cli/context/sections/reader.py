@@ -7,7 +7,7 @@ here is foreign text (titles, facts, names, goals) kept from posing as ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -37,6 +37,8 @@ class SectionReader:
     """Reads one lane's contributors; keeps the last values of the required ones."""
 
     sources: Sources
+    is_news: Callable[[str, str], bool] = lambda name, text: True
+    """Returns False if the person was told this text by this contributor (`Contributor.tells_once`) last time."""
     values: dict[str, Value] = field(default_factory=dict)
     """The last value of each required contributor."""
     hung: dict[str, DaemonTask[Read]] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class SectionReader:
     ) -> tuple[dict[str, Value], list[str]]:
         """Return the values by contributor, and notices; add contributors without a value to `skipped`."""
         required = {one.id for one in contributors if one.required}
+        told_once = {one.id for one in contributors if one.tells_once}
         tasks: dict[str, DaemonTask[Read]] = {}
         for one in contributors:
             hung = self.hung.get(one.id)
@@ -103,7 +106,8 @@ class SectionReader:
             self.missing.discard(name)
             if task.succeeded:
                 values[name] = task.value[0]
-                notices += task.value[1]
+                if (told := task.value[1]) and (name not in told_once or self.is_news(name, "\n".join(told))):
+                    notices += told
                 if name in required:
                     self.values[name] = values[name]
                 continue

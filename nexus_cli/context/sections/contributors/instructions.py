@@ -207,7 +207,16 @@ def render_path_rules(value: Value, view: View) -> tuple[Section, ...]:
 
 CONTRIBUTORS = (
     Contributor(
-        "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True, required=True
+        "instructions",
+        Layer.SYSTEM,
+        read,
+        render,
+        notices,
+        tells_once=True,
+        most=1 << 30,
+        rest=True,
+        verbatim=True,
+        required=True,
     ),
     Contributor(
         "path_rules", Layer.EVENT, read_path_rules, render_path_rules, most=1 << 30, verbatim=True, prompt=True
