@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.window.entry_ranges import EntryRange, join_ranges, subtract_ranges
-from nexus_cli.context.window.pruning import SAME
+from nexus_cli.context.window.pruning import SAME, last_line
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo
 from nexus_cli.core.message import FilePart, ToolCall, ToolResult
@@ -24,7 +24,7 @@ NAMED = 4
 """Most spans of lines that are listed; of more only the number of lines is shown."""
 
 LEAST_TEXT = 1000
-"""Least characters of a file's text that is not sent again."""
+"""Least characters of a file's text, or of a command's result, that is not sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,11 @@ async def clip_result(
     window: LaneWindow, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str
 ) -> tuple[ElidedText, Drop | None]:
     """Return the text to send for a result, and the drop of the rest, if any. `what` names the call."""
-    pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
+    tool = find_tool(call.name)
+    if tool and tool.runs_commands:
+        pointer = f"{SAME}: the {what} above is the same.]\n{last_line(result.text)}"
+    else:
+        pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
     if _stands_above(window, find_tool, call, result, pointer):
         return ElidedText(pointer), None
     return await clip_with_drop(
@@ -111,13 +115,13 @@ async def clip_result(
 def _stands_above(
     window: LaneWindow, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, pointer: str
 ) -> bool:
-    """Return True if the newest result for the same paths, of an earlier step of the window, shows the very text of
-    this one, and no edit of these paths was called since.
+    """Return True if the newest result for the same paths or of the same command, of an earlier step of the window,
+    shows the very text of this one, and no edit of these paths was called since.
 
     The texts themselves are compared, so that what was cut, pruned, summarized or taken back never counts.
     """
     tool, text = find_tool(call.name), result.text
-    if tool is None or not tool.reads_content or not result.success or len(text) < LEAST_TEXT:
+    if tool is None or not (tool.reads_content or tool.runs_commands) or not result.success or len(text) < LEAST_TEXT:
         return False
     items, paths = window.lane.items, _paths(tool, call)
     step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
@@ -134,4 +138,7 @@ def _stands_above(
 
 
 def _paths(tool: Tool, call: ToolCall) -> set[str]:
+    """Return the paths of a call, or the command that it runs."""
+    if tool.runs_commands:
+        return {str(call.arguments.get(tool.subject))}
     return {os.path.normpath(str(path)) for path in tool.find_paths(call.arguments)}

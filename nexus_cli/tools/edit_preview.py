@@ -1,4 +1,4 @@
-"""Make diffs of files: of a change, of a call that waits for approval, and a short one for the model.
+"""Make diffs of files: of a change, of a call that waits for approval; name the changed lines for the model.
 
 Time is bounded for any size and difference of the two texts.
 """
@@ -11,8 +11,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import replace_surrogates
@@ -33,12 +31,10 @@ MOST = 200_000
 """Most characters of a diff; the rest is cut."""
 _COMPARED = 4_000_000
 """Most lines before times lines after that are compared directly: more are first split at unique lines."""
-_CONTEXT, _SHORT_CONTEXT = 3, 2
-"""Unchanged lines around each change, for the person and for the model."""
-_LONGEST_RUN = 12
-"""Most consecutive added or removed lines that a short diff shows; longer runs, which the model wrote, are counted."""
-_MOST_SHORT = 400
-"""Most lines of a short diff."""
+_CONTEXT = 3
+"""Unchanged lines around each change."""
+_MOST_NAMED = 100
+"""Most changes whose lines are named to the model."""
 
 
 def unified_diff(before: str | None, after: str, name: str) -> str:
@@ -54,26 +50,28 @@ def unified_diff(before: str | None, after: str, name: str) -> str:
     old, new = _lines(before or "", marked), _lines(after, marked)
     label = " ".join(name.split())
     source = "/dev/null" if before is None else f"a/{label}"
-    hunks = (line for hunk in _hunks(old, new, _CONTEXT) for line in _unified_hunk(hunk, old, new))
+    hunks = (line for hunk in _hunks(old, new) for line in _unified_hunk(hunk, old, new))
     return replace_surrogates(_clip_lines([f"--- {source}", f"+++ b/{label}", *hunks]))
 
 
-def short_diff(before: str, after: str) -> str:
-    """Return the changed lines for the model, with two lines of context; "" if there are none.
+def name_changed_lines(before: str, after: str) -> str:
+    """Return the numbers in the new text of the lines that changed, "" if there are none.
 
-    Lines begin with their number in the new text, removed ones with `-` only; `...` separates hunks. A missing last
-    newline is marked as in a diff. Line ends are not compared.
+    Their text is left out: the model wrote it in its call. Line ends are not compared.
     """
-    old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
-    if old == new:
-        return ""
-    lines: list[str] = []
-    for hunk in _hunks(old, new, _SHORT_CONTEXT):
-        lines += ["..."] * bool(lines) + _short_hunk(hunk, old, new)
-    if len(lines) > _MOST_SHORT:
-        more = f"{len(lines) - _MOST_SHORT:,} more lines of this diff, up to line {hunk[-1].new_end:,}"
-        lines[_MOST_SHORT:] = [f"[{more}]"]
-    return "\n".join(lines)
+    changes = list(_changes(_lines(to_lf(before), False), _lines(to_lf(after), False)))
+    named = [_name_lines(change) for change in changes[:_MOST_NAMED]]
+    if len(changes) > _MOST_NAMED:
+        named.append(f"and {len(changes) - _MOST_NAMED:,} more up to {changes[-1].new_end:,}")
+    return f"Changed lines: {', '.join(named)}" if named else ""
+
+
+def _name_lines(change: _Change) -> str:
+    """Return `41-45`, or `3 removed after 40`."""
+    first, last = change.new_start + 1, change.new_end
+    if last < first:
+        return f"{change.old_end - change.old_start:,} removed after {last}"
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def preview_change(path: str, context: ToolContext, change: Callable[[DecodedText | None], str]) -> EditPreview:
@@ -139,11 +137,11 @@ class _Change:
     new_end: int
 
 
-def _hunks(old: list[str], new: list[str], context: int) -> list[list[_Change]]:
+def _hunks(old: list[str], new: list[str]) -> list[list[_Change]]:
     """Return the changes in order, grouped so that the context lines of two groups do not touch."""
     hunks: list[list[_Change]] = []
     for change in _changes(old, new):
-        if hunks and change.old_start - hunks[-1][-1].old_end <= 2 * context:
+        if hunks and change.old_start - hunks[-1][-1].old_end <= 2 * _CONTEXT:
             hunks[-1].append(change)
         else:
             hunks.append([change])
@@ -194,40 +192,27 @@ def _unique_pairs(old: list[str], new: list[str], offset: int) -> list[tuple[int
     return pairs[::-1]
 
 
-def _hunk_lines(hunk: list[_Change], old: list[str], new: list[str], context: int) -> Iterator[tuple[str, int, str]]:
-    """Yield sign, number and text of the lines of a hunk; the number is that in the old text for a removed line."""
-    at, ahead = max(0, hunk[0].old_start - context), hunk[0].new_start - hunk[0].old_start
+def _hunk_lines(hunk: list[_Change], old: list[str], new: list[str]) -> Iterator[str]:
+    """Yield the lines of a hunk behind their sign."""
+    at = max(0, hunk[0].old_start - _CONTEXT)
     for change in [*hunk, None]:
-        until = min(len(old), hunk[-1].old_end + context) if change is None else change.old_start
-        yield from ((" ", line + ahead + 1, old[line]) for line in range(at, until))
+        until = min(len(old), hunk[-1].old_end + _CONTEXT) if change is None else change.old_start
+        yield from (f" {line}" for line in old[at:until])
         if change is not None:
-            yield from (("-", line + 1, old[line]) for line in range(change.old_start, change.old_end))
-            yield from (("+", line + 1, new[line]) for line in range(change.new_start, change.new_end))
-            at, ahead = change.old_end, change.new_end - change.old_end
+            yield from (f"-{line}" for line in old[change.old_start : change.old_end])
+            yield from (f"+{line}" for line in new[change.new_start : change.new_end])
+            at = change.old_end
 
 
 def _unified_hunk(hunk: list[_Change], old: list[str], new: list[str]) -> list[str]:
     """Format a hunk as `diff -u` does."""
-    rows = list(_hunk_lines(hunk, old, new, _CONTEXT))
+    rows = list(_hunk_lines(hunk, old, new))
     spans = []
     for sign, before in (("-", hunk[0].old_start), ("+", hunk[0].new_start)):
         count = sum(row[0] in (" ", sign) for row in rows)
         start = before - min(_CONTEXT, hunk[0].old_start)
         spans.append(f"{start + bool(count)}{'' if count == 1 else f',{count}'}")
-    return [f"@@ -{spans[0]} +{spans[1]} @@", *(sign + text for sign, _, text in rows)]
-
-
-def _short_hunk(hunk: list[_Change], old: list[str], new: list[str]) -> list[str]:
-    """Format a hunk with new line numbers; a long run of added or removed lines is only counted."""
-    lines: list[str] = []
-    for sign, rows in groupby(_hunk_lines(hunk, old, new, _SHORT_CONTEXT), key=itemgetter(0)):
-        run = list(rows)
-        where = f" at {run[0][1]}" if sign == "+" else ""
-        if sign != " " and len(run) > _LONGEST_RUN:
-            lines.append(f"{sign}{len(run):,} lines{where}")
-        else:
-            lines += (f"-{text}" if sign == "-" else f"{number} {sign}{text}" for _, number, text in run)
-    return lines
+    return [f"@@ -{spans[0]} +{spans[1]} @@", *rows]
 
 
 def _clip_lines(lines: list[str]) -> str:

@@ -7,8 +7,11 @@ task still needs is read again, and that is paid for. Nothing is sent; the sessi
 from __future__ import annotations
 
 import asyncio
+import difflib
+import itertools
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -26,18 +29,25 @@ from benchmarks.trajectories import Trajectory, trajectories, write_programs
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.core.elide import ElidedText, drop_marker
+from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import CompactionDone, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Tool, ToolContext
+from nexus_cli.lane import read_lines
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.options import Options
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.session.factory import open_session
+from nexus_cli.tools.builtin import glob, grep
+from nexus_cli.tools.registry import ToolRegistry
 
 MODEL = "anthropic/claude-sonnet-4-5"
 PRICED = (MODEL, "openai/gpt-5", "deepseek/deepseek-chat")
 """Models whose prices the table is computed with."""
-SAMPLE = frozenset({"drops", "estimates", "bug", "huge_output", "commit 475a5e50", "commit 02814ef1"})
-"""Tasks that are played with each choice, two of them long; the others only as shipped."""
+SAMPLE = frozenset({"drops", "estimates", "servers", "bug", "huge_output", "commit 475a5e50", "commit 02814ef1"})
+"""Tasks that are played with each choice, three of them long; all are played as shipped and as before."""
 PROCESSES = 2
 MOST_STEPS = 600
 
@@ -53,6 +63,11 @@ class Choice:
     """Settings of `[compact]`."""
 
 
+def _diff(before: str, after: str) -> str:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm="")
+    return "\n".join(list(lines)[2:])
+
+
 def _ungrouped(text: str) -> str:
     """Put the path before each match of a search, as `grep -rn` does."""
     lines, path = [], ""
@@ -64,11 +79,42 @@ def _ungrouped(text: str) -> str:
     return "\n".join(lines)
 
 
-def _search_ungrouped() -> Callable[..., ToolResult]:
-    from nexus_cli.tools.builtin import grep
+def _folded(text: str) -> str:
+    """Name the folder of listed files once, on a line above them."""
+    folders = itertools.groupby(text.split("\n"), lambda path: path.rpartition("/")[0])
+    return "\n".join(
+        "\n".join([f"{folder}/", *(path.rpartition("/")[2] for path in paths)]) for folder, paths in folders
+    )
 
-    search = grep._search
-    return lambda *given: replace(found := search(*given), output=_ungrouped(found.output))
+
+def _failures(text: str) -> str:
+    """Keep of a report of pytest what names the failures: the failing lines, the errors, the summary."""
+    if "= FAILURES =" not in text:
+        return text
+    return "\n".join(line for line in text.split("\n") if FAILURE.match(line))
+
+
+FAILURE = re.compile(r"[>E] |_{3,} |FAILED|ERROR|\S+:\d+: |\[exit status|.*\b(?:passed|failed)\b")
+
+
+async def _run_listed(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    return replace(listed := await RUN_GLOB(arguments, context), output=_folded(listed.output))
+
+
+async def _clip_failures(
+    window: LaneWindow, find: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str
+) -> tuple[ElidedText, Drop | None]:
+    if call.name == "bash" and (short := _failures(result.output)) != result.output:
+        marker = drop_marker(window.lane.timeline.log.next_drop())(0, len(result.output), len(result.output), 0)
+        result = replace(result, output=f"{short}\n{marker}")
+    return await CLIP(window, find, call, result, what)
+
+
+def _search_ungrouped(*given: Any) -> ToolResult:
+    return replace(found := SEARCH(*given), output=_ungrouped(found.output))
+
+
+SEARCH, RUN_GLOB, CLIP = grep._search, glob.run, read_lines.clip_result
 
 
 def _capped(tokens: int) -> Mapping[str, Any]:
@@ -78,20 +124,38 @@ def _capped(tokens: int) -> Mapping[str, Any]:
     }
 
 
+def _describe_nothing(registry: ToolRegistry) -> list[dict[str, Any]]:
+    definitions = DEFINITIONS(registry)
+    for one in definitions:
+        one["function"]["description"] = ""
+    return definitions
+
+
+DEFINITIONS = ToolRegistry.get_definitions
+REGISTRY = "nexus_cli.tools.registry"
+OLD, LEAST = "nexus_cli.context.window.pruning:OLD", "nexus_cli.lane.read_lines:LEAST_TEXT"
+EDITED = "nexus_cli.tools.builtin.edit_file:name_changed_lines"
+LISTS = {"benchmarks.trajectories:LISTS": True}
 SHIPPED = Choice("as shipped")
+BEFORE = Choice("none of the choices", {OLD: math.inf, LEAST: math.inf, EDITED: _diff}, {"prune": False})
 CHOICES: Sequence[Choice] = (
     SHIPPED,
-    Choice("old results stay", {"nexus_cli.context.window.pruning:OLD": math.inf}),
+    BEFORE,
+    Choice("old results stay", {OLD: math.inf}),
     Choice("old and stale results stay", compact={"prune": False}),
-    Choice("a second read is shown again", {"nexus_cli.lane.read_lines:LEAST_TEXT": math.inf}),
+    Choice("a result is shown again", {LEAST: math.inf}),
     Choice("files are read whole", {"benchmarks.trajectories:WHOLE": math.inf}),
-    Choice(
-        "an edit shows the whole file", {"nexus_cli.tools.builtin.edit_file:short_diff": lambda before, after: after}
-    ),
-    Choice("an edit shows nothing", {"nexus_cli.tools.builtin.edit_file:short_diff": lambda before, after: ""}),
-    Choice("each match with its path", {"nexus_cli.tools.builtin.grep:_search": _search_ungrouped()}),
+    Choice("an edit shows the whole file", {EDITED: lambda before, after: after}),
+    Choice("an edit shows a diff", {EDITED: _diff}),
+    Choice("an edit shows nothing", {EDITED: lambda before, after: ""}),
+    Choice("each match with its path", {"nexus_cli.tools.builtin.grep:_search": _search_ungrouped}),
     Choice("a result has at most 100,000 tokens", _capped(100_000)),
     Choice("a result has at most 3,000 tokens", _capped(3000)),
+    Choice("tests show failures alone", {"nexus_cli.turn.dispatch:clip_result": _clip_failures}),
+    Choice("each commit lists its folders", LISTS),
+    Choice("the same, folded", {**LISTS, "nexus_cli.tools.builtin.glob:run": _run_listed}),
+    Choice("whole schemas", {f"{REGISTRY}:UNSAID": ()}),
+    Choice("schemas without descriptions", {f"{REGISTRY}:ToolRegistry.get_definitions": _describe_nothing}),
 )
 
 
@@ -156,7 +220,7 @@ def _play_all(choices: Sequence[Choice]) -> Iterator[tuple[Choice, list[Played]]
         with patch.dict(os.environ, surroundings), ProcessPoolExecutor(PROCESSES) as pool:
             started: list[tuple[Choice, list[Future[Played]]]] = []
             for choice in choices:
-                played = [task.name for task in tasks if choice is SHIPPED or task.name in SAMPLE]
+                played = [task.name for task in tasks if choice in (SHIPPED, BEFORE) or task.name in SAMPLE]
                 started.append((choice, [pool.submit(_play_by_name, choice.name, name) for name in played]))
             for choice, plays in started:
                 yield choice, [one.result() for one in plays]
@@ -185,7 +249,7 @@ HEAD = f"""| {{}} | requests | of them to read again | input | cached | written 
 
 
 def rows(times: int) -> Iterator[Row]:
-    """Play every task once as shipped, and those of the sample with each choice; print the tokens at the end."""
+    """Play every task as shipped and as before, those of the sample with each choice; print the tokens at the end."""
     base: dict[str, float] = {}
     tasks, choices = list[str](), list[str]()
     for choice, played in _play_all(CHOICES):
@@ -194,9 +258,10 @@ def rows(times: int) -> Iterator[Row]:
             raise ChildFailedError(f"{choice.name}: {'; '.join(unsolved)}")
         if choice is SHIPPED:
             tasks = [f"| {one.name} | {_cells(one.account)} |" for one in played]
+        if choice in (SHIPPED, BEFORE):
             for is_long, length in LENGTHS.items():
                 every = [one for one in played if one.is_long is is_long]
-                tasks.append(f"| **{len(every)} {length} tasks** | {_cells(_sum(every))} |")
+                tasks.append(f"| **{len(every)} {length} tasks, {choice.name}** | {_cells(_sum(every))} |")
         for is_long, length in LENGTHS.items():
             account = _sum([one for one in played if one.is_long is is_long and one.name in SAMPLE])
             choices.append(f"| {choice.name}, {length} | {_cells(account)} |")

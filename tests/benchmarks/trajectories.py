@@ -50,6 +50,8 @@ LONG: Mapping[str, tuple[str, str]] = {
 """Names of lines of commits: the commit before the first, and the last."""
 WHOLE = 250
 """Most lines of a file that is read whole; of a longer one the model reads what it needs."""
+LISTS = False
+"""True if each commit begins with a list of the files in the folders that it changes."""
 AROUND = 25
 """Lines read before and after those that are needed."""
 MOST_NEEDED = 4
@@ -142,6 +144,9 @@ class Coder:
     def work(self, change: Change) -> Script:
         """Look, change the tests, see them fail, change the rest, run the tests."""
         yield [("bash", {"command": "git status --short | head -20; git log --oneline -3"})]
+        if LISTS:
+            folders = {file.path.rpartition("/")[0] for file in change.files} - {""}
+            yield [("glob", {"pattern": f"{folder}/*"}) for folder in sorted(folders)]
         if name := _main_name(change):
             yield [("grep", {"pattern": rf"\b{name}\b"})]
         tests = [file for file in change.files if file.path.startswith("tests/")]

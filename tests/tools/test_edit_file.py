@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
-from nexus_cli.tools.edit_preview import short_diff
+from nexus_cli.tools.edit_preview import name_changed_lines
 from nexus_cli.tools.exact_edit import apply_edits
 from nexus_cli.tools.files import ToolError, decode_file, split_lines, to_lf
 
@@ -23,12 +23,10 @@ def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
     return {"old": old, "new": new, **more}
 
 
-def test_an_edit_shows_the_lines_with_their_new_numbers_and_is_remembered(desk: Any) -> None:
+def test_an_edit_names_the_new_numbers_of_its_lines_and_is_remembered(desk: Any) -> None:
     path = desk.write("a.py", "".join(f"line {i}\n" for i in range(1, 30)))
     result = desk.run("edit_file", path="a.py", edits=[_edit("line 15\n", "line fifteen\nand more\n")])
-    assert result.output == (
-        "13  line 13\n14  line 14\n-line 15\n15 +line fifteen\n16 +and more\n17  line 16\n18  line 17"
-    )
+    assert result.output == "Changed lines: 15-16"
     assert result.changed == ("a.py",)
     assert desk.memory.notes == [(str(path.resolve()), "changed")]
     assert desk.run("edit_file", path="a.py", edits=[_edit("and more\n", "")]).success
@@ -76,21 +74,18 @@ def test_an_edit_that_changes_nothing_is_skipped_with_a_note_and_the_others_appl
 
 def test_all_says_how_many_places_it_replaced(desk: Any) -> None:
     desk.write("a", "x y\nx\ny x\n")
-    assert desk.run("edit_file", path="a", edits=[_edit("x", "z", all=True)]).output.startswith("[3 places]\n-x y\n")
+    assert desk.run("edit_file", path="a", edits=[_edit("x", "z", all=True)]).output == "[3 places]\nChanged lines: 1-3"
     edits = [_edit("z", "x", all=True), _edit("x\n", "w\n", all=True), _edit("x y", "v", all=True)]
     assert desk.run("edit_file", path="a", edits=edits).output.startswith(
         "[edit 1 of 3: 3 places; edit 2 of 3: 2 places; edit 3 of 3: 1 place]\n"
     )
 
 
-def test_changes_far_apart_in_a_long_file_are_shown_to_the_model_and_to_the_person(desk: Any) -> None:
+def test_changes_far_apart_in_a_long_file_are_named_to_the_model_and_shown_to_the_person(desk: Any) -> None:
     path = desk.write("a.py", "".join(f"def f{n}():\n    pass\n\n" for n in range(2400)))
     edits = [_edit("def f4():\n", "def g4():\n"), _edit("def f2390():\n", "# here\ndef f2390():\n")]
     result = desk.run("edit_file", path="a.py", edits=edits)
-    assert result.output == (
-        "11      pass\n12  \n-def f4():\n13 +def g4():\n14      pass\n15  \n...\n"
-        "7169      pass\n7170  \n7171 +# here\n7172  def f2390():\n7173      pass"
-    )
+    assert result.output == "Changed lines: 13, 7171"
     assert [line for line in result.diff.split("\n")[2:] if line[:1] in ("+", "-")] == [
         "-def f4():",
         "+def g4():",
@@ -99,21 +94,24 @@ def test_changes_far_apart_in_a_long_file_are_shown_to_the_model_and_to_the_pers
     assert path.read_text().count("\n") == 7201
 
 
-def test_a_long_run_of_lines_that_the_model_has_just_written_is_only_counted(desk: Any) -> None:
+def test_the_text_that_the_model_has_just_written_is_not_sent_again(desk: Any) -> None:
     desk.write("a", "".join(f"line {n}\n" for n in range(1, 21)))
     added = "".join(f"new {n}\n" for n in range(51))
     result = desk.run("edit_file", path="a", edits=[_edit("line 9\n", "line 9\n" + added)])
-    assert result.output == "8  line 8\n9  line 9\n+51 lines at 10\n61  line 10\n62  line 11"
+    assert result.output == "Changed lines: 10-60"
     assert result.diff.count("\n+new ") == 51, "the person sees them"
-    result = desk.run("edit_file", path="a", edits=[_edit(added, "x\n")])
-    assert result.output == "8  line 8\n9  line 9\n-51 lines\n10 +x\n11  line 10\n12  line 11"
+    edits = [_edit("line 2\n", "line two\n"), _edit(added, ""), _edit("line 20\n", "")]
+    assert (
+        desk.run("edit_file", path="a", edits=edits).output
+        == "Changed lines: 2, 51 removed after 9, 1 removed after 19"
+    )
 
 
-def test_a_diff_for_the_model_is_bounded_and_says_how_far_it_goes(desk: Any) -> None:
+def test_the_changed_lines_are_named_up_to_a_bound_and_how_far_they_go(desk: Any) -> None:
     desk.write("a", "".join(f"x\nrow {n}\n" for n in range(1000)))
-    lines = desk.run("edit_file", path="a", edits=[_edit("x\n", "z\n", all=True)]).output.split("\n")
-    assert lines[0] == "[1,000 places]" and lines[1:3] == ["-x", "1 +z"]
-    assert len(lines) == 402 and lines[-1] == "[2,600 more lines of this diff, up to line 1,999]"
+    output = desk.run("edit_file", path="a", edits=[_edit("x\n", "z\n", all=True)]).output
+    assert output.startswith("[1,000 places]\nChanged lines: 1, 3, 5, ")
+    assert output.endswith(", 197, 199, and 900 more up to 1,999")
 
 
 @pytest.mark.parametrize(
@@ -262,12 +260,10 @@ def test_a_letter_that_the_encoding_lacks_is_an_error(desk: Any) -> None:
     assert path.read_bytes() == "Müller".encode("latin-1")
 
 
-def test_a_change_of_line_ends_alone_is_no_edit_and_one_of_the_last_line_is_shown(desk: Any) -> None:
+def test_a_change_of_line_ends_alone_is_no_edit_and_one_of_the_last_line_is_one(desk: Any) -> None:
     path = desk.write("a", "a\nb\n")
     assert "line ends, which an edit keeps" in desk.run("edit_file", path="a", edits=[_edit("a\n", "a\r\n")]).error
-    assert desk.run("edit_file", path="a", edits=[_edit("b\n", "b")]).output.endswith(
-        "-b\n2 +b\n\\ No newline at end of file"
-    )
+    assert desk.run("edit_file", path="a", edits=[_edit("b\n", "b")]).output == "Changed lines: 2"
     assert path.read_bytes() == b"a\nb"
 
 
@@ -385,19 +381,23 @@ def test_an_old_text_as_it_was_shown_is_found_whatever_the_line_ends(text: str, 
 
 
 @given(contents, contents)
-def test_no_diff_means_no_change_of_text(before: str, after: str) -> None:
+def test_no_changed_line_means_no_change_of_text(before: str, after: str) -> None:
     same = before.replace("\r\n", "\n") == after.replace("\r\n", "\n")
-    assert (short_diff(before, after) == "") == same
+    assert (name_changed_lines(before, after) == "") == same
 
 
 @given(contents, contents, st.integers(-1, 60))
-def test_the_numbers_of_a_short_diff_are_those_of_the_new_text(before: str, after: str, compared: int) -> None:
-    lines = [body for body, _ in split_lines(to_lf(after))]
+def test_the_lines_that_are_not_named_stand_in_both_texts(before: str, after: str, compared: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nexus_cli.tools.edit_preview._COMPARED", compared)
-        shown = short_diff(before, after)
-    for number, text in re.findall(r"^(\d+) [ +](.*)$", shown, re.MULTILINE):
-        assert lines[int(number) - 1] == text
+        named = name_changed_lines(before, after)
+    old, new = ([(body, bool(end)) for body, end in split_lines(to_lf(text))] for text in (before, after))
+    removed = sum(int(number) for number in re.findall(r"(\d+) removed", named))
+    spans = re.findall(r"(\d+)(?:-(\d+))?(?=, |$)", re.sub(r"\d+ removed after \d+", "", named))
+    changed = {line for first, last in spans for line in range(int(first), int(last or first) + 1)}
+    kept = [line for number, line in enumerate(new, 1) if number not in changed]
+    rest = iter(old)
+    assert all(line in rest for line in kept) and len(old) - len(kept) >= removed
 
 
 FILE = "def one():\n    return 1\n\n\ndef two(name):\n\tif name == 'x':\n\t\treturn 2\n"

@@ -1,4 +1,5 @@
-"""A file that is read again is not sent again while the window shows the very text, and always where it does not."""
+"""What a file that is read again shows, or a command that is run again, is not sent again while the window has the very
+text, and always where it has not."""
 
 from __future__ import annotations
 
@@ -76,6 +77,17 @@ def test_calls_of_one_step_and_short_texts_are_sent(folder: Path) -> None:
     assert results(folder, [short], [short]) == ["short\n", "short\n"]
     error = ("read_file", {"path": "no" * 600})
     assert SAME not in "".join(results(folder, [error], [error]))
+
+
+def test_a_command_that_fails_in_the_same_words_is_referred_to_with_its_status(folder: Path) -> None:
+    fails = ("bash", {"command": "cat a.py; exit 3"})
+    edit = ("edit_file", {"path": "a.py", "edits": [{"old": "value_7 =", "new": "value_seven ="}]})
+    other = ("bash", {"command": "cat a.py; exit 4"})
+    shown = results(folder, [fails], [fails], [other], [fails], [edit], [fails], [fails])
+    told = f"{SAME}: the result of bash cat a.py; exit 3 above is the same.]\n[exit status 3]"
+    assert shown[0] == TEXT + "[exit status 3]" and shown[2] == TEXT + "[exit status 4]"
+    assert shown[1] == shown[3] == shown[6] == told
+    assert shown[5] == TEXT.replace("value_7 =", "value_seven =") + "[exit status 3]"
 
 
 @pytest.mark.parametrize("seed", some(range(4), 4))

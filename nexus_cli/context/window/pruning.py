@@ -96,7 +96,8 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
                 continue
             if tool.runs_commands:
                 if index < len(groups) - OLD and _is_long(item):
-                    found.append(StaleResult(item, call, str(call.arguments.get(tool.subject, "")), AGED, _end(item)))
+                    command = str(call.arguments.get(tool.subject, ""))
+                    found.append(StaleResult(item, call, command, AGED, last_line(item.message.content)))
                 continue
             if not _touches_files(tool):
                 continue
@@ -118,9 +119,9 @@ def _is_long(item: WindowItem) -> bool:
     return item.form is ItemForm.FULL and item.tokens > LEAST < len(item.message.content)
 
 
-def _end(item: WindowItem) -> str:
+def last_line(text: str) -> str:
     """Return the last line of a result, "" if it is long."""
-    line = item.message.content.rstrip().rpartition("\n")[2]
+    line = text.rstrip().rpartition("\n")[2]
     return line if len(line) <= NAMED else ""
 
 

@@ -13,7 +13,7 @@ from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.edit_preview import check_before, preview_change, short_diff, unified_diff
+from nexus_cli.tools.edit_preview import check_before, name_changed_lines, preview_change, unified_diff
 from nexus_cli.tools.exact_edit import EditedText, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
@@ -37,7 +37,7 @@ class _EditResult:
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the changed lines with their new numbers, or an error (and no change) if an edit does not apply."""
+    """Return the numbers of the changed lines, or an error (and no change) if an edit does not apply."""
     path = arguments["path"]
     seen: SeenFileStore = context.services[SeenFileStore]
     try:
@@ -87,7 +87,7 @@ def _edit(
         replace_file(target, data, stop, expected=content.digest)
     diff = unified_diff(text.text, after.text, name)
     notes = f"[{'; '.join(after.notes)}]\n" if after.notes else ""
-    return _EditResult(content.digest, sha256_hex(data), notes + short_diff(text.text, after.text), diff)
+    return _EditResult(content.digest, sha256_hex(data), notes + name_changed_lines(text.text, after.text), diff)
 
 
 def _change(

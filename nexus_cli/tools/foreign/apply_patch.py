@@ -19,7 +19,7 @@ from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.edit_preview import check_before, short_diff, unified_diff
+from nexus_cli.tools.edit_preview import check_before, name_changed_lines, unified_diff
 from nexus_cli.tools.exact_edit import apply_edits, describe_nearest, find_lines
 from nexus_cli.tools.files import (
     ToolError,
@@ -77,7 +77,7 @@ class _Change:
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the changed lines of each file, or an error (and no change) if the patch does not apply."""
+    """Return the numbers of the changed lines of each file, or an error (and no change) if the patch does not apply."""
     seen: SeenFileStore = context.services[SeenFileStore]
     done: list[_Change] = []
 
@@ -100,8 +100,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         for change in done:
             _note(change, seen, context)
     names = [project_relative(path, context.project) for one in done for path in (one.target, one.moved) if path]
-    shown = "\n".join(part for one in done for part in (_title(one), short_diff(one.before or "", one.after or "")))
-    return ToolResult("" if error else shown, error, changed=tuple(names), diff=_diff(done, context))
+    shown = [part for one in done for part in (_title(one), name_changed_lines(one.before or "", one.after or ""))]
+    return ToolResult("" if error else "\n".join(shown), error, changed=tuple(names), diff=_diff(done, context))
 
 
 async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
