@@ -161,10 +161,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def prepare_next_request(state: SessionState) -> NextRequest:
-    """Return the next request of a session in this process, without sending it. Blocks.
-
-    Drafts a new epoch if the request would begin one, and loads the cache history if the session has not done so.
-    """
+    """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
     lane_state, ledger = state.lane_state, state.ledger
     if ledger is None or state.options is None:
         return next_request(lane_state)

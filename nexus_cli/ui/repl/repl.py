@@ -203,10 +203,7 @@ class Repl:
         self.view.invalidate()
 
     def request_exit(self, *, asks: bool = False) -> None:
-        """Leave after running work has settled; a turn that goes on elsewhere is left alone.
-
-        With `asks` the first attempt only warns of workers that it would stop.
-        """
+        """Leave once running work has settled; with `asks` the first attempt only warns of workers it would stop."""
         working = self.backend.working if asks else ()
         if not set(working) <= set(self._warned_of):
             self._warned_of = working
