@@ -27,7 +27,6 @@ class ContextToolService:
     collector: SectionCollector
 
     def held(self) -> Mapping[str, Any]:
-        """See `Assembly`."""
         from nexus_cli.lane.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
 
         lane_state, drops = self.lane_state, self.log.drops()

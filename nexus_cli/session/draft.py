@@ -57,7 +57,6 @@ class _Unasked:
     """Provider and approver of a session opened for inspection."""
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """See `Provider`."""
         raise AssertionError("a draft sends nothing")
 
     async def ask(self, question: Question) -> Answer:
@@ -146,7 +145,6 @@ class _Unwritten(MemoryLog):
         self._log = log
 
     def memos(self, kind: str) -> Sequence[Memo]:
-        """See `Log`."""
         return [*self._log.memos(kind), *super().memos(kind)]
 
 
