@@ -92,7 +92,6 @@ class Repl:
 
     @property
     def moving(self) -> bool:
-        """True if the spinner moves."""
         return self.renderer.moving or (self.jobs.kind in ("busy", "shell", "command") and not self.jobs.waits_for_user)
 
     def live(self, rows: int) -> list[str]:
@@ -170,7 +169,6 @@ class Repl:
         return text
 
     def detach(self) -> bool:
-        """Remove the newest attachment; False if there is none."""
         if not self.input_queue.attached:
             return False
         self.show_note(f"no longer attached: {self.input_queue.attached.pop().what}")
@@ -239,7 +237,6 @@ class Repl:
         self.refresh_status()
 
     def toggle_thinking(self) -> None:
-        """Show or hide thinking."""
         self.renderer.toggle_thinking()
         self.view.invalidate()
 
