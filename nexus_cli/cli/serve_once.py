@@ -109,10 +109,7 @@ def make_runner(
     producers: Sequence[RunProducer] = (),
     **more: Any,
 ) -> Runner:
-    """Return a runner for everything that may be due; `warn` gets lines for the person, possibly repeated ones.
-
-    `producers` are asked besides the plans. `more` is passed to the `Runner`.
-    """
+    """Return a runner for all that may be due, also by `producers`; `warn` gets lines, `more` goes to `Runner`."""
     from nexus_cli.runs.fire_plans import PlanProducer  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
     from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415

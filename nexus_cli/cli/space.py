@@ -25,7 +25,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import AGENT, check_name
+from nexus_cli.core.run import AGENT, Entity, Space, check_name
 from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
@@ -133,9 +133,7 @@ def join(
 @app.command("leave")
 def leave(space: SpaceName, name: As = "") -> int:
     """Leave a space; what was said there stays."""
-    ledger, settings = open_ledger(writes=True), _settings()
-    found = ledger.spaces.find(space)
-    who = find_reader(ledger, settings, found, name)
+    ledger, _, found, who = _find(space, name)
     ledger.spaces.leave(found, who)
     write_stderr_line(f"nexus: {who.name} has left {found.name}.")
     return 0
@@ -148,9 +146,7 @@ def mute(
     off: Annotated[bool, typer.Option("--off", help="Let messages start it again.")] = False,
 ) -> int:
     """Let the messages of a space start an agent no more. It stays a member and what it does goes on."""
-    ledger, settings = open_ledger(writes=True), _settings()
-    found = ledger.spaces.find(space)
-    who = find_reader(ledger, settings, found, name)
+    ledger, _, found, who = _find(space, name)
     if who.kind != AGENT:
         raise NexusError(
             "usage", f"mute {who.name}", "it is no agent", f"nexus space list shows who is in {found.name}"
@@ -170,9 +166,7 @@ def post(
     json: Json = False,
 ) -> int:
     """Post a message and print its id. `@Name` starts an agent; in a space of two it starts by itself."""
-    ledger, settings = open_ledger(writes=True), _settings()
-    found = ledger.spaces.find(space)
-    sender = find_reader(ledger, settings, found, name)
+    ledger, settings, found, sender = _find(space, name)
     posted = post_message(
         ledger, settings, found, sender, _message_text(text or []), lambda line: write_stderr_line(f"nexus: {line}")
     )
@@ -213,9 +207,8 @@ def read(
     json: Json = False,
 ) -> int:
     """Print the newest messages of a space, and mark them as read."""
-    ledger, settings = open_ledger(), _settings()
-    found = ledger.spaces.find(space)
-    value = reports.read_space(ledger, found, find_reader(ledger, settings, found, name), last)
+    ledger, _, found, reader = _find(space, name, writes=False)
+    value = reports.read_space(ledger, found, reader, last)
     return print_report(value, space_messages_text, json=json, whole=True)
 
 
@@ -224,9 +217,14 @@ def open_command(space: SpaceName, name: As = "") -> int:
     """Take part in a space from this terminal: messages of all sides as they come. Ctrl-D leaves."""
     from nexus_cli.cli.open_space import open_space  # noqa: PLC0415  (loads the screen)
 
-    ledger, settings = open_ledger(writes=True), _settings()
+    return open_space(*_find(space, name))
+
+
+def _find(space: str, name: str, *, writes: bool = True) -> tuple[Ledger, Settings, Space, Entity]:
+    """Open the ledger and find a space, and its member `name` or the person."""
+    ledger, settings = open_ledger(writes=writes), _settings()
     found = ledger.spaces.find(space)
-    return open_space(ledger, settings, found, find_reader(ledger, settings, found, name))
+    return ledger, settings, found, find_reader(ledger, settings, found, name)
 
 
 def _settings() -> Settings:

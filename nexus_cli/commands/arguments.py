@@ -31,6 +31,12 @@ def show_report(context: CommandContext, report: Report) -> None:
     context.show(report.form, report.value)
 
 
+def split_act(rest: str) -> tuple[str, str]:
+    """Split arguments into the first word in lower case and the text behind it."""
+    word, _, text = rest.partition(" ")
+    return word.casefold(), text.strip()
+
+
 def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
     """Return `rest` as one of the `known` words, ignoring case."""
     if rest.casefold() not in known:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.arguments import read_source, require_ledger, show_report
+from nexus_cli.commands.arguments import read_source, require_ledger, show_report, split_act
 from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, nearest_name
@@ -119,11 +119,9 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
     which keep them until you delete them), search WORDS lists matching facts.
     """
     source = read_source(context)
-    first, _, text = rest.partition(" ")
-    act = first.casefold()
+    act, text = split_act(rest)
     if act in CHANGES and not source.ledger.is_kept:
         raise NexusError("usage", f"/memory {act}", "this session is not saved", "Use nexus memory in a shell")
-    text = text.strip()
     if act in ("", "list") and not text:
         show_report(context, build_list(source))
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source, show_report
+from nexus_cli.commands.arguments import read_source, show_report, split_act
 from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
@@ -128,8 +128,7 @@ async def edit_runs(context: CommandContext, rest: str) -> None:
     also take `--all`, `--plan ID`, `--space NAME` and `--agent NAME`, `resume` ends such a pause.
     """
     source = read_source(context)
-    word, _, text = rest.partition(" ")
-    act, text = word.casefold(), text.strip()
+    act, text = split_act(rest)
     if act in ("", "list") and not text:
         show_report(context, build_list(source))
         if not act:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from nexus_cli.commands.arguments import read_source, require_ledger, show_report
+from nexus_cli.commands.arguments import read_source, require_ledger, show_report, split_act
 from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import Plan, parse_key
@@ -73,8 +73,7 @@ def is_schedule(context: CommandContext, rest: str) -> bool:
     alone, with an id or with the name of an existing plan. Other words are a message."""
     if "\n" in rest:
         return False
-    word, _, text = rest.partition(" ")
-    act, text = word.casefold(), text.strip()
+    act, text = split_act(rest)
     if act == "list" or act not in ACTS:
         return act == "list" and not text
     if act == "add":
@@ -99,8 +98,7 @@ async def edit_schedule(context: CommandContext, rest: str) -> None:
 
     source = read_source(context)
     ledger = source.ledger
-    word, _, text = rest.partition(" ")
-    act, text = word.casefold(), text.strip()
+    act, text = split_act(rest)
     if act in ("", "list") and not text:
         show_report(context, build_plans(source))
         return

@@ -39,10 +39,7 @@ def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
 
 
 def own_path_entries(environ: Mapping[str, str], folder: Path | None = None) -> list[str]:
-    """Return the entries of `PATH` for the `bin` of nexus's own environment, as spelled; [] if the project uses it too.
-
-    Relative entries are relative to `folder` (default: the working folder).
-    """
+    """Return the `PATH` entries, relative to `folder`, for nexus's own `bin`; [] if the project uses it too."""
     own, folder = own_environment(), folder or working_folder()
     if not own or is_of_project(own, folder, environ):
         return []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from nexus_cli.config.paths import private_dir
@@ -28,8 +29,12 @@ def replace_private_file(path: Path, data: bytes, check: Callable[[], None] = la
         raise
 
 
-def write_error(path: Path, error: OSError) -> NexusError:
-    """Return the error for a file that could not be locked or written."""
-    otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
-    hint = write_failure_hint(error, otherwise)
-    return NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint)
+@contextmanager
+def named_write_errors(path: Path) -> Iterator[None]:
+    """Raise `NexusError("internal", ...)` if the block, which locks or writes `path`, raises `OSError`."""
+    try:
+        yield
+    except OSError as error:
+        otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
+        hint = write_failure_hint(error, otherwise)
+        raise NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint) from error

@@ -63,10 +63,7 @@ def settings_in(folder: Path) -> Settings:
 
 
 def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
-    """Return the settings for work in the project `folder`: the person's own, tightened by those of a trusted project.
-
-    Raises as `load_settings` does. Errors in the project's file become notices.
-    """
+    """Return the person's settings tightened by the trusted project `folder`, whose errors become notices."""
     loaded = load_settings(places, defaults_dir, environ)
     if loaded.settings.folder_keys:
         loaded = replace(loaded, settings=replace(loaded.settings, key_name=_key_name(folder, loaded.settings)))

@@ -346,10 +346,7 @@ def own_paths(own: Places) -> tuple[Path, ...]:
 
 
 def shown_paths(own: Places) -> tuple[Path, ...]:
-    """Return the parts of nexus's own folders that commands may read: `nexus skill use` and plugins need them.
-
-    These are skills, installed plugins and the records of trust (paths and hashes), which contain no secret.
-    """
+    """Return nexus's own folders that commands may read, without secrets: skills, plugins, records of trust."""
     return (own.config / "skills", own.data / "trust.json", own.data / "plugins", own.data / "plugins.json")
 
 

@@ -21,10 +21,7 @@ _VALUE = re.compile(r"directory\s*=(.*)", re.IGNORECASE)
 
 
 def is_own_repository(root: Path) -> bool:
-    """Return True if the person or root owns `root` and its `.git`, or `safe.directory` names it.
-
-    Always False for a temporary folder, and if it cannot be checked.
-    """
+    """Return True if `root` and `.git` are the person's, root's or a `safe.directory`; False in temporary folders."""
     git = root / ".git"
     try:
         owners = {os.stat(root).st_uid, os.lstat(git).st_uid, os.stat(git).st_uid}

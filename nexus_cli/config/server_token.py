@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.core.errors import NexusError
 
 UNIX = "unix:"
@@ -44,10 +44,8 @@ def token_file(url: str) -> Path:
 def store_token(url: str, token: str) -> Path:
     """Write the token of the server at `url` for its clients; raise `NexusError` on failure."""
     path = token_file(url)
-    try:
+    with named_write_errors(path):
         replace_private_file(path, f"{token}\n".encode())
-    except OSError as error:
-        raise write_error(path, error) from error
     return path
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
 from nexus_cli.config.paths import Places
-from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.config.setting_rules import FORMER_TABLES, LEDGER_URL, NAMED_TABLES, TEXTS, SettingValue
 from nexus_cli.config.settings import (
     build_settings,
@@ -176,10 +176,8 @@ def require_unchanged(path: Path, before: str) -> None:
 @contextmanager
 def lock_settings(path: Path) -> Iterator[None]:
     """Lock the file at `path` against other processes; raise `NexusError("internal", ...)` if that fails."""
-    try:
+    with named_write_errors(path):
         lock = FileLock.wait_for(path.with_name(f".{path.name}.lock"), WAIT)
-    except OSError as error:
-        raise write_error(path, error) from error
     try:
         yield
     finally:
@@ -189,10 +187,8 @@ def lock_settings(path: Path) -> Iterator[None]:
 def replace_settings(path: Path, text: str, before: str, defaults_dir: Path) -> None:
     """Replace the text `before` of the file by `text`; raise `NexusError` if `text` is invalid or `before` changed."""
     check_consistency(build_settings(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
-    try:
+    with named_write_errors(path):
         replace_settings_text(path, text, before)
-    except OSError as error:
-        raise write_error(path, error) from error
 
 
 def set_value(document: Any, parts: list[str], value: SettingValue | None) -> None:

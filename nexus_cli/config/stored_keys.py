@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.core.errors import NexusError, ProviderError
 
 SERVICE = "nexus"
@@ -72,10 +72,8 @@ def store_key(variable: str, key: str) -> str:
             kept = False
     _from_keyring.cache_clear()
     path = places().keys / variable
-    try:
+    with named_write_errors(path):
         replace_private_file(path, b"" if kept else key.encode())
-    except OSError as error:
-        raise write_error(path, error) from error
     return key_place(variable)
 
 

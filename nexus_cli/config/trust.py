@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.config.trust_files import (
     FOLDER,
     MOST_FILES,
@@ -251,11 +251,8 @@ def _read_record() -> dict[str, Any]:
 def _change_record(wait: float) -> Iterator[dict[str, Any]]:
     """Lock the record, yield it for changes, and replace it atomically."""
     path = record_path()
-    try:
-        with FileLock.wait_for(path.with_name("trust.lock"), wait):
-            projects = _read_record()
-            yield projects
-            text = json.dumps({"version": 2, "projects": projects}, indent=1) + "\n"
-            replace_private_file(path, text.encode())
-    except OSError as error:
-        raise write_error(path, error) from error
+    with named_write_errors(path), FileLock.wait_for(path.with_name("trust.lock"), wait):
+        projects = _read_record()
+        yield projects
+        text = json.dumps({"version": 2, "projects": projects}, indent=1) + "\n"
+        replace_private_file(path, text.encode())

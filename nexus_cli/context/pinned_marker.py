@@ -66,7 +66,6 @@ class PinningTruncator(LaneTruncator):
 
     @property
     def recalls(self) -> bool:
-        """See `LaneTruncator`."""
         return self.keeps.recalls
 
     def _line(self, crowded: Sequence[Pin]) -> int:

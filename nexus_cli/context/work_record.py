@@ -225,13 +225,9 @@ class WorkRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class FittedRecord:
-    """The part of a record that fits."""
+class FittedRecord(WorkRecord):
+    """The part of a record that fits; its items have their details in the text."""
 
-    goals: Sequence[str] = ()
-    items: Sequence[WorkItem] = ()
-    """With their details included in the text."""
-    folder: str = ""
     left: Sequence[str] = ()
     """The lines left out."""
 

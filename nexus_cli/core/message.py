@@ -85,10 +85,7 @@ class ToolCall:
 
     @classmethod
     def of(cls, value: object) -> ToolCall:
-        """Convert a mapping, in our form or that of Chat Completions (`function` with `name` and `arguments`).
-
-        A `ToolCall` is returned unchanged. Raises `TypeError` or `ValueError` for anything else.
-        """
+        """Convert a mapping in our form or that of Chat Completions; else raise `TypeError` or `ValueError`."""
         if isinstance(value, ToolCall):
             return value
         if not isinstance(value, Mapping):
@@ -197,10 +194,7 @@ _TEXT_FIELDS = frozenset(
 
 
 def result_note(result: ToolResult, seconds: float) -> dict[str, Any]:
-    """Return the fields of a result that its entry, which has only the text for the model, does not record.
-
-    They are `seconds` of the call, `error` (its length at the end of the text), and each field without its default.
-    """
+    """Return what an entry lacks of its result: `seconds`, `error` (its length), fields other than the default."""
     names = (one.name for one in fields(ToolResult) if one.name not in _TEXT_FIELDS)
     known = {name: value for name in names if (value := getattr(result, name)) != getattr(_PLAIN_RESULT, name)}
     return {"seconds": round(seconds, 1), "error": len(result.error), **known}

@@ -9,10 +9,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import EntityObject
 
 HUMAN, AGENT = "human", "agent"
 QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
@@ -98,6 +101,10 @@ class Entity:
     def actor(self) -> str:
         """The actor of an entry with their message: `Husam (human, ent-1)`."""
         return f"{self.name} ({self.kind}, {self.id})"
+
+    def to_json(self) -> EntityObject:
+        """Return its form in reports."""
+        return {"id": self.id, "name": self.name, "type": self.kind}
 
 
 @dataclass(frozen=True, slots=True)

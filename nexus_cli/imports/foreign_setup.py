@@ -223,10 +223,7 @@ def is_secret_header(name: str, value: str) -> bool:
 
 
 def may_overlap(one: str, other: str) -> bool:
-    """Return True if two rules of another program may name the same call: same tool, and for commands the same word.
-
-    "" is a rule that is not known.
-    """
+    """Return True if rules of another program may name one call: tool and command word; "" is an unknown rule."""
     if not other:
         return True
     (name, _, pattern), (other_name, _, other_pattern) = one.partition("("), other.partition("(")

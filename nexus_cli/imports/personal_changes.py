@@ -12,7 +12,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from nexus_cli.config.paths import Places, defaults_dir, with_tilde
-from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.config.settings import read_values, split_key
 from nexus_cli.config.settings_file import (
     lock_settings,
@@ -54,10 +54,8 @@ class PersonalChange:
             with lock_settings(path):
                 replace_settings(path, self.after, self.before, defaults_dir())
             return
-        try:
+        with named_write_errors(path):
             replace_private_file(path, self.after.encode(), lambda: require_unchanged(path, self.before))
-        except OSError as error:
-            raise write_error(path, error) from error
 
 
 @dataclass

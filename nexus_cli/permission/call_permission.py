@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
-from nexus_cli.config.trust_files import FOLDER
+from nexus_cli.config.trust_files import FOLDER, MOST_BYTES
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
+from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.call_decision import Permission
 from nexus_cli.permission.folder_rules import ALLOWED as ALLOWED
 from nexus_cli.permission.folder_rules import address_rules, folder_rules, opens_secrets, parse_ahead, parse_allowed
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
-from nexus_cli.permission.rules_file import names_rules
 from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
@@ -294,15 +294,12 @@ class CallPermission:
         return refused is not None and refused(path)
 
     def _has_rules(self) -> bool:
-        """Return True if a settings file may have rules; parsing them imports more than most sessions need.
-
-        Looks once, and again in a turn after the personal file has changed.
-        """
+        """Return True if a settings file may have rules, without parsing it; look again in a turn after a change."""
         if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
             theirs = (self._project / name for name in (f"{FOLDER}/config.toml", *RULES))
-            self._names_rules = any(map(names_rules, (places().settings, *theirs)))
+            self._names_rules = any(map(_names_rules, (places().settings, *theirs)))
         return self._names_rules
 
     def _read_rules(self) -> RuleSet:
@@ -473,3 +470,12 @@ class CallPermission:
         if self._network is not None:
             self._network.close()
             self._network = None
+
+
+def _names_rules(path: Path) -> bool:
+    """Return True if a settings file, of ours or of Claude, may have rules: it contains the word."""
+    try:
+        data = read_beginning(path, MOST_BYTES)
+        return b"rules" in data or b"permissions" in data
+    except OSError:
+        return False

@@ -11,7 +11,7 @@ from typing import Any
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
-from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.plugins.installed_plugins import PluginSource, plugin_record_path, plugins_root, read_record
@@ -65,15 +65,12 @@ def remove_plugin(name: str) -> None:
 def _change_record() -> Iterator[dict[str, Any]]:
     """Lock the record, yield it for changes, and replace it atomically; remove it with its folder once it is empty."""
     path = plugin_record_path()
-    try:
-        with FileLock.wait_for(path.with_name("trust.lock"), WAIT):
-            known = read_record()
-            yield known
-            if known:
-                replace_private_file(path, (json.dumps({"version": 1, "plugins": known}, indent=1) + "\n").encode())
-            else:
-                path.unlink(missing_ok=True)
-                with suppress(OSError):
-                    plugins_root().rmdir()
-    except OSError as error:
-        raise write_error(path, error) from error
+    with named_write_errors(path), FileLock.wait_for(path.with_name("trust.lock"), WAIT):
+        known = read_record()
+        yield known
+        if known:
+            replace_private_file(path, (json.dumps({"version": 1, "plugins": known}, indent=1) + "\n").encode())
+        else:
+            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                plugins_root().rmdir()

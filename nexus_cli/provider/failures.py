@@ -367,10 +367,7 @@ def _network_line(error: BaseException, line: str) -> str:
 
 
 def to_provider_error(error: BaseException, *, model: str, started: bool = False) -> ProviderError:
-    """Return `error` as a `ProviderError`: kind, one line, a hint, and the data for retries and compaction.
-
-    `started`: a first token had arrived, so that nothing is transient. A `ProviderError` is returned unchanged.
-    """
+    """Return `error` as a `ProviderError`, or as it is; once a first token `started`, nothing is transient."""
     if isinstance(error, ProviderError):
         return error
     package = missing_package(error)

@@ -78,10 +78,7 @@ def split_model_name(name: str) -> tuple[str, str]:
 
 
 def model_stem(name: str) -> str:
-    """Return the model of which `name` is an edition: without provider, maker, region, tag, date; `.` becomes `-`.
-
-    `bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0` and `claude-sonnet-4` have the same stem.
-    """
+    """Return the model of which `name` is an edition: no provider, maker, region, tag, date; `.` becomes `-`."""
     model = VENDOR.sub("", name.lower().rpartition("/")[2])
     tuned = "ft-" if model.startswith("ft:") else ""
     model = tuned + model.removeprefix("ft:").partition(":")[0].replace(".", "-")

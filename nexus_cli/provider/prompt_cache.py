@@ -63,10 +63,7 @@ def mark_positions(messages: Sequence[Mapping[str, Any]], previous_end: int) -> 
 
 
 def add_cache_marks(request: Request, provider: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Return the messages and tools of `request` with cache marks if `provider` takes them; `request` is unchanged.
-
-    Pure. Messages without a mark are the same objects. Without a system text, the last tool has its mark.
-    """
+    """Return messages and tools of `request` with cache marks if `provider` takes them; without a mark unchanged."""
     messages, tools = list(request.messages), list(request.tools)
     if not takes_marks(request.model, provider):
         return messages, tools

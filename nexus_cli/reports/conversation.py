@@ -42,10 +42,7 @@ def shown_text(record: LaneLog, entry: Entry) -> str:
 
 
 def newest_turns(session: Session) -> Iterator[list[Event]]:
-    """Yield the turns of a session, newest first, each as its events from `TurnStart` to `TurnEnd`.
-
-    A long turn has only its first message and its end. Raises `NexusError` if the ledger fails.
-    """
+    """Yield the turns, newest first, as their events, a long one's ends alone; raise `NexusError` on failure."""
     record = session.record
     if record is None:
         return

@@ -42,10 +42,7 @@ class _Unable(Exception):
 
 
 async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, Any]:
-    """Return `source`: `git` (with `text`, `untracked`, `unread`, `cut`) or `session` (with `files`, `why`).
-
-    `unread` are the untracked files whose lines are not in `text`, because they are large or not text.
-    """
+    """Return `source`: `git` (`text`, `untracked`, `unread` large or binary, `cut`), or `session` (`files`, `why`)."""
     try:
         return await run_in_thread(lambda stop: _by_git(folder, stop))
     except _Unable as reason:

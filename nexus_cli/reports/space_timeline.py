@@ -21,7 +21,6 @@ from nexus_cli.reports.timeline import LAST
 from nexus_cli.reports.timeline_rows import Row, make_row
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import EntityObject
     from nexus_cli.core.json_types.timeline_report import SpaceTimelineReport
 
 
@@ -38,7 +37,7 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
     count, dollars = ledger.runs.count_of_space(space.key)
     return {
         "version": 1,
-        "space": {"id": space.id, "name": space.name, "members": [_member(one) for one in space.members]},
+        "space": {"id": space.id, "name": space.name, "members": [one.to_json() for one in space.members]},
         "reader": reader.name if reader is not None and is_member else None,
         "earlier": total - len(messages),
         "rows": [_message_row(one, seen, runs.get(one.key, ()), agents) for one in messages],
@@ -74,10 +73,6 @@ class _Agents:
         return self._names[key] if key is not None else ""
 
 
-def _member(entity: Entity) -> EntityObject:
-    return {"id": entity.id, "name": entity.name, "type": entity.kind}
-
-
 def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], agents: _Agents) -> Row:
     made = [
         {
@@ -94,7 +89,7 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
     return make_row(
         message.at,
         "message",
-        _member(message.sender),
+        message.sender.to_json(),
         message.text,
         why=". ".join(filter(None, (_describe_origin(message.origin), message.notice))),
         seen=None if seen is None else message.key <= seen,

@@ -64,10 +64,7 @@ TYPED = ("repl", "ask")
 
 
 def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], last: int = LAST) -> TimelineReport:
-    """Return the newest `last` rows of a session, oldest first; `subjects` are the names of the tools' main arguments.
-
-    Reads only the entries that can be among them.
-    """
+    """Return the newest `last` rows, oldest first; `subjects` are the names of the tools' main arguments."""
     record = SessionRecord(ledger, session, subjects, last)
     newest = pick_newest(record.events(), record.unread, last, record.totals())
     return cast("TimelineReport", {"version": 1, **record.facts(), **newest})

@@ -92,10 +92,7 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
 
 
 def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
-    """Yield kind and name of every item with its state and what is different since it was trusted, as a unified diff.
-
-    A state is `trusted`, `changed`, `new` (every item of a project that was never trusted) or `removed`.
-    """
+    """Yield every item with kind, name, state (`trusted`, `changed`, `new`, `removed`) and its unified diff."""
     in_force, before = trusted_keys(project, found), trusted_texts(project)
     for key, item in found.items.items():
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import write_error
+from nexus_cli.config.private_file import named_write_errors
 from nexus_cli.config.server_token import UNIX
 from nexus_cli.core.errors import NexusError
 
@@ -47,11 +47,9 @@ def bind_file(path: Path) -> socket.socket:
             "usage", f"socket path too long (at most {LONGEST_PATH} bytes)", str(path), "Choose a shorter one"
         )
     file = places().data / "serve" / "lock"
-    try:
+    with named_write_errors(file):
         # One server at a time: between `bind` and `listen` another one would take the socket for dead.
         lock = FileLock.wait_for(file, LOCK_SECONDS)
-    except OSError as error:
-        raise write_error(file, error) from error
     try:
         with lock:
             _remove_dead(path)

@@ -54,10 +54,7 @@ class TriggerDoor:
         """Events that no run waited for, and when they came."""
 
     def admits(self, request: web.Request) -> bool:
-        """Return False if it is known before the body that a request shows no token of a service.
-
-        For an unknown service any token counts, so that only who has one learns that it does not exist.
-        """
+        """Return False if a request shows no token of its service, or for an unknown one no token at all."""
         service = self._find(request)
         if service is not None and service.sender in SIGNING:
             return True

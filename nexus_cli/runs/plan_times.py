@@ -124,10 +124,7 @@ class CronTimes:
         return None
 
     def count(self, first: float, last: float) -> tuple[int, float]:
-        """Count the times from `first` to `last`, both included; return the count and the latest of them.
-
-        Whole days are multiplied, not stepped through.
-        """
+        """Count the times from `first` to `last`, both included, multiplying whole days; also return the latest."""
         begin, end = (datetime.fromtimestamp(at, self.zone).date() for at in (first, last))
         per_day = len(self.fields.hours) * len(self.fields.minutes)
         whole, newest, times = 0, begin, set[float]()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
 
 MOST_SEEN = 10_000
 """Least signatures of a service that are remembered, and half of the most."""
@@ -28,19 +28,16 @@ def is_replayed(service: str, signature: str, headers: tuple[str, str], known: C
     """
     path = places().data / "serve" / "services" / f"{service}.deliveries"
     digest = digest_headers(*headers).encode()
-    try:
-        with FileLock.wait_for(path.with_name(f"{path.name}.lock"), LOCK_SECONDS):
-            try:
-                seen = path.read_bytes()
-            except FileNotFoundError:
-                seen = b"".join(f"{one} {other}\n".encode() for one, other in known().items())
-                replace_private_file(path, seen)
-            head = f"{signature} ".encode()
-            if (at := seen.find(head)) >= 0:
-                return not seen.startswith(digest, at + len(head))
-            _append(path, seen, head + digest + b"\n")
-    except OSError as error:
-        raise write_error(path, error) from error
+    with named_write_errors(path), FileLock.wait_for(path.with_name(f"{path.name}.lock"), LOCK_SECONDS):
+        try:
+            seen = path.read_bytes()
+        except FileNotFoundError:
+            seen = b"".join(f"{one} {other}\n".encode() for one, other in known().items())
+            replace_private_file(path, seen)
+        head = f"{signature} ".encode()
+        if (at := seen.find(head)) >= 0:
+            return not seen.startswith(digest, at + len(head))
+        _append(path, seen, head + digest + b"\n")
     return False
 
 

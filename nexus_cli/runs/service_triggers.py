@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.context.untrusted_text import neutralize_message
 from nexus_cli.core.attachment import Trigger
@@ -84,10 +84,7 @@ class TooManyRuns(Exception):
 
 
 def load_services(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> tuple[dict[str, Service], list[str]]:
-    """Return the services of the settings by name, each with its token, and a line for each invalid one.
-
-    `folder` is the default folder. Raise `NexusError` if a token cannot be written.
-    """
+    """Return the services by name with their tokens, and a line for each invalid one; may raise `NexusError`."""
     services, problems = {}, []
     for name, values in sorted(tables.items()):
         why = "" if NAME.fullmatch(name) else "its name takes letters, digits, '.', '_' and '-', at most 64"
@@ -130,10 +127,8 @@ def _load_token(name: str) -> tuple[str, Path]:
             path.chmod(0o600)
             return token, path
     token = secrets.token_urlsafe(32)
-    try:
+    with named_write_errors(path):
         replace_private_file(path, f"{token}\n".encode())
-    except OSError as error:
-        raise write_error(path, error) from error
     return token, path
 
 

@@ -14,10 +14,7 @@ from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
 
 
 def find_bwrap(project: Path | None, search: str | None = None) -> Path | None:
-    """Return the real path of the first `bwrap` on the PATH that only root or we can replace, None if there is none.
-
-    A program that `config/programs` would not start is skipped.
-    """
+    """Return the first `bwrap` on the PATH that only root or we can replace and `config/programs` starts, or None."""
     for folder in (search if search is not None else os.environ.get("PATH", "")).split(os.pathsep):
         found = find_program("bwrap", project, {"PATH": folder})
         if found is None:

@@ -64,10 +64,7 @@ class GuardedFolder:
 def find_folders(
     tree: RealTree, project: str, chain: Iterable[str], known: Mapping[str, GuardedFolder]
 ) -> tuple[dict[str, GuardedFolder], bool]:
-    """Return the guarded folders of `project` and `chain` by path, and True if the project has more.
-
-    Folders in `known` stay guarded, however many new ones there are.
-    """
+    """Return the guarded folders of `project` and `chain`, `known` ones in any case, and True if there are more."""
     found = look_again(tree, known)
     waiting = deque([(project, 0)])
     while waiting:

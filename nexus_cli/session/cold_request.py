@@ -35,10 +35,7 @@ def seconds_until_cold(state: SessionState) -> float | None:
 
 
 def warn_of_cold_request(state: SessionState) -> str:
-    """Return the warning about an expensive cold request, "" if there is none or it was given before.
-
-    It is expensive from `limits.warn_cost` on. Names the price of a compaction first, if one is possible.
-    """
+    """Return the warning, once, about a cold request from `limits.warn_cost` on, with the price of compaction."""
     price, last = cold_price(state), state.lane_state.cache.last
     if price is None or last is None or price.cost_usd is None or price.cost_usd < state.lane_state.settings.warn_cost:
         return ""

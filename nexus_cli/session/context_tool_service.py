@@ -27,7 +27,6 @@ class ContextToolService:
     collector: SectionCollector
 
     def held(self) -> Mapping[str, Any]:
-        """See `Assembly`."""
         from nexus_cli.lane.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
 
         lane_state, drops = self.lane_state, self.log.drops()
@@ -65,10 +64,7 @@ class ContextToolService:
         return [*json.loads(self.lane_state.lane.epoch.sections), *self._event_sections(1.0)]
 
     def _event_sections(self, scale: float) -> list[dict[str, Any]]:
-        """Return the event sections that the epoch sent last, with tokens scaled by `scale`.
-
-        Sections sent together are scaled to a common total, as in the report.
-        """
+        """Return the event sections that the epoch sent last, with tokens by `scale` that sum to a common total."""
         lane = self.lane_state.lane
         sections: dict[str, dict[str, Any]] = {}
         for memo in lane.timeline.memos(PLAN):

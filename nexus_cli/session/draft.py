@@ -57,7 +57,6 @@ class _Unasked:
     """Provider and approver of a session opened for inspection."""
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """See `Provider`."""
         raise AssertionError("a draft sends nothing")
 
     async def ask(self, question: Question) -> Answer:
@@ -146,7 +145,6 @@ class _Unwritten(MemoryLog):
         self._log = log
 
     def memos(self, kind: str) -> Sequence[Memo]:
-        """See `Log`."""
         return [*self._log.memos(kind), *super().memos(kind)]
 
 
@@ -161,10 +159,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def prepare_next_request(state: SessionState) -> NextRequest:
-    """Return the next request of a session in this process, without sending it. Blocks.
-
-    Drafts a new epoch if the request would begin one, and loads the cache history if the session has not done so.
-    """
+    """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
     lane_state, ledger = state.lane_state, state.ledger
     if ledger is None or state.options is None:
         return next_request(lane_state)

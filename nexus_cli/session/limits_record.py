@@ -72,10 +72,7 @@ class SessionLimits:
 
 
 def at_level(state: SessionState, level: str) -> SessionState:
-    """Return the state with permission `level` in force from the next call on, as far as the other layers allow.
-
-    The next request has a notice if other limits change with it.
-    """
+    """Return the state at permission `level`, as far as other layers allow, with a notice if limits change too."""
     lane_state, dispatcher = state.lane_state, state.dispatcher
     if state.options is None:  # a bare session has one layer
         dispatcher.limits = replace(state.limits, allow=level)

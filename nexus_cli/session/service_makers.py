@@ -77,11 +77,9 @@ class ApproverQuestions(PersonQuestions):
 
     @property
     def can_ask(self) -> bool:
-        """See `PersonQuestions`."""
         return isinstance(self.approver, QuestionAsker)
 
     async def ask(self, questions: Sequence[PersonQuestion]) -> list[str]:
-        """See `PersonQuestions`."""
         return await self.approver.put_questions(questions) if isinstance(self.approver, QuestionAsker) else []
 
 

@@ -108,7 +108,6 @@ class SessionJobs(RunningJobs["Session"]):
         self._restore()
 
     def work_for(self, session: Session) -> None:
-        """See `RunningJobs`."""
         self.session = session
         self._changes.jobs = self._followed
         session.state.lane_state.upcoming.jobs.update({one: self._jobs[one].name for one in self.running()})
@@ -122,22 +121,18 @@ class SessionJobs(RunningJobs["Session"]):
         return (f"job {named}", self.session.state.dispatcher.project) if named else None
 
     def running(self) -> list[str]:
-        """See `RunningJobs`."""
         return [one.id for one in self._jobs.values() if one.state == RUNNING]
 
     def rows(self) -> list[dict[str, Any]]:
-        """See `Jobs`."""
         return [one.to_json() for one in self._jobs.values()]
 
     # Calls
 
     def refuse_more(self) -> str:
-        """See `Jobs`."""
         running = len(self.running())
         return f"{running} jobs run, which is the most: stop one" if running >= MOST else ""
 
     async def start(self, command: str, context: ToolContext, seconds: int | None) -> ToolResult:
-        """See `Jobs`."""
         if why := self.refuse_more():
             return ToolResult(error=why, ran=False)
         job = BackgroundJob(f"j{len(self._jobs) + len(self._earlier) + 1}", command)
@@ -189,7 +184,6 @@ class SessionJobs(RunningJobs["Session"]):
         return ToolResult(text, job=job.id)
 
     async def adopt(self, command: str, context: ToolContext, process: AdoptedProcess, note: str) -> ToolResult:
-        """See `Jobs`."""
         name = f"j{len(self._jobs) + len(self._earlier) + 1}"
         job = BackgroundJob(name, command, began=process.began, process=process)
         self._jobs[job.id] = job
@@ -205,7 +199,6 @@ class SessionJobs(RunningJobs["Session"]):
         return ToolResult(f"{text}{note}[{why}]", job=job.id)
 
     async def manage(self, action: str, job: str, text: str) -> ToolResult:
-        """See `Jobs`."""
         if action == "list":
             return ToolResult("\n".join("  ".join(row) for row in self.describe_all()) or "no jobs")
         found = self._find(job)
@@ -222,7 +215,6 @@ class SessionJobs(RunningJobs["Session"]):
         return ToolResult(await self._report(found))
 
     async def wait(self, job: str, seconds: float | None) -> ToolResult:
-        """See `Jobs`."""
         found = self._find(job)
         if isinstance(found, ToolResult):
             return found
@@ -236,12 +228,10 @@ class SessionJobs(RunningJobs["Session"]):
         return ToolResult(await self._report(found), status=found.status)
 
     def describe_all(self) -> list[list[str]]:
-        """See `RunningJobs`."""
         earlier = [[one, how, name] for one, (how, name) in self._earlier.items()]
         return [*earlier, *([one.id, one.describe(), one.name] for one in self._jobs.values())]
 
     async def show(self, job: str) -> ToolResult:
-        """See `RunningJobs`."""
         found = self._find(job)
         if isinstance(found, ToolResult) or found.process is None:
             return found if isinstance(found, ToolResult) else ToolResult("")
@@ -249,7 +239,6 @@ class SessionJobs(RunningJobs["Session"]):
         return ToolResult("\n".join([*lines, f"[job {found.id} {found.describe()}]"]))
 
     async def stop(self, job: str) -> ToolResult:
-        """See `RunningJobs`."""
         found = self._find(job)
         if isinstance(found, ToolResult):
             return found
@@ -341,14 +330,12 @@ class SessionJobs(RunningJobs["Session"]):
         self.session.state.dispatcher.changed.update(dict.fromkeys(names))
 
     async def end_turn(self) -> None:
-        """See `RunningJobs`."""
         if not self.session.state.has_more_turns:
             for line in await self.end_all():
                 self.session.state.lane_state.emit(Notice(line))
         await asyncio.gather(self._note_changes(), *self._looks)
 
     async def end_all(self) -> list[str]:
-        """See `RunningJobs`."""
         still = [one for one in self._jobs.values() if one.state == RUNNING]
         await asyncio.gather(*(self._stop(one, CLOSED) for one in still))
         await asyncio.gather(*self._looks)

@@ -105,7 +105,6 @@ class SessionServers(ServerTools):
         self._announce_changes(before)
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """See `ServerTools`."""
         entry = self._catalogue.entries.get(server)
         if entry is None:
             return ToolResult(error=f"there is no MCP server {server} any more", ran=False)
@@ -133,7 +132,6 @@ class SessionServers(ServerTools):
         return ToolResult(error=text or "the tool failed and did not say why") if answer.is_error else ToolResult(text)
 
     async def attach(self, trigger: Trigger) -> Trigger:
-        """See `ServerTools`."""
         return await attach_named(self._session.state, self._catalogue, self, trigger)
 
     async def read_resource(self, server: str, uri: str) -> ServerAnswer:
@@ -150,7 +148,6 @@ class SessionServers(ServerTools):
         return answer
 
     async def look_up(self, action: str, query: str, tool: str) -> ToolResult:
-        """See `ServerTools`."""
         if waiting := [task for task in self._tasks.values() if not task.done()]:
             await asyncio.wait(waiting, timeout=SEARCH_PATIENCE)
         found, failed = "", [f"[{row['why']}]" for row in self.rows() if row["why"]]
@@ -166,11 +163,9 @@ class SessionServers(ServerTools):
         return ToolResult(error="\n".join([f"no MCP server has a tool {tool!r}.{near}", *failed]), ran=False)
 
     def rows(self) -> list[ServerRow]:
-        """See `ServerTools`."""
         return describe_servers(self._catalogue, self._failed)
 
     async def aclose(self) -> None:
-        """See `ServerTools`."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -115,11 +115,9 @@ class MemoryStartLog:
         self._ids: set[str] = set()
 
     def record_start(self, call_id: str, name: str) -> None:
-        """See `StartLog`."""
         self._ids.add(call_id)
 
     def was_started(self, call_id: str) -> bool:
-        """See `StartLog`."""
         return call_id in self._ids
 
 
@@ -130,11 +128,9 @@ class _BarePrompt:
     context: ContextManager
 
     async def draft_epoch(self, window: LaneWindow) -> EpochDraft:
-        """See `PromptSource`."""
         return EpochDraft(self.context.frame())
 
     async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
-        """See `PromptSource`."""
         return Preamble("\n".join(upcoming.notices), upcoming.notices.clear)
 
     def resume(self, lane: Lane) -> None:

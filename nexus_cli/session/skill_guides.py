@@ -63,7 +63,6 @@ class SessionSkillGuides:
     cwd: Path
 
     def read_skill(self, name: str, file: str = "") -> str:
-        """See `SkillGuides`."""
         found = [one for one in find_guides(self.cwd, SKILL)[0] if one.is_offered]
         chosen = next((one for one in found if one.name == name.strip()), None)
         if chosen is None:

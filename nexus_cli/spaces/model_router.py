@@ -30,10 +30,7 @@ _PER_TOKEN = 3
 async def choose_by_model(
     settings: Settings, named: str, topics: Mapping[str, Sequence[str]], text: str, provider: Provider | None = None
 ) -> set[str]:
-    """Return the names of the agents in `topics` that a model chooses.
-
-    Raises `NexusError` if the request fails, costs too much or has no known price, and `TimeoutError` after `SECONDS`.
-    """
+    """Return the agents in `topics` that a model chooses; raise `NexusError`, or `TimeoutError` after `SECONDS`."""
     name = resolve_alias(named, settings)
     asked = provider or make_provider(settings)
     if provider is None:

@@ -10,7 +10,6 @@ from nexus_cli.ledger.spaces import Posted
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import (
-        EntityObject,
         ListedSpace,
         PostReport,
         SpaceMessageObject,
@@ -48,7 +47,7 @@ def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> Space
     return {
         "version": 1,
         "space": space_json(space),
-        "reader": entity_json(reader),
+        "reader": reader.to_json(),
         "unread_before": earlier,
         "messages": [message_json(one, is_seen=one.key <= seen) for one in messages],
     }
@@ -70,20 +69,15 @@ def space_json(space: Space) -> SpaceObject:
         "name": space.name,
         "project": space.project,
         "at": space.at,
-        "members": [entity_json(member) for member in space.members],
+        "members": [member.to_json() for member in space.members],
     }
-
-
-def entity_json(who: Entity) -> EntityObject:
-    """Return somebody who takes part."""
-    return {"id": who.id, "name": who.name, "type": who.kind}
 
 
 def message_json(message: SpaceMessage, *, is_seen: bool) -> SpaceMessageObject:
     return {
         "id": message.id,
         "at": message.at,
-        "sender": entity_json(message.sender),
+        "sender": message.sender.to_json(),
         "text": message.text,
         "seen": is_seen,
         "reply_to": f"msg-{message.reply_to}" if message.reply_to else None,

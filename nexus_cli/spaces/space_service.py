@@ -79,7 +79,6 @@ class SpaceService(Spaces):
         return _answer(work)
 
     def enter(self, space: str) -> ToolResult:
-        """Make a space the active one."""
 
         def work() -> ToolResult:
             found = self._find_space(space)

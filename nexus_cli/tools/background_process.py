@@ -188,5 +188,4 @@ class AdoptedProcess(BackgroundProcess):
         self._task.add_done_callback(note)
 
     def stop(self) -> None:
-        """See `BackgroundProcess`."""
         self._task.cancel()

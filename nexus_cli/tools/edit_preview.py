@@ -75,10 +75,7 @@ def _name_lines(change: _Change) -> str:
 
 
 def preview_change(path: str, context: ToolContext, change: Callable[[DecodedText | None], str]) -> EditPreview:
-    """Preview the text that `change` makes of that of the file at `path` (None: no file).
-
-    The diff is "" if the file is binary, larger than `LARGEST` or unreadable, or if `change` raises `ToolError`.
-    """
+    """Preview what `change` makes of the file at `path`; no diff if binary, unreadable, above `LARGEST` or refused."""
     digest: str | None = None
     try:
         target = decided_path(path, context)

@@ -51,10 +51,7 @@ class IgnoreRules:
     """In reverse order: the last matching rule of a file decides."""
 
     def decide(self, path: str, is_folder: bool) -> bool | None:
-        """Return True if the rules ignore `path` (relative to their folder), None if no rule matches.
-
-        The caller must check the folders above: all paths in an ignored folder are ignored.
-        """
+        """Return True if the rules ignore `path`, None if none matches. The caller checks the folders above."""
         name = os.fsencode(path).decode("latin-1")
         for rule in self.rules:
             if (is_folder or not rule.only_folders) and rule.expression.match(name):

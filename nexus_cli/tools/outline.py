@@ -61,10 +61,7 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 
 
 def outline_text(name: str, text: str) -> str:
-    """Return rows `LINE: TEXT` of the definitions or headings of a file called `name`; "" if none is recognized.
-
-    Above `MOST_ROWS` the deeper ones are left out, which the last row says.
-    """
+    """Return rows `LINE: TEXT` of definitions or headings, at most `MOST_ROWS`; "" if none is recognized."""
     rows = list(_find_rows(name.lower(), text))
     kept, level = rows, max((depth for depth, _, _ in rows), default=0)
     while len(kept) > MOST_ROWS and level > min(depth for depth, _, _ in kept):

@@ -45,11 +45,9 @@ class SessionWaits(Waits):
     """The event that the run waits for after this step; "" if none."""
 
     def now(self) -> float:
-        """See `Waits`."""
         return self.ledger.runs.now()
 
     def refusal(self) -> str:
-        """See `Waits`."""
         if self.is_worker:
             return "a worker cannot wait: end with a report of what is missing"
         if not self.ledger.is_kept or not self.log.is_saving:

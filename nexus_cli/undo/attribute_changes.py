@@ -19,10 +19,7 @@ _COARSE = 2_000_000_000
 
 
 def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: ByteStore) -> list[FileChange]:
-    """Return `changes` with those marked that brought an older file to a new path, from where nothing is followed.
-
-    A file that was moved or copied from a path of the look `before` is not one of them. Blocks; never raises `OSError`.
-    """
+    """Return `changes` with those marked that brought an older, unfollowed file to a new path. Blocks."""
     old = {change.path for change in changes if _is_older(change, before, after)}
     if not old:
         return changes

@@ -11,10 +11,7 @@ from nexus_cli.undo.records import FILE, GIT, GIT_FOLDER, HARD_LINK, REPOSITORY,
 
 
 def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str]]:
-    """Return the changes between two looks, and the names of all files that were written, both by path.
-
-    Ignored files, and those in folders that tools fill if git does not track them, are changes, but not named.
-    """
+    """Return the changes between two looks by path, and the names of files written, without ignored ones."""
     changes, names = [], []
     for path in sorted({*before.seen, *after.seen}):
         old, new = before.seen.get(path), after.seen.get(path)

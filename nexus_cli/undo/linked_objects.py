@@ -46,10 +46,7 @@ def stamp_of(about: os.stat_result) -> list[int]:
 
 
 def drop_written(copy: Path, seconds: float) -> list[str]:
-    """Remove the linked files that were written in place from a copy, and return their paths there.
-
-    A file that cannot be read to its end in `seconds` counts as written. Blocks; raises `OSError`.
-    """
+    """Remove and return the linked files of a copy that were written in place, or may have been. Blocks."""
     before, end = read_linked(copy), time.monotonic() + seconds
     now, written, top = dict(before), [], os.fspath(copy)
     for path, old in before.items():

@@ -45,10 +45,7 @@ def is_cut_short(data: Path, session: str) -> bool:
 
 
 def find_turns(data: Path, session: str, first: int) -> list[int]:
-    """Return the turns from `first` on whose changes are in force, newest first.
-
-    Raises `OSError`, and `NexusError` if nexus was killed in one of them: what changed since may be the person's.
-    """
+    """Return the turns from `first` in force, newest first; raise `NexusError` if nexus was killed in one."""
     settle_killed(data, session)
     turns = _group_by_turn(steps_in_force(read_steps(data, session)))
     found = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)

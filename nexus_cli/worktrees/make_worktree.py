@@ -178,10 +178,7 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
 
 
 def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:
-    """Return the paths to copy: those that git lists, and the project's instructions and settings even if ignored.
-
-    Nexus's own folders in the project are left out.
-    """
+    """Return the paths to copy: those of git, instructions and settings, without nexus's own folders."""
     found = {*files.tracked, *files.others, *_instructions(root)}
     own = _own_folders(root)
     return [path for path in found if not path.startswith(own)]

@@ -36,6 +36,11 @@ Value: TypeAlias = Any
 """Value read by a contributor: plain JSON data, so that it can be stored and rendered again."""
 
 
+def notices(value: Value) -> Sequence[str]:
+    """Return the problems with the files of which `value` is a list: the `notices` of their contributors."""
+    return [one["notice"] for one in value if one["notice"]]
+
+
 def find_nothing(_: object) -> tuple[()]:
     """Return (): the default of a seam that takes an argument."""
     return ()

@@ -311,10 +311,7 @@ class TokenEstimator:
             self.anchor = anchor
 
     def learn_from_overflow(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
-        """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, if named.
-
-        Any number of refusals changes the estimate by at most `FAR` until a report agrees.
-        """
+        """Learn from a refusal (`reported` tokens, perhaps `limit`); until a report agrees at most by `FAR` in all."""
         old, expected, counted = self.calibration, self.estimate_without_anchor(counted), max(1, counted)
         tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
         tokens = counted * _clamp(tokens / counted)

@@ -137,10 +137,7 @@ class LaneTruncator:
 
 
 def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
-    """Map entry to drop, for results that are a recalled piece: if shortened they cite that drop, and need no new one.
-
-    A failed `recall` returns an error, which does not begin with a bracket and is not a piece.
-    """
+    """Map entries of recalled pieces to their drop, which they cite when shortened; a failed `recall` is none."""
     found = {}
     for first, *results in groups:
         for call, item in zip(first.message.tool_calls, results, strict=True):
@@ -153,10 +150,7 @@ def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
 
 
 def inner_marker(drop_id: str) -> Marker:
-    """Return the marker inside call arguments and recalled pieces: it names the drop without a range.
-
-    The drop of call arguments has them as JSON; a piece's offsets are not those of its drop.
-    """
+    """Return the marker inside call arguments and recalled pieces, without a range: offsets there are others."""
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:
         return f'[... {tokens:,} tokens left out: recall("{drop_id}") ...]'

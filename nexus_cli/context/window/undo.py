@@ -17,10 +17,7 @@ UNDO = "undo"
 
 
 def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
-    """Return the epoch of the newest compaction that is not undone; None if there is none.
-
-    `find` returns an epoch by its id. Every undo reverts the newest earlier compaction that is not undone yet.
-    """
+    """Return the epoch of the newest compaction that no undo has reverted, or None; `find` looks one up by id."""
     undone = 0
     while epoch.parent is not None:
         if epoch.cause == UNDO:

@@ -88,10 +88,7 @@ def compare_requests(
     proven: bool,
     differ: Callable[[], Difference | None],
 ) -> CacheFacts:
-    """Compare a request that was answered with `usage` with the one before it.
-
-    `shared`, `age` and `proven` are as in `CacheFacts`; `differ` finds the first difference and is called after a miss.
-    """
+    """Compare a request with `usage` to the one before, by values of `CacheFacts`; `differ` is called on a miss."""
     fresh = 0
     if before.epoch is not now.epoch:
         items = now.items

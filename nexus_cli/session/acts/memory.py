@@ -43,10 +43,7 @@ class Consolidation:
 
 
 def consolidation(done: Consolidation) -> Act:
-    """Consolidate the facts about this project and the agent; `done` receives the changes, even after an error.
-
-    Raises `NexusError` without memory, with fewer than two facts, or if the request fails.
-    """
+    """Consolidate the facts; `done` receives the changes, even after an error. May raise `NexusError`."""
 
     async def act(state: SessionState) -> None:
         recipe = own_recipe("sleep_consolidate")

@@ -90,7 +90,6 @@ class SessionFacts(Facts):
         return [list(newest.values())[index] for index in rank_relevant(list(newest), message)]
 
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
-        """See `Facts`."""
         text = fact_text(text)
         self._require_saving("kept")
         from nexus_cli.session.memory.user_evidence import find_origin  # noqa: PLC0415  (few sessions learn a fact)
@@ -109,7 +108,6 @@ class SessionFacts(Facts):
         )
 
     def forget(self, fact_id: str) -> Fact | None:
-        """See `Facts`."""
         fact = self._find_visible(fact_id)
         if fact is None:
             return None
@@ -130,7 +128,6 @@ class SessionFacts(Facts):
         return self.ledger.facts.merge(fact_ids, text, format_utc(self.clock()))
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
-        """See `Facts`."""
         found = [fact for fact in self._find(text, slots, limit) if fact.statement]
         return [replace(fact, text=neutralize(fact.text), quote=neutralize(fact.quote)) for fact in found]
 

@@ -238,10 +238,7 @@ def completion_menu(
 
 
 def menu_rows(completions: list[Completion], selected: int | None, columns: int, most: int) -> StyleAndTextTuples:
-    """Return at most `most` rows including the selected one, each of at most `columns` columns.
-
-    Names keep their end, explanations their beginning. If entries are left out, the last row has their number.
-    """
+    """Return at most `most` rows, cut to `columns`, with the selected one, and the number of those left out."""
     room = most - 1 if len(completions) > most > 1 else most
     start = max(0, min((selected or 0) - room + 1, len(completions) - room))
     shown = _entry_rows(completions, selected, columns, range(start, min(len(completions), start + room)))

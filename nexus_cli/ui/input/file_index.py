@@ -123,10 +123,7 @@ class FileIndex:
         self._ready = threading.Event()
 
     async def search(self, query: str) -> list[str] | None:
-        """Return the best names for `query`, relative to the folder; None if there is no list (yet).
-
-        An old list is refreshed in the background, for later searches.
-        """
+        """Return the best names for `query`, None without a list yet; an old one is refreshed in the background."""
         self.refresh()
         if self._names is None and not await asyncio.to_thread(self._ready.wait, PATIENCE):
             return None

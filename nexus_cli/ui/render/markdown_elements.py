@@ -265,10 +265,7 @@ def _cells(line: str) -> int:
 
 
 def column_widths(wanted: Sequence[int], room: int) -> list[int] | None:
-    """Return a width for each column, together at most `room`: its needs, or an equal share of the remaining room.
-
-    None if a column would be narrower than `THINNEST` and needs more.
-    """
+    """Return the width of each column, in all at most `room`; None if one would be narrower than `THINNEST`."""
     given = [0] * len(wanted)
     left = sorted(range(len(wanted)), key=lambda column: wanted[column])
     for place, column in enumerate(left):

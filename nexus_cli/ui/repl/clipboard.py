@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -38,6 +38,7 @@ _IMAGE_PROGRAMS = (
     ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
     ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
 )
+_IMAGE_OF_MAC = ("osascript", "-e", "get the clipboard as \u00abclass PNGf\u00bb")
 _APPLESCRIPT = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb")
 _HINT = "Install wl-copy, xclip or xsel, or use a terminal that has OSC 52"
 
@@ -51,7 +52,7 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     if not text:
         raise NexusError("usage", "nothing to copy", "there is no text yet", "Ask something first")
     data = replace_surrogates(text).encode()
-    for command in _commands(environ):
+    for command in _find_commands(_PROGRAMS, ("pbcopy",), environ):
         if await _ran(command, data, environ):
             return f"copied with {os.path.basename(command[0])}"
     tmux = find_program("tmux", environ=environ) if environ.get("TMUX") else None
@@ -72,7 +73,7 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
 
 async def save_clipboard_image(environ: Mapping[str, str], folder: Path) -> str:
     """Save the image on the clipboard in `folder` and return its path; "" if there is none."""
-    for command in _image_commands(environ):
+    for command in _find_commands(_IMAGE_PROGRAMS, _IMAGE_OF_MAC, environ):
         _, data = await _run(command, b"", environ, PIPE)
         if found := _APPLESCRIPT.search(data):
             data = bytes.fromhex(found[1].decode())
@@ -85,24 +86,15 @@ async def save_clipboard_image(environ: Mapping[str, str], folder: Path) -> str:
     return ""
 
 
-def _image_commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
-    for variable, (name, *arguments) in _IMAGE_PROGRAMS:
-        program = find_program(name, environ=environ) if environ.get(variable) else None
-        if program:
+def _find_commands(
+    programs: Sequence[tuple[str, tuple[str, ...]]], of_mac: tuple[str, ...], environ: Mapping[str, str]
+) -> Iterator[list[str]]:
+    """Yield the command lines of the programs that are there and have a display."""
+    is_mac = sys.platform == "darwin" and not environ.get("SSH_CONNECTION")
+    usable = [line for variable, line in programs if environ.get(variable)]
+    for name, *arguments in (*usable, *([of_mac] if is_mac else [])):
+        if program := find_program(name, environ=environ):
             yield [program, *arguments]
-    program = find_program("osascript", environ=environ) if sys.platform == "darwin" else None
-    if program and not environ.get("SSH_CONNECTION"):
-        yield [program, "-e", "get the clipboard as \u00abclass PNGf\u00bb"]
-
-
-def _commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
-    for variable, (name, *arguments) in _PROGRAMS:
-        program = find_program(name, environ=environ) if environ.get(variable) else None
-        if program:
-            yield [program, *arguments]
-    program = find_program("pbcopy", environ=environ) if sys.platform == "darwin" else None
-    if program and not environ.get("SSH_CONNECTION"):
-        yield [program]
 
 
 async def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> bool:

@@ -92,7 +92,6 @@ class Repl:
 
     @property
     def moving(self) -> bool:
-        """True if the spinner moves."""
         return self.renderer.moving or (self.jobs.kind in ("busy", "shell", "command") and not self.jobs.waits_for_user)
 
     def live(self, rows: int) -> list[str]:
@@ -170,7 +169,6 @@ class Repl:
         return text
 
     def detach(self) -> bool:
-        """Remove the newest attachment; False if there is none."""
         if not self.input_queue.attached:
             return False
         self.show_note(f"no longer attached: {self.input_queue.attached.pop().what}")
@@ -203,10 +201,7 @@ class Repl:
         self.view.invalidate()
 
     def request_exit(self, *, asks: bool = False) -> None:
-        """Leave after running work has settled; a turn that goes on elsewhere is left alone.
-
-        With `asks` the first attempt only warns of workers that it would stop.
-        """
+        """Leave once running work has settled; with `asks` the first attempt only warns of workers it would stop."""
         working = self.backend.working if asks else ()
         if not set(working) <= set(self._warned_of):
             self._warned_of = working
@@ -242,7 +237,6 @@ class Repl:
         self.refresh_status()
 
     def toggle_thinking(self) -> None:
-        """Show or hide thinking."""
         self.renderer.toggle_thinking()
         self.view.invalidate()
 

@@ -73,12 +73,10 @@ class LineView:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal."""
         return self._stream.width
 
     @property
     def height(self) -> int:
-        """Rows of the terminal."""
         return size_of(self._stdout).rows
 
     def put(self, text: str) -> None:

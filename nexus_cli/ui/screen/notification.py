@@ -44,10 +44,7 @@ class Notifier:
             self._write(f"\x1b]2;{PLAIN_TITLE}\x07\x1b[23;2t")
 
     def notify(self, text: str, *, waits: bool = False) -> None:
-        """Notify the person with `text` if they are away; if work `waits` for them, also as soon as they are.
-
-        Another `text` replaces the waiting one; "" only removes it.
-        """
+        """Notify the person with `text` if they are away; if work `waits`, also later. Replaces what waits."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

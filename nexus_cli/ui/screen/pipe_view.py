@@ -86,7 +86,6 @@ class PipeView(ReplView):
         self._done.set()
 
     def leave(self) -> None:
-        """End `run`."""
         self._done.set()
 
 

@@ -126,12 +126,10 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal."""
         return self._size().columns
 
     @property
     def height(self) -> int:
-        """Rows of the terminal."""
         return self._size().rows
 
     echoes = False

@@ -7,10 +7,9 @@ seed E could only send it whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 
-from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.context.sections.identity_files import IDENTITY, LIMIT, PREFERENCES, section_forms
 from nexus_cli.context.sections.section import Layer, Phase, Section
 
@@ -69,11 +68,6 @@ def render_preferences(value: Value, view: View) -> tuple[Section, ...]:
         for one in value[:1]
         if one["text"]
     )
-
-
-def notices(value: Value) -> Sequence[str]:
-    """Return the problems with the files."""
-    return [one["notice"] for one in value if one["notice"]]
 
 
 CONTRIBUTORS = (

@@ -15,7 +15,7 @@ from typing import Any
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.context.loader import ContextLayer
-from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.context.sections.path_rules import list_path_rules
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
@@ -154,11 +154,6 @@ def _id(layer: ContextLayer, number: int) -> str:
 
 def _source(path: Path, root: Path) -> str:
     return replace_surrogates(str(path.relative_to(root) if path.is_relative_to(root) else path))
-
-
-def notices(value: Value) -> Sequence[str]:
-    """Return the unusual encodings of files."""
-    return [layer["notice"] for layer in value if layer["notice"]]
 
 
 def read_path_rules(sources: Sources) -> Value:

@@ -15,7 +15,7 @@ from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.context.prompt_loader import trim_text
-from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.context.sections.front_matter import read_front_matter
 from nexus_cli.context.sections.identity_files import section_forms
 from nexus_cli.context.sections.section import Layer, Phase, Section, unread_note
@@ -117,11 +117,6 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         for one in value
         if one["text"]
     )
-
-
-def notices(value: Value) -> Sequence[str]:
-    """Return the problems with the files."""
-    return [one["notice"] for one in value if one["notice"]]
 
 
 CONTRIBUTORS = (
