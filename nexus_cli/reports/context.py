@@ -166,10 +166,7 @@ def request_value(view: RequestView) -> ContextReport:
         "servers": _servers(request, tools),
         "largest": largest_items(sections, tools, [*request.arranged, *request.waiting], scale),
         "waiting": {"texts": len(request.waiting), "tokens": round(waiting * scale), "counted": waiting},
-        "cached": {
-            "tokens": request.repeated,
-            **({} if view.row else {"expected": min(request.repeated, request.cached)}),
-        },
+        "cached": {"tokens": request.repeated, **expected},
         "drops": listed["drops"],
         "left_out": listed["left_out"],
         "recalled": listed["recalled"],
