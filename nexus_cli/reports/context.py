@@ -135,6 +135,7 @@ def request_value(view: RequestView) -> ContextReport:
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
     waiting = sum(item.tokens for item in request.waiting)
+    expected = {} if view.row else {"expected": min(request.repeated, request.cached)}
     listed = window_drops("", view.drops, request.items, view.memos, request.epoch.sections)
     tools = _tools(view, used.tools)
     sections = cast("list[SectionObject]", list(request.sections))
@@ -159,7 +160,7 @@ def request_value(view: RequestView) -> ContextReport:
         "servers": _servers(request, tools),
         "largest": largest_items(sections, tools, [*request.arranged, *request.waiting], scale),
         "waiting": {"texts": len(request.waiting), "tokens": round(waiting * scale), "counted": waiting},
-        "cached": {"tokens": request.repeated},
+        "cached": {"tokens": request.repeated, **expected},
         "drops": listed["drops"],
         "left_out": listed["left_out"],
         "recalled": listed["recalled"],
@@ -347,8 +348,11 @@ def _cached(value: Value, width: int) -> list[str]:
         return []
     total = int(value["budget"]["used"]["total"])
     tokens = int(cached["tokens"])
+    now = int(cached.get("expected", tokens))
     if not tokens:
         text = "cache: nothing was sent before"
+    elif 2 * now < tokens:
+        text = f"cached: {number(now)} of {number(total)} tokens; {number(tokens)} were sent before"
     else:
         text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
     return ["", *filled(text, width, "  ", "")]

@@ -77,20 +77,16 @@ def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
     heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
     lines = block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width) if rows else []
     if len(rows) > LISTED:
-        nets = [one["net_usd"] for one in rows]
-        came = "" if None in nets else f" came out {_signed(sum(nets))}"
+        costs = [None if one["cost"] is None else one["cost"] + (one["summary_usd"] or 0.0) for one in rows]
+        paid = "" if None in costs else f" cost {dollars(sum(costs))}"
         hidden = plural(len(rows) - LISTED, "earlier one")
-        lines += filled(f"{hidden} not listed; all {len(rows)}{came}: --json lists them", width, "  ")
+        lines += filled(f"{hidden} not listed; all {len(rows)}{paid}: --json lists them", width, "  ")
     return lines
 
 
 def _cells(one: Value) -> tuple[str, ...]:
     after = "never" if one["break_even"] is None else plural(int(one["break_even"]), "request")
     net = one["net_usd"]
-    came = "-" if net is None else _signed(net)
+    came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
     costs = dollars(one["cost"]), dollars(one["summary_usd"]) if one["summary_usd"] else "-"
     return str(one["cause"]), number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came
-
-
-def _signed(net: float) -> str:
-    return f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"

@@ -10,6 +10,9 @@ from nexus_cli.session.session_state import SessionState
 COLD = 0.5
 """A request is cold if less than this share of what was sent before should be cached."""
 
+WORTH = 0.9
+"""Most that a compaction may leave of a request, as a share, to be offered."""
+
 
 def cold_price(state: SessionState) -> RequestPrice | None:
     """Return the price of the next request if it is cold; None if it is not, or nothing was sent before."""
@@ -44,19 +47,18 @@ def warn_of_cold_request(state: SessionState) -> str:
         return ""
     state.told.add(key)
     text = f"the next request misses the cache: about {price.input:,} tokens for {_format_dollars(price.cost_usd)}"
-    return f"{text}. {_describe_compaction(state)}"
+    return f"{text}. {_describe_compaction(state, price.input)}"
 
 
-def _describe_compaction(state: SessionState) -> str:
-    """Return what the person can do, with its price."""
+def _describe_compaction(state: SessionState, tokens: int) -> str:
+    """Return what the person can do instead of sending a cold request of so many tokens, with its price."""
     from nexus_cli.lane.compaction.preview import preview  # noqa: PLC0415  (few requests are expensive)
 
     value = preview(state.lane_state)
-    later = "Or start a new session"
-    if not value["possible"]:
-        return later
+    if not value["possible"] or value["after"] > WORTH * tokens:
+        return "To avoid it, start a new session"
     cost = value["cost"]
-    now, then = cost["now"]["warm" if cost["warm_now"] else "cold"], cost["next"][0]["with"]["warm"]
+    now, then = cost["now"]["cold"], cost["next"][0]["with"]["warm"]  # the summary reads the same cold window
     if now is None or then is None:
         return f"/compact first makes later ones smaller ({price_command(value['summary']['model'])} shows its price)"
     later = f"then {_format_dollars(then)} for a request of {value['after']:,} tokens"

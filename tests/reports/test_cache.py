@@ -99,9 +99,9 @@ def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
     rows: list[Any] = [{**one, "requests": number, "net_usd": 0.25} for number in range(48)]
     lines = rewrite_lines(rows, 80)
     assert len(lines) == 9 and lines[-2].split()[-2:] == ["47", "+$0.2500"], "a line for each in 80 columns"
-    assert lines[-1].strip() == "43 earlier ones not listed; all 48 came out +$12.00: --json lists them"
+    assert lines[-1].strip() == "43 earlier ones not listed; all 48 cost $3.80: --json lists them"
     assert "listed" not in "".join(rewrite_lines(rows[:5], 80))
-    assert lines[-1].replace(" came out +$12.00", "") in rewrite_lines([*rows[:47], {**rows[47], "net_usd": None}], 80)
+    assert lines[-1].replace(" cost $3.80", "") in rewrite_lines([*rows[:47], {**rows[47], "cost": None}], 80)
 
 
 @pytest.mark.parametrize("words", [["why", "99"], ["why", "0"], ["why", "x"], ["--session", "nobody"], ["nonsense"]])

@@ -13,6 +13,7 @@ from session.summed import Summariser, ended, living
 from nexus_cli.config.settings import Settings
 from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report
+from nexus_cli.reports.forms import find_form
 
 
 def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> Mapping[str, Any]:
@@ -27,7 +28,14 @@ def test_each_request_says_what_of_it_was_sent_before(tmp_path: Path) -> None:
     assert first["cached"] == {"tokens": 0}
     assert 0 < second["cached"]["tokens"] < second["budget"]["used"]["total"]
     assert second["cached"]["tokens"] < pending["cached"]["tokens"] < pending["budget"]["used"]["total"]
-    assert of(tmp_path, session.id, None, "openai/other")["cached"] == {"tokens": 0}
+    assert of(tmp_path, session.id, None, "openai/other")["cached"] == {"tokens": 0, "expected": 0}
+    text = find_form("context")(pending, 80)
+    sent, total = pending["cached"]["tokens"], pending["budget"]["used"]["total"]
+    assert pending["cached"]["expected"] == 0, "this provider reports no cache"
+    assert f"cached: 0 of {total:,} tokens; {sent:,} were sent before" in text
+    assert f"cached: {sent:,} of {total:,} tokens (" in find_form("context")(
+        {**pending, "cached": {"tokens": sent}}, 80
+    )
 
 
 def test_the_largest_items_are_named_by_what_they_are(tmp_path: Path) -> None:

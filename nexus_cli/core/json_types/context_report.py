@@ -159,7 +159,7 @@ class ContextReport(VersionedReport):
     largest: list[LargestPart]
     waiting: WaitingTexts
     cached: dict[str, int]
-    """`tokens`: common beginning with earlier requests."""
+    """`tokens`: common beginning with earlier requests; `expected`: of those of the next one, the ones still cached."""
     drops: list[ListedDrop]
     left_out: int
     recalled: int
