@@ -132,6 +132,11 @@ def recorded_view(
     estimator = unreported_estimator(TokenEstimator(log.calibration(info.served_name)), epoch, items)
     if (epoch.model, epoch.effort) == (info.name, effort):
         take_anchor(estimator, log, epoch, items)
+        if _may_prune(items, info, settings):
+            from nexus_cli.session.draft import look_at  # noqa: PLC0415  (for few reports)
+
+            state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
+            notices += prune_notice(state)
     else:
         from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (for few reports)
 
@@ -157,6 +162,31 @@ def recorded_view(
         tuple(notices),
         log.memos,
     )
+
+
+def _may_prune(items: Sequence[WindowItem], info: ModelInfo, settings: Settings) -> bool:
+    """Return True if enough of the window is tool results that opening the session may show some as stale."""
+    from nexus_cli.lane.compaction.context_fit import BATCH_COLD, count_results  # noqa: PLC0415
+
+    available = TokenBudget.of(info.window, info.max_output).available
+    return settings.compact.prune and count_results(items) > BATCH_COLD * available
+
+
+def prune_notice(state: SessionState) -> list[str]:
+    """Return the notice about old results that will be taken out before the next request, if there are any."""
+    from nexus_cli.lane.compaction.context_fit import find_due_batch  # noqa: PLC0415  (the engine)
+
+    lane_state, ledger = state.lane_state, state.ledger
+    if lane_state.cache.last is None and ledger is not None:
+        from nexus_cli.lane.request_history import load_history  # noqa: PLC0415
+
+        log = ledger.log(state.session_id)
+        lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
+    if (batch := find_due_batch(lane_state)) is None:
+        return []
+    from nexus_cli.lane.compaction.prune import describe_batch  # noqa: PLC0415
+
+    return [describe_batch(lane_state, batch)]
 
 
 def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:

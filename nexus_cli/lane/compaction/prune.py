@@ -46,19 +46,26 @@ class Batch:
     """Tokens by our count."""
 
 
-def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
-    """Replace stale results with stubs if that pays and frees at least `least` tokens by our count."""
+def find_batch(lane_state: LaneState, least: int, *, still_warm: bool) -> Batch | None:
+    """Return the stale results to replace with stubs, if that pays and frees at least `least` tokens by our count."""
     groups = lane_state.lane.groups()
     found = find_stale(groups, find_tool)
     if sum(one.item.tokens for one in found) < least:
-        return
+        return None
     batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
     if batch is None or batch.saved < least:
-        return
+        return None
     settings, window = lane_state.settings, lane_state.window
     if _after(window_request(lane_state), batch.saved) >= settings.compact.at * window.budget.available:
-        return  # the window will be compacted anyway, so pruning would rewrite it twice
-    _take_out(lane_state, groups, batch.stale)
+        return None  # the window will be compacted anyway, so pruning would rewrite it twice
+    return batch
+
+
+def describe_batch(lane_state: LaneState, batch: Batch) -> str:
+    """Return the notice for a request before which a batch will be taken out; the next message may make more stale."""
+    request = window_request(lane_state)
+    saved = request.tokens - _after(request, batch.saved)
+    return f"old or stale results will be taken out before the next request, about {saved:,} tokens"
 
 
 def prune_instead(lane_state: LaneState) -> bool:
@@ -81,7 +88,7 @@ def prune_instead(lane_state: LaneState) -> bool:
         if cold <= share * saved and _after(request, saved) < most:
             best = len(found) - start
     if best:
-        _take_out(lane_state, groups, found[-best:])
+        take_out(lane_state, found[-best:])
     return best > 0
 
 
@@ -95,8 +102,10 @@ def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
     return max(0, one.item.tokens - one.stub(STUB, context.measure).tokens)
 
 
-def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
-    lane, counted, before = lane_state.lane, lane_state.lane.counted, window_request(lane_state).tokens
+def take_out(lane_state: LaneState, found: Sequence[StaleResult]) -> None:
+    """Replace stale results with stubs."""
+    lane, groups = lane_state.lane, lane_state.lane.groups()
+    counted, before = lane.counted, window_request(lane_state).tokens
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
     for one in found:
