@@ -8,21 +8,23 @@ Works in batches: pruning must free a share of the budget, so it does not recur 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import slots_by_kind
 from nexus_cli.context.window.groups import Group
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.pruning import StaleResult, find_stale, with_stubs
-from nexus_cli.context.window.rewrite_cost import price_rewrite
+from nexus_cli.context.window.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.lane.cache_expectation import is_warm, record_rewrite
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool
@@ -45,6 +47,11 @@ class Batch:
     saved: int
     """Tokens by our count."""
 
+    def describe(self, request: NextRequest) -> str:
+        """Return the notice for `request`, before which it will be taken out. Its message may make more stale."""
+        saved = request.tokens - _after(request, self.saved)
+        return f"old or stale results will be taken out before the next request, about {saved:,} tokens"
+
 
 def find_batch(lane_state: LaneState, least: int, *, still_warm: bool) -> Batch | None:
     """Return the stale results to replace with stubs, if that pays and frees at least `least` tokens by our count."""
@@ -52,20 +59,15 @@ def find_batch(lane_state: LaneState, least: int, *, still_warm: bool) -> Batch 
     found = find_stale(groups, find_tool)
     if sum(one.item.tokens for one in found) < least:
         return None
-    batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
+    info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
+    price = partial(price_rewrite, info, steps=lane_state.step, warm=still_warm)
+    batch = _batch(lane_state.window, groups, _without_pinned(lane_state.lane, found), price)
     if batch is None or batch.saved < least:
         return None
     settings, window = lane_state.settings, lane_state.window
     if _after(window_request(lane_state), batch.saved) >= settings.compact.at * window.budget.available:
         return None  # the window will be compacted anyway, so pruning would rewrite it twice
     return batch
-
-
-def describe_batch(lane_state: LaneState, batch: Batch) -> str:
-    """Return the notice for a request before which a batch will be taken out; the next message may make more stale."""
-    request = window_request(lane_state)
-    saved = request.tokens - _after(request, batch.saved)
-    return f"old or stale results will be taken out before the next request, about {saved:,} tokens"
 
 
 def prune_instead(lane_state: LaneState) -> bool:
@@ -130,21 +132,19 @@ def take_out(lane_state: LaneState, found: Sequence[StaleResult]) -> None:
 
 
 def _batch(
-    lane_state: LaneState, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool
+    window: LaneWindow, groups: Sequence[Group], found: Sequence[StaleResult], price: Callable[..., RewritePrice]
 ) -> Batch | None:
     """Choose the newest stale results up to the age with the best price; None if no choice pays.
 
     Every token after the first stub is sent uncached, so an old result may cost more than it saves.
     """
-    info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
-    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
+    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, window.lane.cursor)}
     best: tuple[float, Batch] | None = None
     saved = 0
     for start in reversed(range(len(found))):
         one = found[start]
-        saved += _freed_tokens(lane_state.window.context, one)
-        cold = max(0, order.get(one.item.entry, 0) - saved)
-        priced = price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
+        saved += _freed_tokens(window.context, one)
+        priced = price(cold=max(0, order.get(one.item.entry, 0) - saved), saved=saved)
         if priced.pays and (best is None or priced.worth > best[0]):
             best = priced.worth, Batch(tuple(found[start:]), saved)
     return best[1] if best else None
