@@ -128,6 +128,12 @@ def load_command(name: str) -> Any:
 class LazyGroup(TyperGroup):
     """A command group that imports the module of a command when the command is used."""
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:  # typer would take it for the end of an answer, and end with an empty line
+            raise _bug(error) from error
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
@@ -275,8 +281,6 @@ def run(arguments: list[str]) -> int:
         return error.code if isinstance(error.code, int) else 0
     except (ReaderClosed, BrokenPipeError):
         return 0
-    except typer.Abort:
-        return 130
     except OSError as error:
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)

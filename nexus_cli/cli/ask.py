@@ -135,14 +135,19 @@ def ask(
         schema,
         make_contract(full_input, max_input, 0 if no_drops else max_drop, require_section),
         price,
-        _watch_options(watch, watch_lines, watch_pause),
+        _watch_options(context, watch, watch_lines, watch_pause),
     )
     return run_ask(options)
 
 
-def _watch_options(watch: bool, lines: int, pause: float) -> WatchOptions | None:
+def _watch_options(context: typer.Context, watch: bool, lines: int, pause: float) -> WatchOptions | None:
     require_limit("--watch-pause", pause)
     if not watch:
+        for name in ("watch_lines", "watch_pause"):
+            source = context.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                option = f"--{name.replace('_', '-')}"
+                raise NexusError("usage", option, "it has no effect without --watch", f"Add --watch, or omit {option}")
         return None
     from nexus_cli.cli.watch import WatchOptions  # noqa: PLC0415  (few runs watch a stream)
 

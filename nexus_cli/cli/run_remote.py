@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,10 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
         raise NexusError("usage", url, str(error), "See nexus serve --help") from error
     except ConnectionError as error:
         raise NexusError("network", url, str(error), f"`nexus serve` starts a server{kept}") from error
+    except (OSError, EOFError) as error:
+        if isinstance(error, OSError) and os.isatty(0) and os.isatty(1):
+            raise
+        return 128 + signal.SIGHUP  # the window was closed
 
 
 class _Remote:

@@ -31,6 +31,7 @@ from nexus_cli.reports.request_view import (
     largest_items,
     last_told,
     new_view,
+    prune_notice,
     recorded_view,
     sent_view,
 )
@@ -113,6 +114,8 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
         notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
     elif begins_epoch(lane_state.window, lane_state.upcoming):
         notices = ["the next request rewrites the window; this shows it as it was sent"]
+    elif lane.is_recorded:
+        notices = prune_notice(state)
     bounds = [bound.to_json() for bound in request.limits[1]]
     return RequestView(
         request,

@@ -20,6 +20,7 @@ from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.lane.next_request import PLAN, NextRequest, Sections, unreported_estimator
 from nexus_cli.lane.open_session import load_model_info
@@ -132,6 +133,11 @@ def recorded_view(
     estimator = unreported_estimator(TokenEstimator(log.calibration(info.served_name)), epoch, items)
     if (epoch.model, epoch.effort) == (info.name, effort):
         take_anchor(estimator, log, epoch, items)
+        if _may_prune(items, info, settings):
+            from nexus_cli.session.draft import look_at  # noqa: PLC0415  (for few reports)
+
+            state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
+            notices += prune_notice(state)
     else:
         from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (for few reports)
 
@@ -157,6 +163,33 @@ def recorded_view(
         tuple(notices),
         log.memos,
     )
+
+
+def _may_prune(items: Sequence[WindowItem], info: ModelInfo, settings: Settings) -> bool:
+    """Return True if enough of the window is stale results that the session is worth opening, which takes longer."""
+    from nexus_cli.lane.compaction.context_fit import BATCH_COLD, count_results  # noqa: PLC0415
+
+    least = BATCH_COLD / 2 * TokenBudget.of(info.window, info.max_output).available  # by the provider's count, at most
+    if not settings.compact.prune or count_results(items) <= least:
+        return False
+    from nexus_cli.context.window.pruning import find_stale  # noqa: PLC0415  (few windows have so many)
+    from nexus_cli.tools.registry import find_tool  # noqa: PLC0415
+
+    return count_results(one.item for one in find_stale(group_tool_calls(items), find_tool)) > least
+
+
+def prune_notice(state: SessionState) -> list[str]:
+    """Return the notice about old results that will be taken out before the next request, if there are any."""
+    from nexus_cli.lane.compaction.context_fit import find_due_batch  # noqa: PLC0415  (the engine)
+
+    lane_state, ledger = state.lane_state, state.ledger
+    if lane_state.cache.last is None and ledger is not None:
+        from nexus_cli.lane.request_history import load_history  # noqa: PLC0415
+
+        log = ledger.log(state.session_id)
+        lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
+    batch = find_due_batch(lane_state)
+    return [] if batch is None else [batch.describe(window_request(lane_state))]
 
 
 def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:

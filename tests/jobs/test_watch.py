@@ -105,6 +105,8 @@ def test_ctrl_c_keeps_what_was_done(place: Stage) -> None:
         (("--watch", "--watch-lines", "0", "x"), "at least 1"),
         (("--watch", "--watch-pause", "0", "x"), "above 0"),
         (("--watch", "--until", "true", "x"), "--until"),
+        (("--watch-lines", "50", "x"), "--watch-lines: it has no effect without --watch"),
+        (("--watch-pause", "9", "x"), "--watch-pause: it has no effect without --watch"),
     ],
 )
 def test_wrong_usage_is_one_line(place: Stage, words: tuple[str, ...], text: str) -> None:

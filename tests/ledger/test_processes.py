@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from ledger.postgres import Server
 
 from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, database, lock_owners, open_database
+from nexus_cli.ledger import Ledger, database, open_database
 from nexus_cli.ledger.open_database import lock_folder
 
 WRITERS = 4
@@ -78,32 +79,34 @@ class Crowd:
 
 
 @pytest.fixture
-def waiting(path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ledger]:
-    """Returns a ledger in front of whose lock a crowd waits too."""
+def waiting(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Ledger, Crowd]]:
+    """Returns a ledger, and the crowd in front of its lock."""
 
-    def wait(turns: int, *, stays: bool = False) -> Ledger:
+    def wait(turns: int, *, stays: bool = False) -> tuple[Ledger, Crowd]:
         monkeypatch.setattr(open_database, "POLL_SECONDS", 0.0)
-        ledger = Ledger.open(path)
-        monkeypatch.setattr(database, "time", Crowd(path, turns, stays=stays))
-        return ledger
+        ledger, crowd = Ledger.open(path), Crowd(path, turns, stays=stays)
+        monkeypatch.setattr(database, "time", crowd)
+        return ledger, crowd
 
     return wait
 
 
-def test_a_write_waits_for_as_long_as_others_commit(waiting: Callable[..., Ledger], make: SimpleNamespace) -> None:
-    ledger = waiting(12)
+def test_a_write_waits_for_as_long_as_others_commit(
+    waiting: Callable[..., tuple[Ledger, Crowd]], make: SimpleNamespace
+) -> None:
+    ledger, crowd = waiting(12)
     assert make.new(ledger).id in [one.id for one in ledger.sessions()]
-    assert database.time.monotonic() == 240, "eight times as long as one process alone may take"
+    assert crowd.now == 240, "eight times as long as one process alone may take"
     ledger.close()
 
 
 def test_a_write_gives_up_once_nobody_has_committed_for_half_a_minute(
-    waiting: Callable[..., Ledger], make: SimpleNamespace
+    waiting: Callable[..., tuple[Ledger, Crowd]], make: SimpleNamespace
 ) -> None:
-    ledger = waiting(3, stays=True)
+    ledger, crowd = waiting(3, stays=True)
     with pytest.raises(NexusError, match="another process kept it locked for 30 s"):
         make.new(ledger)
-    assert 90 < database.time.monotonic() <= 120
+    assert 90 < crowd.now <= 120
     ledger.close()
 
 
@@ -211,7 +214,7 @@ def test_who_looks_for_owners_keeps_nobody_from_a_session(
     looking = open(lock_folder(path) / f"{session}.lock", "wb")  # noqa: SIM115  (closed in the middle of a lock)
     fcntl.flock(looking, fcntl.LOCK_SH)
     assert ledger.find_locked([session]) == [] and ledger.find_owners() == {}
-    monkeypatch.setattr(lock_owners.time, "sleep", lambda seconds: looking.close())
+    monkeypatch.setattr(time, "sleep", lambda seconds: looking.close())
     assert ledger.lock(session) and looking.closed
     assert second.find_locked([session]) == [session] == list(second.find_owners()) and not second.lock(session)
     ledger.close()

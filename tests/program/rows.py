@@ -11,6 +11,11 @@ FOREVER = {"default": calls(("glob", {"pattern": "*.nothing"}))}
 REFUSED = {"default": calls(("bash", {"command": "touch refused"}))}
 BROKEN_AT_OPENING = "import nexus_cli.tools.registry as r; r.ToolRegistry.get_definitions = lambda self: 1 // 0"
 BROKEN_IN_THE_TURN = "import nexus_cli.turn.dispatch as d; d.Dispatcher.run = lambda self, engine, calls: 1 // 0"
+ENDED_INPUT = """import nexus_cli.session.factory as f
+def ended(*_): raise EOFError
+f.SessionFactory._context = ended
+"""
+"""An EOFError that nobody expects: no answer of a person ends so."""
 
 NO_WALLS = "import nexus_cli.sandbox.probe as p; p._candidates = lambda *_: []"
 
@@ -56,6 +61,7 @@ ROWS = (
     Row("empty", 1, "provider", {"default": {"text": ""}}, says="neither text nor calls"),
     Row("broke_off", 1, "provider", fault("no_finish"), requests=2),
     Row("opening_bug", 1, "internal", bug=BROKEN_AT_OPENING, session=False, requests=0),
+    Row("ended_input", 1, "internal", bug=ENDED_INPUT, session=False, requests=0, says="EOFError"),
     Row("turn_bug", 1, "internal", FOREVER, bug=BROKEN_IN_THE_TURN),
     Row("allow", 2, "usage", arguments=("--allow", "some", "hi"), session=False, requests=0, says="auto or all"),
     Row("option", 2, "usage", arguments=("--max-stepz", "2", "hi"), session=False, requests=0, says="--max-steps"),

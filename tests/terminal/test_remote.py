@@ -225,3 +225,11 @@ def test_a_resource_of_a_server_is_read_where_the_agent_runs(served: Any, repl: 
     (asked,) = here.server.requests
     sent = str(asked.body["messages"][-1]["content"])
     assert '<resource server="notes" uri="note://all">' in sent and "buy milk" in sent
+
+
+def test_a_closed_window_ends_it_as_the_signal_does(served: Any, repl: Opens) -> None:
+    here, url = served(["an answer"])
+    made = repl(at=here, arguments=("--connect", url))
+    made.say("hello")
+    made.hang_up()
+    assert made.status() == 129

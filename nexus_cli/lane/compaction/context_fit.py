@@ -7,8 +7,9 @@ window is nearly full, which is rare.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.planner import JOINT, section_budget
@@ -16,7 +17,7 @@ from nexus_cli.context.tokens.counter import IMAGE_TOKENS
 from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
 from nexus_cli.context.window.groups import flatten, group_tokens, run_requests
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.core.entry import Epoch, ItemForm
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
@@ -28,6 +29,9 @@ from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.spending import left_over
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.provider.model_table import window_command
+
+if TYPE_CHECKING:
+    from nexus_cli.lane.compaction.prune import Batch
 
 NAMED = 3
 """Number of largest parts, or of images, named in a refusal."""
@@ -45,20 +49,33 @@ WORTH = 0.1
 
 
 def prune_if_due(lane_state: LaneState) -> None:
-    """Prune stale tool results if that pays. Searches for them only if there may be enough."""
+    """Prune stale tool results if that pays."""
+    if (batch := find_due_batch(lane_state)) is not None:
+        from nexus_cli.lane.compaction.prune import take_out  # noqa: PLC0415  (rarely needed)
+
+        take_out(lane_state, batch.stale)
+
+
+def find_due_batch(lane_state: LaneState) -> Batch | None:
+    """Return the stale tool results that will be pruned before the next request. Searches for them only if there may
+    be enough."""
     warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
     prunes = lane_state.settings.compact.prune and can_recall(lane_state.lane, lane_state.spending)
     if not prunes or (warm and lane_state.step % LOOK_EVERY):
-        return
-    results = (item for item in lane_state.lane.items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
+        return None
     least = int(
         (BATCH if warm else BATCH_COLD) * lane_state.window.estimator.countable(lane_state.window.budget.available)
     )
-    if sum(item.tokens for item in results) <= least:
-        return
-    from nexus_cli.lane.compaction.prune import prune  # noqa: PLC0415  (rarely needed)
+    if count_results(lane_state.lane.items) <= least:
+        return None
+    from nexus_cli.lane.compaction.prune import find_batch  # noqa: PLC0415  (rarely needed)
 
-    prune(lane_state, least, still_warm=warm)
+    return find_batch(lane_state, least, still_warm=warm)
+
+
+def count_results(items: Iterable[WindowItem]) -> int:
+    """Return the tokens of whole tool results, the most that pruning could free."""
+    return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 
 
 async def ensure_fits(lane_state: LaneState) -> None:

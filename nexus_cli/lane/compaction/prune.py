@@ -8,21 +8,23 @@ Works in batches: pruning must free a share of the budget, so it does not recur 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import slots_by_kind
 from nexus_cli.context.window.groups import Group
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.pruning import StaleResult, find_stale, with_stubs
-from nexus_cli.context.window.rewrite_cost import price_rewrite
+from nexus_cli.context.window.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.lane.cache_expectation import is_warm, record_rewrite
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
+from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool
@@ -45,20 +47,27 @@ class Batch:
     saved: int
     """Tokens by our count."""
 
+    def describe(self, request: NextRequest) -> str:
+        """Return the notice for `request`, before which it will be taken out. Its message may make more stale."""
+        saved = request.tokens - _after(request, self.saved)
+        return f"old or stale results will be taken out before the next request, about {saved:,} tokens"
 
-def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
-    """Replace stale results with stubs if that pays and frees at least `least` tokens by our count."""
+
+def find_batch(lane_state: LaneState, least: int, *, still_warm: bool) -> Batch | None:
+    """Return the stale results to replace with stubs, if that pays and frees at least `least` tokens by our count."""
     groups = lane_state.lane.groups()
     found = find_stale(groups, find_tool)
     if sum(one.item.tokens for one in found) < least:
-        return
-    batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
+        return None
+    info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
+    price = partial(price_rewrite, info, steps=lane_state.step, warm=still_warm)
+    batch = _batch(lane_state.window, groups, _without_pinned(lane_state.lane, found), price)
     if batch is None or batch.saved < least:
-        return
+        return None
     settings, window = lane_state.settings, lane_state.window
     if _after(window_request(lane_state), batch.saved) >= settings.compact.at * window.budget.available:
-        return  # the window will be compacted anyway, so pruning would rewrite it twice
-    _take_out(lane_state, groups, batch.stale)
+        return None  # the window will be compacted anyway, so pruning would rewrite it twice
+    return batch
 
 
 def prune_instead(lane_state: LaneState) -> bool:
@@ -81,7 +90,7 @@ def prune_instead(lane_state: LaneState) -> bool:
         if cold <= share * saved and _after(request, saved) < most:
             best = len(found) - start
     if best:
-        _take_out(lane_state, groups, found[-best:])
+        take_out(lane_state, found[-best:])
     return best > 0
 
 
@@ -95,8 +104,10 @@ def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
     return max(0, one.item.tokens - one.stub(STUB, context.measure).tokens)
 
 
-def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
-    lane, counted, before = lane_state.lane, lane_state.lane.counted, window_request(lane_state).tokens
+def take_out(lane_state: LaneState, found: Sequence[StaleResult]) -> None:
+    """Replace stale results with stubs."""
+    lane, groups = lane_state.lane, lane_state.lane.groups()
+    counted, before = lane.counted, window_request(lane_state).tokens
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
     for one in found:
@@ -121,21 +132,19 @@ def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[St
 
 
 def _batch(
-    lane_state: LaneState, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool
+    window: LaneWindow, groups: Sequence[Group], found: Sequence[StaleResult], price: Callable[..., RewritePrice]
 ) -> Batch | None:
     """Choose the newest stale results up to the age with the best price; None if no choice pays.
 
     Every token after the first stub is sent uncached, so an old result may cost more than it saves.
     """
-    info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
-    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
+    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, window.lane.cursor)}
     best: tuple[float, Batch] | None = None
     saved = 0
     for start in reversed(range(len(found))):
         one = found[start]
-        saved += _freed_tokens(lane_state.window.context, one)
-        cold = max(0, order.get(one.item.entry, 0) - saved)
-        priced = price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
+        saved += _freed_tokens(window.context, one)
+        priced = price(cold=max(0, order.get(one.item.entry, 0) - saved), saved=saved)
         if priced.pays and (best is None or priced.worth > best[0]):
             best = priced.worth, Batch(tuple(found[start:]), saved)
     return best[1] if best else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ledger.conftest import on
 from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
@@ -26,7 +28,10 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.lane.compaction.pins import add_pin
 from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.options import Options
 from nexus_cli.reports.cache import cache_report
+from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.session import draft
 from nexus_cli.session.replay import check
 
 WINDOW = 64_000
@@ -147,6 +152,32 @@ def test_an_expired_cache_is_taken_as_the_chance(tmp_path: Path) -> None:
         memo = cache_report(ledger, session.id, dear)["rewrites"][0]
         assert memo["cost"] == 0.0 and memo["cold"] == 0 and "no cache holds" in memo["why"]
         assert check(ledger, session.id)["ok"]
+
+
+def test_what_will_be_taken_out_is_told_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(tmp_path)
+    clock = Clock()
+    provider = reading(12, clock)
+    dear = Settings(models={MODEL: {**PRICES, "window": WINDOW, "cache_read_price": 0.001}})
+    session, _ = live(provider, tmp_path, "look at it", settings=dear)
+    monkeypatch.setattr(draft, "local_now", clock)
+
+    def told(settings: Settings = dear) -> list[str]:
+        shown = context_report(Options(tmp_path, MODEL, resume=session.id, save=False), settings, session.id)
+        return [line for line in shown["notices"] if "stale" in line]
+
+    assert not told(), "the cache may still hold it"
+    clock.forward(hours=6)
+    assert not told(replace(dear, compact=CompactSettings(prune=False)))
+    [line] = told()
+    again = opened(provider, tmp_path, session.id, settings=dear)
+    assert line in live_report(again.state)["notices"]
+    asyncio.run(again.aclose())
+    _, events = live(provider, tmp_path, "once more", settings=dear, again=session.id)
+    [done] = batches(events)
+    assert line.startswith("old or stale results will be taken out before the next request, about ")
+    said, saved = (int(re.findall(r"([\d,]+) tokens", one)[0].replace(",", "")) for one in (line, done.text))
+    assert 0.7 < said / saved <= 1, (line, done)
 
 
 def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
