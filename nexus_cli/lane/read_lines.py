@@ -109,6 +109,7 @@ async def clip_result(
         cites=result.cites,
         first_line=result.first_line,
         outline=result.outline,
+        folds=tool is not None and tool.runs_commands,
     )
 
 

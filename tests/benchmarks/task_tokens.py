@@ -29,7 +29,7 @@ from benchmarks.trajectories import Trajectory, trajectories, write_programs
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
-from nexus_cli.core.elide import ElidedText, drop_marker
+from nexus_cli.core.elide import ElidedText, drop_marker, elide_text
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import CompactionDone, TurnEnd
 from nexus_cli.core.limits import Limits
@@ -133,11 +133,12 @@ def _describe_nothing(registry: ToolRegistry) -> list[dict[str, Any]]:
 
 DEFINITIONS = ToolRegistry.get_definitions
 REGISTRY = "nexus_cli.tools.registry"
+FOLDED = "nexus_cli.lane.user_input:fold_lines"
 OLD, LEAST = "nexus_cli.context.window.pruning:OLD", "nexus_cli.lane.read_lines:LEAST_TEXT"
 EDITED = "nexus_cli.tools.builtin.edit_file:name_changed_lines"
 LISTS = {"benchmarks.trajectories:LISTS": True}
 SHIPPED = Choice("as shipped")
-BEFORE = Choice("none of the choices", {OLD: math.inf, LEAST: math.inf, EDITED: _diff}, {"prune": False})
+BEFORE = Choice("before", {OLD: math.inf, LEAST: math.inf, EDITED: _diff, FOLDED: elide_text}, {"prune": False})
 CHOICES: Sequence[Choice] = (
     SHIPPED,
     BEFORE,
@@ -151,6 +152,7 @@ CHOICES: Sequence[Choice] = (
     Choice("each match with its path", {"nexus_cli.tools.builtin.grep:_search": _search_ungrouped}),
     Choice("a result has at most 100,000 tokens", _capped(100_000)),
     Choice("a result has at most 3,000 tokens", _capped(3000)),
+    Choice("lines that repeat stay", {FOLDED: elide_text}),
     Choice("tests show failures alone", {"nexus_cli.turn.dispatch:clip_result": _clip_failures}),
     Choice("each commit lists its folders", LISTS),
     Choice("the same, folded", {**LISTS, "nexus_cli.tools.builtin.glob:run": _run_listed}),
