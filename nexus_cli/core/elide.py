@@ -6,13 +6,10 @@ ranges give the original. The session records the elided part as a drop.
 
 from __future__ import annotations
 
-import io
 import re
 import unicodedata
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Piece
@@ -32,11 +29,6 @@ _LONGEST_SEQUENCE = 64
 _JOINER = "\u200d"
 SAMPLED = 1 << 20
 """Characters above which a text is counted by samples, unless it may fit."""
-_RUN = 12
-"""Least lines that differ in numbers alone that `fold_lines` shortens."""
-_LONG, _SHOWN = 2000, 500
-"""Characters above which it shortens a line, and those left at each end of it."""
-_NUMBER = re.compile(r" *[0-9]+")
 _SAMPLES, _SAMPLE = 32, 8000
 """Number and characters of the samples: evenly spaced, so that equal texts get equal counts."""
 
@@ -135,49 +127,6 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
         room = min(room * 9 // 10, room - max(0, size - cap))
     line = marker(0, length, length, whole)
     return ElidedText(line if count(line) <= cap else "", 0, length, whole)
-
-
-def fold_lines(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
-    """Return `text` in at most `cap` tokens, if it is longer first without the middle of long lines and of runs of
-    lines that differ in numbers alone: so a line that is unlike the others is seen wherever it stands.
-
-    Each gap has a marker. The range of the result is from the first gap to the last.
-    """
-    gaps = list(_find_repeats(text)) if count_large(text, cap, count) > cap else []
-    if not gaps:
-        return elide_text(text, cap, count, marker)
-    parts, starts, done = list[str](), [(0, 0)], 0
-    for start, end in gaps:
-        line = marker(start, end, len(text), count_large(text[start:end], cap, count))
-        parts.append(_join_around(text[done:start], line, "") + "\n")
-        starts.append((starts[-1][0] + len(parts[-1]), end))
-        done = end
-    folded = "".join([*parts, text[done:]])
-
-    def locate(at: int, side: int) -> int:
-        """Return the place in `text` of a place in `folded`; of one in a marker that end of its gap."""
-        number = bisect_right(starts, (at, len(text))) - 1
-        place = starts[number][1] + at - starts[number][0]
-        return gaps[number][side] if number < len(gaps) and place > gaps[number][0] else place
-
-    cut = elide_text(folded, cap, count, lambda a, b, _, tokens: marker(locate(a, 0), locate(b, 1), len(text), tokens))
-    left = max(1, count_large(text, cap, count) - count(cut.text))
-    return ElidedText(cut.text, gaps[0][0], gaps[-1][1], left)
-
-
-def _find_repeats(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the gaps of `fold_lines`, in order."""
-    at = 0
-    for shape, run in groupby(io.StringIO(text), lambda line: "" if len(line) > _LONG else _NUMBER.sub("0", line)):
-        lines = head = last = 0
-        for line in run:
-            lines, last, at = lines + 1, at, at + len(line)
-            if lines == 2:
-                head = at
-            if not shape:
-                yield _snap_back(text, last + _SHOWN, last), _snap_back(text, at - _SHOWN, last)
-        if shape and lines >= _RUN:
-            yield head, last
 
 
 def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:

@@ -109,7 +109,6 @@ async def clip_result(
         cites=result.cites,
         first_line=result.first_line,
         outline=result.outline,
-        folds=tool is not None and tool.runs_commands,
     )
 
 

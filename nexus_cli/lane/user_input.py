@@ -12,16 +12,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
-from nexus_cli.core.elide import (
-    ElidedText,
-    Marker,
-    count_large,
-    drop_marker,
-    elide_text,
-    fold_lines,
-    line_namer,
-    plain_marker,
-)
+from nexus_cli.core.elide import ElidedText, Marker, count_large, drop_marker, elide_text, line_namer, plain_marker
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
@@ -79,15 +70,13 @@ async def clip_with_drop(
     cites: str = "",
     first_line: int | None = None,
     outline: str = "",
-    folds: bool = False,
     marker: Callable[[str], Marker] | None = None,
 ) -> tuple[ElidedText, Drop | None]:
     """Clip `text` to at most `cap` tokens. Returns it with the drop recorded for the omitted part, or None.
 
     A text that begins with line `first_line` of a file may exceed `cap` if there is room; if it is clipped, the marker
     names lines, and `outline` precedes it. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes
-    that were lost before. With `folds`, repeated lines go first (`fold_lines`). A text that `cites` a drop is a part of
-    it, and gets no drop of its own.
+    that were lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
     count, timeline = window.context.counter.count, window.lane.timeline
     most = cap if first_line is None else max(cap, _most_whole(window, text))
@@ -97,8 +86,6 @@ async def clip_with_drop(
             return ElidedText(text), ""
         drop_id = cites or timeline.log.next_drop()
         line = drop_marker(drop_id) if first_line is None else drop_marker(drop_id, line_namer(text, first_line))
-        if folds:
-            return fold_lines(text, cap, count, line), drop_id
         named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
         cut = elide_text(text, cap - count(named), count, marker(drop_id) if marker else line)
         return replace(cut, text=named + cut.text), drop_id

@@ -34,7 +34,7 @@ _COMPARED = 4_000_000
 """Most lines before times lines after that are compared directly: more are first split at unique lines."""
 _CONTEXT = 3
 """Unchanged lines around each change."""
-_MOST_NAMED, _NAMED = 100, 40
+_MOST_NAMED, _NAMED = 100, 60
 """Most changes that are named to the model, and characters of each."""
 
 

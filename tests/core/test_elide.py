@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.elide import ElidedText, cut_piece, drop_marker, fold_lines
+from nexus_cli.core.elide import ElidedText, cut_piece, drop_marker
 from nexus_cli.core.elide import elide_text as cut
 
 
@@ -121,37 +121,3 @@ def test_few_calls_of_the_counter_and_only_one_with_everything() -> None:
     sizes.clear()
     cut_piece("word " * 1_000_000, 3, 5_000_000, 2000, counted)
     assert sum(sizes) < 200_000
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(["step {} done", "{}", "warning: {}", "end"]), st.integers(1, 40))),
-    st.integers(0, 2000),
-)
-def test_what_no_marker_of_a_folded_text_names_is_shown_in_order(blocks: list[tuple[str, int]], cap: int) -> None:
-    text = (
-        "".join(f"{line.format(n)}\n" for line, times in blocks for n in range(times)) + "é" * 3000 + "[exit status 0]"
-    )
-    folded = fold_lines(text, cap, by_letters, drop_marker("d1"))
-    assert by_letters(folded.text) <= cap
-    if folded.text:
-        shown, at, done = folded.text, 0, 0
-        for start, end in re.findall(r'recall\("d1", "(\d+):(\d+)"\)', folded.text):
-            if done <= int(start):
-                at = shown.index(text[done : int(start)], at)
-                done = int(end)
-        assert text[done:] in shown[at:]
-
-
-def test_a_line_that_is_unlike_its_neighbours_is_seen_wherever_it_stands() -> None:
-    noise = "".join(f"[{n:5}/60000] compiling part {n}\n" for n in range(20_000))
-    text = f"{noise}error 4711\n{noise}{'x' * 100_000}\n[exit status 0]"
-    folded = fold_lines(text, 8000, by_letters, drop_marker("d1"))
-    lines = folded.text.split("\n")
-    assert by_letters(folded.text) < 700
-    assert lines[:2] == noise.split("\n")[:2] and lines[3:5] == ["[19999/60000] compiling part 19999", "error 4711"]
-    assert lines[-1] == "[exit status 0]" and lines[2].startswith("[... ") and not folded.is_whole
-
-
-@pytest.mark.parametrize("text", ["".join(f"{n}\n" for n in range(500)), "x" * 5000, "\n" * 50, ""])
-def test_nothing_is_folded_in_a_text_that_fits(text: str) -> None:
-    assert fold_lines(text, 8000, by_letters, drop_marker("d1")).text == text

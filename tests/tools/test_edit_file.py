@@ -115,7 +115,7 @@ def test_the_changed_lines_are_named_up_to_a_bound_and_how_far_they_go(desk: Any
 def test_a_change_is_named_by_its_first_line_that_is_not_blank(desk: Any) -> None:
     desk.write("a", "one\ntwo\n")
     edits = [_edit("one\n", f"one\n\n\n  {'x' * 100}\ny\n"), _edit("two", "two\n\n")]
-    assert desk.run("edit_file", path="a", edits=edits).output == f"4-5 {'x' * 40}\n7-8"
+    assert desk.run("edit_file", path="a", edits=edits).output == f"4-5 {'x' * 60}\n7-8"
 
 
 @pytest.mark.parametrize(
