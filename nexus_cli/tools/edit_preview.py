@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from nexus_cli.core.decode import DecodedText
+from nexus_cli.core.elide import plural
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.files import (
@@ -33,8 +34,8 @@ _COMPARED = 4_000_000
 """Most lines before times lines after that are compared directly: more are first split at unique lines."""
 _CONTEXT = 3
 """Unchanged lines around each change."""
-_MOST_NAMED = 100
-"""Most changes whose lines are named to the model."""
+_MOST_NAMED, _NAMED = 100, 60
+"""Most changes that are named to the model, and characters of each."""
 
 
 def unified_diff(before: str | None, after: str, name: str) -> str:
@@ -55,23 +56,25 @@ def unified_diff(before: str | None, after: str, name: str) -> str:
 
 
 def name_changed_lines(before: str, after: str) -> str:
-    """Return the numbers in the new text of the lines that changed, "" if there are none.
+    """Return a line for each change, with its lines in the new text and the beginning of the first that is not blank.
 
-    Their text is left out: the model wrote it in its call. Line ends are not compared.
+    The rest is left out: the model wrote it in its call. Line ends are not compared; "" if nothing else changed.
     """
-    changes = list(_changes(_lines(to_lf(before), False), _lines(to_lf(after), False)))
-    named = [_name_lines(change) for change in changes[:_MOST_NAMED]]
+    old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
+    changes = list(_changes(old, new))
+    named = [_name_change(change, new) for change in changes[:_MOST_NAMED]]
     if len(changes) > _MOST_NAMED:
-        named.append(f"and {len(changes) - _MOST_NAMED:,} more up to {changes[-1].new_end:,}")
-    return f"Changed lines: {', '.join(named)}" if named else ""
+        named.append(f"[{len(changes) - _MOST_NAMED:,} more changes, up to line {changes[-1].new_end:,}]")
+    return "\n".join(named)
 
 
-def _name_lines(change: _Change) -> str:
-    """Return `41-45`, or `3 removed after 40`."""
-    first, last = change.new_start + 1, change.new_end
-    if last < first:
-        return f"{change.old_end - change.old_start:,} removed after {last}"
-    return str(first) if first == last else f"{first}-{last}"
+def _name_change(change: _Change, new: list[str]) -> str:
+    """Return `41-45 def total(names):`, or `-3 lines after 40`."""
+    first, last = change.new_start, change.new_end
+    if first == last:
+        return f"-{plural(change.old_end - change.old_start, 'line')} after {last}"
+    first = next((at for at in range(first, last) if new[at].strip()), first)
+    return f"{first + 1}{f'-{last}' * (last > first + 1)} {new[first].strip()[:_NAMED]}".rstrip()
 
 
 def preview_change(path: str, context: ToolContext, change: Callable[[DecodedText | None], str]) -> EditPreview:

@@ -13,7 +13,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -87,6 +87,18 @@ def _folded(text: str) -> str:
     )
 
 
+def _without_repeats(text: str) -> str:
+    """Keep of lines that differ in numbers alone the first two and the last, of a long line its ends."""
+    lines: list[str] = []
+    for _, run in itertools.groupby(text.split("\n"), lambda line: re.sub(r" *\d+", "0", line[:2000])):
+        found = [line if len(line) <= 2000 else f"{line[:500]}\n{GAP}\n{line[-500:]}" for line in run]
+        lines += [*found[:2], GAP, found[-1]] if len(found) > 12 else found
+    return "\n".join(lines)
+
+
+GAP = drop_marker("d100")(100_000, 200_000, 1_000_000, 10_000)
+
+
 def _failures(text: str) -> str:
     """Keep of a report of pytest what names the failures: the failing lines, the errors, the summary."""
     if "= FAILURES =" not in text:
@@ -101,13 +113,19 @@ async def _run_listed(arguments: Mapping[str, Any], context: ToolContext) -> Too
     return replace(listed := await RUN_GLOB(arguments, context), output=_folded(listed.output))
 
 
-async def _clip_failures(
-    window: LaneWindow, find: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str
-) -> tuple[ElidedText, Drop | None]:
-    if call.name == "bash" and (short := _failures(result.output)) != result.output:
-        marker = drop_marker(window.lane.timeline.log.next_drop())(0, len(result.output), len(result.output), 0)
-        result = replace(result, output=f"{short}\n{marker}")
-    return await CLIP(window, find, call, result, what)
+def _clip(
+    shorten: Callable[[str], str],
+) -> Callable[..., Coroutine[Any, Any, tuple[ElidedText, Drop | None]]]:
+    """Return a `clip_result` that shortens the output of commands first; the whole of it is the drop."""
+
+    async def clip(
+        window: LaneWindow, find: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str
+    ) -> tuple[ElidedText, Drop | None]:
+        if call.name == "bash" and (short := shorten(result.output)) != result.output:
+            result = replace(result, output=f"{GAP}\n{short}")
+        return await CLIP(window, find, call, result, what)
+
+    return clip
 
 
 def _search_ungrouped(*given: Any) -> ToolResult:
@@ -137,7 +155,7 @@ OLD, LEAST = "nexus_cli.context.window.pruning:OLD", "nexus_cli.lane.read_lines:
 EDITED = "nexus_cli.tools.builtin.edit_file:name_changed_lines"
 LISTS = {"benchmarks.trajectories:LISTS": True}
 SHIPPED = Choice("as shipped")
-BEFORE = Choice("none of the choices", {OLD: math.inf, LEAST: math.inf, EDITED: _diff}, {"prune": False})
+BEFORE = Choice("before", {OLD: math.inf, LEAST: math.inf, EDITED: _diff}, {"prune": False})
 CHOICES: Sequence[Choice] = (
     SHIPPED,
     BEFORE,
@@ -151,7 +169,8 @@ CHOICES: Sequence[Choice] = (
     Choice("each match with its path", {"nexus_cli.tools.builtin.grep:_search": _search_ungrouped}),
     Choice("a result has at most 100,000 tokens", _capped(100_000)),
     Choice("a result has at most 3,000 tokens", _capped(3000)),
-    Choice("tests show failures alone", {"nexus_cli.turn.dispatch:clip_result": _clip_failures}),
+    Choice("tests show failures alone", {"nexus_cli.turn.dispatch:clip_result": _clip(_failures)}),
+    Choice("lines that repeat are folded", {"nexus_cli.turn.dispatch:clip_result": _clip(_without_repeats)}),
     Choice("each commit lists its folders", LISTS),
     Choice("the same, folded", {**LISTS, "nexus_cli.tools.builtin.glob:run": _run_listed}),
     Choice("whole schemas", {f"{REGISTRY}:UNSAID": ()}),

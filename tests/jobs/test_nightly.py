@@ -24,7 +24,8 @@ from search import some
 from nexus_cli.ledger import Ledger
 
 PROMPT = "Run the suite. Fix what fails, commit the fix on the branch nightly and push it. Report in three lines."
-SUITE = "python3 -m unittest -q 2>&1 | tail -15"
+# -B: the edit leaves size and, on a quick machine, second of the file as they are, so its compiled form would count.
+SUITE = "python3 -B -m unittest -q 2>&1 | tail -15"
 PRICE = "def total(prices):\n    return sum(prices)\n\n\ndef with_tax(price):\n    return round(price * 1.19, 2)\n"
 TESTS = """\
 import os
@@ -87,7 +88,7 @@ class Engineer:
             edit = {"old": "1.16", "new": "1.19"}
             return calls(
                 ("edit_file", {"path": "shop/price.py", "edits": [edit]}),
-                ("bash", {"command": "python3 -m unittest -q tests.test_price.Prices.test_tax"}),
+                ("bash", {"command": "python3 -B -m unittest -q tests.test_price.Prices.test_tax"}),
             )
         if len(suites) == 1:
             return calls(("bash", {"command": SUITE}))

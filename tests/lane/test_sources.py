@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import os
 import subprocess
 from collections import Counter
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from ledger.conftest import on
-from session.played import Played, opened, say, the_ledger
+from session.played import Answer, Played, opened, say, the_ledger
 
 from nexus_cli.context.sections.project_outline import Outline
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
@@ -131,8 +132,13 @@ def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we
 
 
 def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_path: Path) -> None:
-    calls = [("bash", {"command": "seq 1 900"}), ("glob", {"pattern": "*"})]
-    provider = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls)
+    starts = itertools.count(1)
+
+    def calls() -> Answer:
+        start = next(starts)
+        return [("bash", {"command": f"seq {start} {start + 899}"}), ("glob", {"pattern": "*"})]
+
+    provider = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls())
     session = opened(provider, tmp_path)
 
     async def live() -> None:

@@ -50,6 +50,7 @@ class Lister:
     summary: dict[str, Any] = field(default_factory=lambda: dict(GOOD))
     asked: int = 0
     """How often a summary was asked for."""
+    listed: int = 0
 
     def __call__(self, body: Any) -> dict[str, Any]:
         """A list for words, words for a list."""
@@ -59,7 +60,8 @@ class Lister:
             return self.summary
         if last.role == "tool":
             return {"text": "listed"}
-        return {"calls": [{"name": "bash", "arguments": {"command": "seq 1 400"}}]}
+        self.listed += 1
+        return {"calls": [{"name": "bash", "arguments": {"command": f"seq {self.listed} {self.listed + 399}"}}]}
 
 
 def window_hash(session: Session) -> tuple[int, str]:

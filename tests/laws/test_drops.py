@@ -126,7 +126,8 @@ def test_what_a_truncation_or_compaction_left_out_is_the_entries_themselves(plac
         last = content(body, "chat")[-1]
         if FORK in last.text or TRANSCRIPT in last.text:
             return {"text": "Goal: as said. Next: go on. " + "SUMMARY " * 12 if "NOW" in str(body["messages"]) else ""}
-        listing = {"name": "bash", "arguments": {"command": "seq 1 450"}}
+        number = len(body["messages"])
+        listing = {"name": "bash", "arguments": {"command": f"seq {number} {number + 449}"}}
         return {"text": "listed"} if last.role == "tool" else {"calls": [listing]}
 
     turns = [f"TURN{n} list" for n in range(14)]

@@ -26,7 +26,7 @@ def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
 def test_an_edit_names_the_new_numbers_of_its_lines_and_is_remembered(desk: Any) -> None:
     path = desk.write("a.py", "".join(f"line {i}\n" for i in range(1, 30)))
     result = desk.run("edit_file", path="a.py", edits=[_edit("line 15\n", "line fifteen\nand more\n")])
-    assert result.output == "Changed lines: 15-16"
+    assert result.output == "15-16 line fifteen"
     assert result.changed == ("a.py",)
     assert desk.memory.notes == [(str(path.resolve()), "changed")]
     assert desk.run("edit_file", path="a.py", edits=[_edit("and more\n", "")]).success
@@ -74,7 +74,7 @@ def test_an_edit_that_changes_nothing_is_skipped_with_a_note_and_the_others_appl
 
 def test_all_says_how_many_places_it_replaced(desk: Any) -> None:
     desk.write("a", "x y\nx\ny x\n")
-    assert desk.run("edit_file", path="a", edits=[_edit("x", "z", all=True)]).output == "[3 places]\nChanged lines: 1-3"
+    assert desk.run("edit_file", path="a", edits=[_edit("x", "z", all=True)]).output == "[3 places]\n1-3 z y"
     edits = [_edit("z", "x", all=True), _edit("x\n", "w\n", all=True), _edit("x y", "v", all=True)]
     assert desk.run("edit_file", path="a", edits=edits).output.startswith(
         "[edit 1 of 3: 3 places; edit 2 of 3: 2 places; edit 3 of 3: 1 place]\n"
@@ -85,7 +85,7 @@ def test_changes_far_apart_in_a_long_file_are_named_to_the_model_and_shown_to_th
     path = desk.write("a.py", "".join(f"def f{n}():\n    pass\n\n" for n in range(2400)))
     edits = [_edit("def f4():\n", "def g4():\n"), _edit("def f2390():\n", "# here\ndef f2390():\n")]
     result = desk.run("edit_file", path="a.py", edits=edits)
-    assert result.output == "Changed lines: 13, 7171"
+    assert result.output == "13 def g4():\n7171 # here"
     assert [line for line in result.diff.split("\n")[2:] if line[:1] in ("+", "-")] == [
         "-def f4():",
         "+def g4():",
@@ -98,20 +98,24 @@ def test_the_text_that_the_model_has_just_written_is_not_sent_again(desk: Any) -
     desk.write("a", "".join(f"line {n}\n" for n in range(1, 21)))
     added = "".join(f"new {n}\n" for n in range(51))
     result = desk.run("edit_file", path="a", edits=[_edit("line 9\n", "line 9\n" + added)])
-    assert result.output == "Changed lines: 10-60"
+    assert result.output == "10-60 new 0"
     assert result.diff.count("\n+new ") == 51, "the person sees them"
     edits = [_edit("line 2\n", "line two\n"), _edit(added, ""), _edit("line 20\n", "")]
-    assert (
-        desk.run("edit_file", path="a", edits=edits).output
-        == "Changed lines: 2, 51 removed after 9, 1 removed after 19"
-    )
+    result = desk.run("edit_file", path="a", edits=edits)
+    assert result.output == "2 line two\n-51 lines after 9\n-1 line after 19"
 
 
 def test_the_changed_lines_are_named_up_to_a_bound_and_how_far_they_go(desk: Any) -> None:
     desk.write("a", "".join(f"x\nrow {n}\n" for n in range(1000)))
     output = desk.run("edit_file", path="a", edits=[_edit("x\n", "z\n", all=True)]).output
-    assert output.startswith("[1,000 places]\nChanged lines: 1, 3, 5, ")
-    assert output.endswith(", 197, 199, and 900 more up to 1,999")
+    assert output.startswith("[1,000 places]\n1 z\n3 z\n5 z\n")
+    assert output.endswith("\n199 z\n[900 more changes, up to line 1,999]")
+
+
+def test_a_change_is_named_by_its_first_line_that_is_not_blank(desk: Any) -> None:
+    desk.write("a", "one\ntwo\n")
+    edits = [_edit("one\n", f"one\n\n\n  {'x' * 100}\ny\n"), _edit("two", "two\n\n")]
+    assert desk.run("edit_file", path="a", edits=edits).output == f"4-5 {'x' * 60}\n7-8"
 
 
 @pytest.mark.parametrize(
@@ -263,7 +267,8 @@ def test_a_letter_that_the_encoding_lacks_is_an_error(desk: Any) -> None:
 def test_a_change_of_line_ends_alone_is_no_edit_and_one_of_the_last_line_is_one(desk: Any) -> None:
     path = desk.write("a", "a\nb\n")
     assert "line ends, which an edit keeps" in desk.run("edit_file", path="a", edits=[_edit("a\n", "a\r\n")]).error
-    assert desk.run("edit_file", path="a", edits=[_edit("b\n", "b")]).output == "Changed lines: 2"
+    result = desk.run("edit_file", path="a", edits=[_edit("b\n", "b")])
+    assert result.output == "2 b\n\\ No newline at end of file"
     assert path.read_bytes() == b"a\nb"
 
 
@@ -392,10 +397,10 @@ def test_the_lines_that_are_not_named_stand_in_both_texts(before: str, after: st
         patch.setattr("nexus_cli.tools.edit_preview._COMPARED", compared)
         named = name_changed_lines(before, after)
     old, new = ([(body, bool(end)) for body, end in split_lines(to_lf(text))] for text in (before, after))
-    removed = sum(int(number) for number in re.findall(r"(\d+) removed", named))
-    spans = re.findall(r"(\d+)(?:-(\d+))?(?=, |$)", re.sub(r"\d+ removed after \d+", "", named))
+    removed = sum(int(number) for number in re.findall(r"^-(\d+) lines? after", named, re.MULTILINE))
+    spans = re.findall(r"^(\d+)(?:-(\d+))?(?: |$)", named, re.MULTILINE)
     changed = {line for first, last in spans for line in range(int(first), int(last or first) + 1)}
-    kept = [line for number, line in enumerate(new, 1) if number not in changed]
+    kept = [line for number, line in enumerate(new, 1) if number not in changed and line[0].strip()]
     rest = iter(old)
     assert all(line in rest for line in kept) and len(old) - len(kept) >= removed
 
