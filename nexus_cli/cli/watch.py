@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LINES = 50
 PAUSE = 2.0
 LATER = "The next lines:"
-CONTINUES = ("network", "provider", "rate_limit", "overloaded", "length", "refused")
+CONTINUES = ("network", "provider", "rate_limit", "overloaded", "length", "refused", "schema")
 """Kinds of error after which the next batch may succeed."""
 LEAST_COST = 1e-9
 """The dollar limit once all is spent: the next turn is refused before its request."""

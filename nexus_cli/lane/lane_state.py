@@ -121,5 +121,8 @@ class LaneState:
 
 
 def newest_words(lane: Lane) -> str:
-    """Return the person's last message in the lane's window, "" if there is none."""
-    return next((item.message.content for item in reversed(lane.items) if is_request((item,))), "")
+    """Return the last message in the lane's window that nexus did not write itself, "" if there is none."""
+    for item in reversed(lane.items):
+        if is_request((item,)) and all(one.actor != "nexus" for one in lane.timeline.read(item.entry, item.entry)):
+            return item.message.content
+    return ""

@@ -75,6 +75,15 @@ def extract(place: Stage, *arguments: str, **more: Any) -> Done:
     return place.ask("--schema", "errors.json", *arguments, "count the errors by service", stdin=LOG.encode(), **more)
 
 
+def test_a_repair_brings_no_earlier_sessions_that_share_only_its_own_words(place: Stage) -> None:
+    place.script(says("Done."))
+    assert place.ask("Correct the whole JSON document, the answer does not match").status == 0
+    place.script(says(WRONG, RIGHT))
+    assert extract(place).status == 0
+    repair = last_words(bodies(place)[-1])
+    assert "does not match the JSON Schema" in repair and "Earlier session" not in repair, repair
+
+
 def test_a_script_reads_the_answer(place: Stage) -> None:
     place.script(says(f"Here it is:\n```json\n{json.dumps(RIGHT, indent=2)}\n```\nTwo services."))
     reader = f"'{sys.executable}' -c 'import json, sys; print(len(json.load(sys.stdin)[\"errors\"]))'"

@@ -83,6 +83,19 @@ def test_a_failed_batch_does_not_end_the_watch_and_is_not_forgotten(place: Stage
     assert done.status == 1 and done.text == "aa\ncc\n" and clean(done), done
 
 
+def test_a_batch_whose_answer_never_matches_the_schema_does_not_end_the_watch(place: Stage) -> None:
+    def answers(body: Any) -> dict[str, Any]:
+        users = [str(one["content"]) for one in body["messages"] if one["role"] == "user"]
+        batch = next(text for text in reversed(users) if "<stdin>" in text)
+        return {"text": "no JSON" if "ERROR b" in batch else '["fine"]'}
+
+    place.script(answers)
+    schema = '{"type": "array", "items": {"type": "string"}}'
+    stream = b"ERROR a\nERROR b\nERROR c\n"
+    done = place.ask("--watch", "--watch-lines", "1", "--schema", schema, PROMPT, stdin=stream)
+    assert done.status == 3 and done.text == '["fine"]\nno JSON\n["fine"]\n' and clean(done), done
+
+
 def test_ctrl_c_keeps_what_was_done(place: Stage) -> None:
     child = place.begin("ask", "--watch", "--watch-lines", "1", PROMPT, stdin=subprocess.PIPE)
     assert child.stdin is not None
