@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
 from nexus_cli.undo.plan_restore import PathChange, merge_changes
 from nexus_cli.undo.records import Step
-from nexus_cli.undo.undone_steps import has_effect, steps_in_force
+from nexus_cli.undo.undone_steps import group_by_turn, has_effect, steps_in_force
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class TurnChanges:
 def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
     """Return the changes of each turn that changed a file."""
     every = read_steps(data, session)
-    left = {turn for turn, steps in _group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
+    left = {turn for turn, steps in group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
     found = {}
-    for turn, steps in _group_by_turn(every).items():
+    for turn, steps in group_by_turn(every).items():
         changes = [one for one in merge_changes(steps) if one.before != one.after]
         was_killed = any(step.unfollowed in (KILLED, KILLED_SINCE) for step in steps)
         if changes or was_killed:
@@ -47,7 +47,7 @@ def is_cut_short(data: Path, session: str) -> bool:
 def find_turns(data: Path, session: str, first: int) -> list[int]:
     """Return the turns from `first` in force, newest first; raise `NexusError` if nexus was killed in one."""
     settle_killed(data, session)
-    turns = _group_by_turn(steps_in_force(read_steps(data, session)))
+    turns = group_by_turn(steps_in_force(read_steps(data, session)))
     found = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)
     killed = (turn for turn in found if any(_was_killed(step) for step in turns[turn]))
     if (turn := next(killed, None)) is not None:
@@ -58,11 +58,3 @@ def find_turns(data: Path, session: str, first: int) -> list[int]:
 
 def _was_killed(step: Step) -> bool:
     return step.unfollowed == KILLED_SINCE and not step.is_unsure
-
-
-def _group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
-    turns: dict[int, list[Step]] = {}
-    for step in steps:
-        if not step.undoes:
-            turns.setdefault(step.turn, []).append(step)
-    return turns

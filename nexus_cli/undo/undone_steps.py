@@ -26,13 +26,18 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
     return found[::-1]
 
 
-def newest_turn(steps: Iterable[Step]) -> int | None:
-    """Return the newest turn of the steps in force that changed something, None if there is none."""
+def group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:
+    """Return the steps of each turn, without those that undo others."""
     turns: dict[int, list[Step]] = {}
     for step in steps:
         if not step.undoes:
             turns.setdefault(step.turn, []).append(step)
-    return max((turn for turn, own in turns.items() if has_effect(own)), default=None)
+    return turns
+
+
+def newest_turn(steps: Iterable[Step]) -> int | None:
+    """Return the newest turn of the steps in force that changed something, None if there is none."""
+    return max((turn for turn, own in group_by_turn(steps).items() if has_effect(own)), default=None)
 
 
 def newest_undo(every: Sequence[Step], in_force: Sequence[Step]) -> list[Step]:
