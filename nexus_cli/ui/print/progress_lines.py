@@ -17,6 +17,8 @@ from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, descr
 
 WAITS = "waits for"
 """Words of a line that a tool tells the person if the person has to act."""
+LONG_WAIT = 10.0
+"""Seconds of a wait before a retry that are worth a line in a log."""
 
 
 class Writable(Protocol):
@@ -156,8 +158,10 @@ class ProgressLines:
     def _retried(self, event: e.Retry) -> None:
         if event.cut:
             self.notice(_texts().describe_cut(event.why))
-        else:
+        elif self._progress or event.wait < LONG_WAIT:
             self._step(f"  retry {event.attempt} in {event.wait:.0f} s: {event.why}")
+        else:
+            self.notice(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}")
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         result = event.result

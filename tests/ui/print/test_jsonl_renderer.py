@@ -133,6 +133,14 @@ def test_quiet_tells_only_errors_and_refusals() -> None:
     assert stream.text == "nexus: it went wrong.\n"
 
 
+def test_a_log_names_only_the_long_waits() -> None:
+    stream = Kept()
+    remarks = ProgressLines(stream)
+    for seconds in (2.0, 45.0):
+        remarks.feed(e.Retry(1, seconds, "rate limited"))
+    assert stream.text == "nexus: retry 1 in 45 s: rate limited\n"
+
+
 def test_a_drop_has_the_keys_that_it_has_in_a_result_and_in_the_report() -> None:
     stream = Kept()
     drop = Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)
