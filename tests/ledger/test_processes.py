@@ -110,6 +110,40 @@ def test_a_write_gives_up_once_nobody_has_committed_for_half_a_minute(
     ledger.close()
 
 
+def test_a_write_waits_as_long_where_not_even_the_number_of_commits_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while another process recovers the log."""
+    connections = [sqlite3.connect(tmp_path / "any.db", timeout=0, isolation_level=None) for _ in range(2)]
+    connections[1].execute("BEGIN EXCLUSIVE")
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            connections[1].execute("ROLLBACK")
+
+    monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    with database.Database(connections[0]).write():
+        assert len(waited) == 3
+
+
+def test_what_was_deleted_leaves_the_log_once_another_process_has_read(
+    path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_database, "POLL_SECONDS", 0.0)
+    ledger, other = Ledger.open(path), sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    info = make.new(ledger)
+    ledger.log(info.id).append(make.user(1, "a secret of the person"))
+    other.execute("BEGIN")
+    other.execute("SELECT count(*) FROM sessions").fetchone()
+    crowd = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: other.execute("ROLLBACK"))
+    monkeypatch.setattr(database, "time", crowd)
+    ledger.delete_session(info.id)
+    assert path.with_name(f"{path.name}-wal").stat().st_size == 0
+    ledger.close()
+
+
 def test_processes_that_write_and_delete_at_once_lose_nothing_on_a_server(
     postgres: Server, make: SimpleNamespace
 ) -> None:
