@@ -18,7 +18,7 @@ from ledger.postgres import Server
 
 from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, database, open_database
+from nexus_cli.ledger import Ledger, database, lock_owners, open_database
 from nexus_cli.ledger.open_database import lock_folder
 
 WRITERS = 4
@@ -253,6 +253,30 @@ def test_who_looks_for_owners_keeps_nobody_from_a_session(
     assert second.find_locked([session]) == [session] == list(second.find_owners()) and not second.lock(session)
     ledger.close()
     second.close()
+
+
+def test_a_child_forked_during_a_look_keeps_nobody_from_a_session(
+    path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, children, lock = Ledger.open(path), list[int](), fcntl.flock
+    session = make.new(ledger).id
+    assert ledger.lock(session)
+    ledger.close()
+
+    def flock(handle: int, how: int) -> None:
+        lock(handle, how)
+        if how & fcntl.LOCK_SH:
+            children.append(os.dup(handle))  # as a fork would
+
+    second = Ledger.open(path)
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert second.find_locked([session]) == [] and children
+    monkeypatch.setattr(fcntl, "flock", lock)
+    monkeypatch.setattr(lock_owners, "LOOK_SECONDS", 0.0)
+    assert second.lock(session)
+    second.close()
+    for handle in children:
+        os.close(handle)
 
 
 def test_a_session_can_be_locked_while_others_look_all_the_time(path: Path, make: SimpleNamespace) -> None:
