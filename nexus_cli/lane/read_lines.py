@@ -93,7 +93,9 @@ async def clip_result(
     """Return the text to send for a result, and the drop of the rest, if any. `what` names the call."""
     tool = find_tool(call.name)
     if tool and tool.runs_commands:
-        pointer = f"{SAME}: the {what} above is the same.]\n{last_line(result.text)}"
+        pointer = (
+            f"{SAME}: the {what} above is the same. If it is gone from there, run it again.]\n{last_line(result.text)}"
+        )
     else:
         pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
     if _stands_above(window, find_tool, call, result, pointer):

@@ -68,7 +68,8 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
 def retry_while_busy(action: Callable[[], T], version: Callable[[], object] = lambda: None) -> T:
     """Call `action` and return its result; retry while SQLite reports that another process is busy.
 
-    The wait of `BUSY_SECONDS` begins again whenever `version` has changed: then others are using the ledger in turn.
+    The wait of `BUSY_SECONDS` begins again whenever `version` (None: unknown) has changed: then others are using the
+    ledger in turn.
     """
     deadline, seen = time.monotonic() + BUSY_SECONDS, None
     pause = 0.005
@@ -78,7 +79,7 @@ def retry_while_busy(action: Callable[[], T], version: Callable[[], object] = la
         except sqlite3.OperationalError as error:
             if primary_code(error) not in _BUSY:
                 raise
-            if (now := version()) != seen:
+            if (now := version()) not in (None, seen):
                 deadline, seen = time.monotonic() + BUSY_SECONDS, now
             elif time.monotonic() > deadline:
                 raise
@@ -244,8 +245,11 @@ class Database:
                 raise
 
     def _data_version(self) -> object:
-        """Return a number that changes whenever another connection commits."""
-        return self.connection.execute("PRAGMA data_version").fetchone()
+        """Return a number that changes whenever another connection commits, None if SQLite is too busy to say it."""
+        try:
+            return self.connection.execute("PRAGMA data_version").fetchone()
+        except sqlite3.OperationalError:
+            return None
 
     def _check_guard(self) -> None:
         if self._guard is not None:
@@ -293,9 +297,17 @@ class Database:
                 # The pragma returns no row and frees a page per step. Of the module's calls, only this one takes every
                 # step.
                 retry_while_busy(lambda: self.connection.executescript("PRAGMA incremental_vacuum"))
-                retry_while_busy(lambda: self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+                self._empty_log()
             except sqlite3.DatabaseError as error:
                 raise ledger_error(error, "what was deleted is gone, but the file could not be made smaller") from error
+
+    def _empty_log(self) -> None:
+        """Empty the write-ahead log, so that nothing deleted is left in it; wait for processes that read."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while retry_while_busy(lambda: self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())[0]:
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.05)
 
     def close(self) -> None:
         """Write pending statements and close. Never raises for statements that may be lost; may be called twice."""

@@ -88,6 +88,8 @@ def read_owner(path: Path) -> LockOwner | None:
                 fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return _parse(file.read(4096))
+            # Closing alone would leave the lock with a child that another thread has forked.
+            fcntl.flock(file.fileno(), fcntl.LOCK_UN)
     except OSError:
         pass
     return None

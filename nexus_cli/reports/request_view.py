@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings
@@ -20,11 +21,13 @@ from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.lane.cache.sent_request import SentRequest, cache_life_of
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.estimate_anchor import anchor_on, take_anchor
-from nexus_cli.lane.next_request import PLAN, NextRequest, Sections, unreported_estimator
+from nexus_cli.lane.next_request import PLAN, EarlierRequests, NextRequest, Sections, unreported_estimator
 from nexus_cli.lane.open_session import load_model_info
 from nexus_cli.lane.options import Options
+from nexus_cli.lane.request_history import reported_tokens
 from nexus_cli.lane.user_messages import first_words
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.provider.call_arguments import sent_effort
@@ -131,8 +134,10 @@ def recorded_view(
     drops, notices = log.drops(), [holds.lost] if holds.lost else []
     effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
     estimator = unreported_estimator(TokenEstimator(log.calibration(info.served_name)), epoch, items)
+    earlier = EarlierRequests()
     if (epoch.model, epoch.effort) == (info.name, effort):
         take_anchor(estimator, log, epoch, items)
+        earlier = _earlier_requests(log, epoch, items, info)
         if _may_prune(items, info, settings):
             from nexus_cli.session.draft import look_at  # noqa: PLC0415  (for few reports)
 
@@ -147,7 +152,7 @@ def recorded_view(
         epoch, items, sent, drops = new.epoch, list(new.epoch.head), -1, [*drops, *new.drops]
         estimator = unreported_estimator(estimator, epoch, items)
     budget = TokenBudget.of(info.window, info.max_output)
-    request = NextRequest.of(estimator, epoch, items, budget, sent=sent)
+    request = NextRequest.of(estimator, epoch, items, budget, sent=sent, earlier=earlier)
     return RequestView(
         request,
         found.id,
@@ -163,6 +168,16 @@ def recorded_view(
         tuple(notices),
         log.memos,
     )
+
+
+def _earlier_requests(log: LaneLog, epoch: Epoch, items: Sequence[WindowItem], info: ModelInfo) -> EarlierRequests:
+    """Return the newest reported request of the epoch, which the next one extends."""
+    rows = (row for row in reversed(log.requests("reported")) if row.manifest.epoch == epoch.id)
+    row, life = next(filter(reported_tokens, rows), None), cache_life_of(info)
+    if row is None:
+        return EarlierRequests((), life)
+    sent = SentRequest(epoch, items[len(epoch.head) :], row.manifest.last, reported_tokens(row), life=life)
+    return EarlierRequests(((sent, datetime.fromisoformat(row.manifest.at)),), life)
 
 
 def _may_prune(items: Sequence[WindowItem], info: ModelInfo, settings: Settings) -> bool:

@@ -77,7 +77,7 @@ def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
     heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
     lines = block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width) if rows else []
     if len(rows) > LISTED:
-        costs = [None if one["cost"] is None else one["cost"] + (one["summary_usd"] or 0.0) for one in rows]
+        costs = [cost for one in rows for cost in (one["cost"], one["summary_usd"])]
         paid = "" if None in costs else f" cost {dollars(sum(costs))}"
         hidden = plural(len(rows) - LISTED, "earlier one")
         lines += filled(f"{hidden} not listed; all {len(rows)}{paid}: --json lists them", width, "  ")

@@ -213,10 +213,19 @@ def test_a_file_with_a_key_is_not_imported_unless_it_is_a_document(place: Stage)
     (place.folder / "docs/key").write_text("-----BEGIN PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END PRIVATE KEY-----\n")
     (place.folder / "docs/link.md").symlink_to("../.env")
     (place.folder / "docs/setup.md").write_text("Write DB_PASSWORD=hunter23secret to .env.\n")
-    (place.folder / "CLAUDE.md").write_text("@.env @.env.example @docs/key @docs/link.md @docs/setup.md\n")
+    (place.folder / "docs/guide.RST").write_text("Write DB_PASSWORD=hunter24secret to .env.\n")
+    (place.folder / "CLAUDE.md").write_text(
+        "@.env @.env.example @docs/key @docs/link.md @docs/setup.md @docs/guide.RST\n"
+    )
     told = "\n".join(place.ask("hello").told)
     sent = "".join(texts(place))
-    assert "hunter22" not in sent and "MIIEpAI" not in sent and "PORT=8080" in sent and "hunter23" in sent
+    assert (
+        "hunter22" not in sent
+        and "MIIEpAI" not in sent
+        and "PORT=8080" in sent
+        and "hunter23" in sent
+        and "hunter24" in sent
+    )
     for name in (".env", "docs/key", "docs/link.md"):
         assert f"@{name} (line 1) holds credentials" in told, told
     report = place.run("doctor", "--instructions", "--json").result

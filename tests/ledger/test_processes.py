@@ -18,7 +18,7 @@ from ledger.postgres import Server
 
 from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, database, open_database
+from nexus_cli.ledger import Ledger, database, lock_owners, open_database
 from nexus_cli.ledger.open_database import lock_folder
 
 WRITERS = 4
@@ -107,6 +107,40 @@ def test_a_write_gives_up_once_nobody_has_committed_for_half_a_minute(
     with pytest.raises(NexusError, match="another process kept it locked for 30 s"):
         make.new(ledger)
     assert 90 < crowd.now <= 120
+    ledger.close()
+
+
+def test_a_write_waits_as_long_where_not_even_the_number_of_commits_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while another process recovers the log."""
+    connections = [sqlite3.connect(tmp_path / "any.db", timeout=0, isolation_level=None) for _ in range(2)]
+    connections[1].execute("BEGIN EXCLUSIVE")
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            connections[1].execute("ROLLBACK")
+
+    monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    with database.Database(connections[0]).write():
+        assert len(waited) == 3
+
+
+def test_what_was_deleted_leaves_the_log_once_another_process_has_read(
+    path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_database, "POLL_SECONDS", 0.0)
+    ledger, other = Ledger.open(path), sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    info = make.new(ledger)
+    ledger.log(info.id).append(make.user(1, "a secret of the person"))
+    other.execute("BEGIN")
+    other.execute("SELECT count(*) FROM sessions").fetchone()
+    crowd = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: other.execute("ROLLBACK"))
+    monkeypatch.setattr(database, "time", crowd)
+    ledger.delete_session(info.id)
+    assert path.with_name(f"{path.name}-wal").stat().st_size == 0
     ledger.close()
 
 
@@ -219,6 +253,30 @@ def test_who_looks_for_owners_keeps_nobody_from_a_session(
     assert second.find_locked([session]) == [session] == list(second.find_owners()) and not second.lock(session)
     ledger.close()
     second.close()
+
+
+def test_a_child_forked_during_a_look_keeps_nobody_from_a_session(
+    path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, children, lock = Ledger.open(path), list[int](), fcntl.flock
+    session = make.new(ledger).id
+    assert ledger.lock(session)
+    ledger.close()
+
+    def flock(handle: int, how: int) -> None:
+        lock(handle, how)
+        if how & fcntl.LOCK_SH:
+            children.append(os.dup(handle))  # as a fork would
+
+    second = Ledger.open(path)
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert second.find_locked([session]) == [] and children
+    monkeypatch.setattr(fcntl, "flock", lock)
+    monkeypatch.setattr(lock_owners, "LOOK_SECONDS", 0.0)
+    assert second.lock(session)
+    second.close()
+    for handle in children:
+        os.close(handle)
 
 
 def test_a_session_can_be_locked_while_others_look_all_the_time(path: Path, make: SimpleNamespace) -> None:

@@ -101,6 +101,8 @@ def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
     assert len(lines) == 9 and lines[-2].split()[-2:] == ["47", "+$0.2500"], "a line for each in 80 columns"
     assert lines[-1].strip() == "43 earlier ones not listed; all 48 cost $3.80: --json lists them"
     assert "listed" not in "".join(rewrite_lines(rows[:5], 80))
+    unknown = rewrite_lines([{**rows[0], "summary_usd": None}, *rows], 80)
+    assert unknown[-1].strip() == "44 earlier ones not listed; all 49: --json lists them", "a summary has no price"
     assert lines[-1].replace(" cost $3.80", "") in rewrite_lines([*rows[:47], {**rows[47], "cost": None}], 80)
 
 

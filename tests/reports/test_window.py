@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from session.played import MODEL, Played, opened, say
+from session.prefix_cache import Remembering
 from session.summed import Summariser, ended, living
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.core.clock import local_now
 from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report
 from nexus_cli.reports.forms import find_form
@@ -36,6 +38,14 @@ def test_each_request_says_what_of_it_was_sent_before(tmp_path: Path) -> None:
     assert f"cached: {sent:,} of {total:,} tokens (" in find_form("context")(
         {**pending, "cached": {"tokens": sent}}, 80
     )
+
+
+def test_the_next_request_of_a_session_in_another_process_says_what_should_still_be_cached(tmp_path: Path) -> None:
+    session = opened(Remembering(lambda request: "an answer", clock=local_now), tmp_path)  # type: ignore[arg-type]
+    assert say(session, "many words " * 2000)[1].ok
+    pending = of(tmp_path, session.id)
+    assert 0 < pending["cached"]["tokens"] - pending["cached"]["expected"] < 256, "caches hold steps of 128 tokens"
+    assert "were sent before" not in find_form("context")(pending, 80)
 
 
 def test_the_largest_items_are_named_by_what_they_are(tmp_path: Path) -> None:

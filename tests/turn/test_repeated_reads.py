@@ -84,7 +84,8 @@ def test_a_command_that_fails_in_the_same_words_is_referred_to_with_its_status(f
     edit = ("edit_file", {"path": "a.py", "edits": [{"old": "value_7 =", "new": "value_seven ="}]})
     other = ("bash", {"command": "cat a.py; exit 4"})
     shown = results(folder, [fails], [fails], [other], [fails], [edit], [fails], [fails])
-    told = f"{SAME}: the result of bash cat a.py; exit 3 above is the same.]\n[exit status 3]"
+    same = "the result of bash cat a.py; exit 3 above is the same. If it is gone from there, run it again."
+    told = f"{SAME}: {same}]\n[exit status 3]"
     assert shown[0] == TEXT + "[exit status 3]" and shown[2] == TEXT + "[exit status 4]"
     assert shown[1] == shown[3] == shown[6] == told
     assert shown[5] == TEXT.replace("value_7 =", "value_seven =") + "[exit status 3]"

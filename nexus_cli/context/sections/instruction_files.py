@@ -33,7 +33,7 @@ LONGEST_LINE = 4000
 """Characters of a line above which it is not searched: matching code spans takes quadratic time."""
 MOST_LOOKED_FOR = 2000
 """Most names after `@` in a session that are looked for on disk."""
-DOCUMENTS = (".md", ".mdc")
+DOCUMENTS = (".md", ".mdc", ".mdx", ".markdown", ".rst", ".adoc")
 """Suffixes of files that are written to be read, where a key is an example. Other files with a key are not imported."""
 DENIED = "denied by a rule for read_file"
 NAMED = 5
@@ -172,5 +172,5 @@ class _ImportReader:
         if self.is_denied and self.is_denied(real):
             return f"is {DENIED}"
         self.secrets = self.secrets or SecretPlaces(places(), within)
-        is_secret = self.secrets.find(real) or (real.suffix not in DOCUMENTS and holds_password(real))
+        is_secret = self.secrets.find(real) or (real.suffix.lower() not in DOCUMENTS and holds_password(real))
         return "holds credentials" if is_secret else ""
