@@ -15,7 +15,7 @@ from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.entry import Drop, WindowItem
+from nexus_cli.core.entry import Drop, Kind, WindowItem
 from nexus_cli.core.event import Event
 from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.control import Control
@@ -121,8 +121,10 @@ class LaneState:
 
 
 def newest_words(lane: Lane) -> str:
-    """Return the last message in the lane's window that nexus did not write itself, "" if there is none."""
+    """Return the last request in the lane's window, "" if there is none: messages of nexus within a turn are none."""
     for item in reversed(lane.items):
-        if is_request((item,)) and all(one.actor != "nexus" for one in lane.timeline.read(item.entry, item.entry)):
+        if is_request((item,)) and not any(
+            one.kind is Kind.STEER and one.actor == "nexus" for one in lane.timeline.read(item.entry, item.entry)
+        ):
             return item.message.content
     return ""

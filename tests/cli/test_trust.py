@@ -52,7 +52,7 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
 def test_in_a_terminal_json_asks_too_and_stdout_is_the_object(
     project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], answer: str, state: str
 ) -> None:
-    monkeypatch.setattr(command, "_terminal", lambda: True)
+    monkeypatch.setattr(command, "can_confirm", lambda: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answer}\n"))
     assert command.trust(str(project), json=True) == 0
     shown, asked = capfd.readouterr()
