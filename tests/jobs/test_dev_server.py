@@ -250,7 +250,8 @@ def test_an_approved_edit_of_a_guarded_file_stays_when_the_job_ends(place: Stage
 def test_what_a_job_changes_in_a_turn_stays_until_the_person_names_it(place: Stage) -> None:
     wall(place, "bwrap")
     before = {name: (place.folder / name).read_bytes() for name in os.listdir(place.folder)}
-    job = "sleep 1; echo made > made.txt; rm check.py; sed -i s/total/sum/ app.py; sleep 0.2"
+    begin = "until [ -e own.txt ]; do sleep 0.1; done; sleep 1"
+    job = f"{begin}; echo made > made.txt; rm check.py; sed -i s/total/sum/ app.py; sleep 0.2"
     edit = "edit_file", {"path": "app.py", "edits": [{"old": "listening", "new": "serving"}]}
     place.script(Script(bash(job, background=True), edit, bash("echo own > own.txt"), ("wait_for", {"process": "j1"})))
     done = place.ask("--allow", "auto", "--json", "Generate it.")
