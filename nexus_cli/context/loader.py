@@ -172,14 +172,12 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def load_layers(
-    cwd: Path | None, *, for_session: bool = False, gate: UnaskedFiles | None = None
-) -> list[ContextLayer]:
+def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFiles | None = None) -> list[ContextLayer]:
     """Return every layer of `cwd` from the outermost to the innermost, with its instructions.
 
-    The files of the project pass its `gate`. Raises `NexusError("config", ...)` for an unreadable file. For a session an unreadable file is left out with a
-    notice, and a folder without instructions for us has those for other agents (`FOREIGN_FILES`), with a notice that
-    names them.
+    The files of the project pass its `gate`. Raises `NexusError("config", ...)` for an unreadable file. For a session
+    an unreadable file is left out with a notice, and a folder without instructions for us has those for other agents
+    (`FOREIGN_FILES`), with a notice that names them.
     """
     config = places().config
     layers = [_layer("global", config, personal_sources(), skip=for_session)]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
+from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.context.text_file import FileText, odd_file, read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.message import replace_surrogates
