@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from nexus_cli.config.unasked_files import holds_credentials, is_made_to_be_read
+from nexus_cli.config.unasked_files import holds_credentials, is_credential_name, is_made_to_be_read
 from nexus_cli.core.real_files import read_real
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 
@@ -120,6 +120,7 @@ def read_part(name: str, real: str) -> bytes:
         raise UnfitError(name, why) from error
     if len(data) > MOST_BYTES:
         raise UnfitError(name, f"is larger than {MOST_BYTES // 2**20} MiB")
-    if is_made_to_be_read(os.path.basename(name)) and holds_credentials(os.path.basename(real), data):
+    named, base = os.path.basename(name), os.path.basename(real)
+    if (is_credential_name(base) and base != named) or (is_made_to_be_read(named) and holds_credentials(base, data)):
         raise UnfitError(name, "is a link to a file that holds credentials")
     return data
