@@ -127,25 +127,27 @@ def test_an_instruction_file_that_is_a_trap_is_named_and_never_sent(
 
 
 WAYS: dict[str, Callable[[Path], Path]] = {
-    "import": lambda repo: _write(repo / "NEXUS.md", "Read @docs/plain and @docs/note.md.") or repo / "docs/note.md",
-    "import without a suffix": lambda repo: _write(repo / "NEXUS.md", "Read @./docs/note.") or repo / "docs/note",
+    "import": lambda repo: _write(repo / "NEXUS.md", "Read @docs/plain and @docs/note.md.") and repo / "docs/note.md",
+    "import without a suffix": lambda repo: _write(repo / "NEXUS.md", "Read @./docs/note.") and repo / "docs/note",
     "rule": lambda repo: repo / ".claude/rules/always.md",
     "rule by path": lambda repo: repo / ".claude/rules/deep/some.md",
     "skill": lambda repo: repo / ".claude/skills/one/SKILL.md",
     "file of a skill": lambda repo: (
-        _write(repo / ".agents/skills/two/SKILL.md", GUIDE) or repo / ".agents/skills/two/b"
+        _write(repo / ".agents/skills/two/SKILL.md", GUIDE) and repo / ".agents/skills/two/b"
     ),
     "command": lambda repo: repo / ".claude/commands/go.md",
-    "own skill": lambda repo: _write(repo / ".nexus/skills/three/SKILL.md", GUIDE) or repo / ".nexus/skills/three/c.md",
+    "own skill": lambda repo: (
+        _write(repo / ".nexus/skills/three/SKILL.md", GUIDE) and repo / ".nexus/skills/three/c.md"
+    ),
     "own command": lambda repo: repo / ".nexus/commands/go.md",
 }
 GUIDE = "---\nname: x\ndescription: Does a thing\n---\nDo it.\n"
 """Each way in which a project gives a file: the path to put the trap at."""
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    return path.write_text(text)
 
 
 @pytest.mark.parametrize("way", WAYS)
