@@ -127,27 +127,25 @@ def test_an_instruction_file_that_is_a_trap_is_named_and_never_sent(
 
 
 WAYS: dict[str, Callable[[Path], Path]] = {
-    "import": lambda repo: _write(repo / "NEXUS.md", "Read @docs/plain and @docs/note.md.") and repo / "docs/note.md",
-    "import without a suffix": lambda repo: _write(repo / "NEXUS.md", "Read @./docs/note.") and repo / "docs/note",
+    "import": lambda repo: _write(repo / "NEXUS.md", "Read @docs/plain and @docs/note.md.") / "docs/note.md",
+    "import without a suffix": lambda repo: _write(repo / "NEXUS.md", "Read @./docs/note.") / "docs/note",
     "rule": lambda repo: repo / ".claude/rules/always.md",
     "rule by path": lambda repo: repo / ".claude/rules/deep/some.md",
     "skill": lambda repo: repo / ".claude/skills/one/SKILL.md",
-    "file of a skill": lambda repo: (
-        _write(repo / ".agents/skills/two/SKILL.md", GUIDE) and repo / ".agents/skills/two/b"
-    ),
+    "file of a skill": lambda repo: _write(repo / ".agents/skills/two/SKILL.md", GUIDE) / ".agents/skills/two/b",
     "command": lambda repo: repo / ".claude/commands/go.md",
-    "own skill": lambda repo: (
-        _write(repo / ".nexus/skills/three/SKILL.md", GUIDE) and repo / ".nexus/skills/three/c.md"
-    ),
+    "own skill": lambda repo: _write(repo / ".nexus/skills/three/SKILL.md", GUIDE) / ".nexus/skills/three/c.md",
     "own command": lambda repo: repo / ".nexus/commands/go.md",
 }
 GUIDE = "---\nname: x\ndescription: Does a thing\n---\nDo it.\n"
 """Each way in which a project gives a file: the path to put the trap at."""
 
 
-def _write(path: Path, text: str) -> int:
+def _write(path: Path, text: str) -> Path:
+    """Write a file and return the project."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.write_text(text)
+    path.write_text(text)
+    return _root(path)
 
 
 @pytest.mark.parametrize("way", WAYS)
