@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,9 @@ def told_and_sent(repo: Path) -> tuple[str, str]:
     guides = [guide for kind in (SKILL, COMMAND) for guide in find_guides(repo, kind)[0]]
     for guide in guides:
         notices.append(guide.problem)
-        for read in (lambda one=guide: read_guide(one), *(_reader(guide, name) for name in list_files(guide))):
+        reads: list[Callable[[], str]] = [partial(read_guide, guide)]
+        reads += [partial(read_file_of, guide, name) for name in list_files(guide)]
+        for read in reads:
             try:
                 texts.append(read())
             except NexusError as error:
@@ -83,10 +86,6 @@ def told_and_sent(repo: Path) -> tuple[str, str]:
     found = read_configuration(repo, (SKILL, COMMAND))
     notices += [found.problem, *map(str, found.left_out)]
     return "\n".join(texts), "\n".join(filter(None, notices))
-
-
-def _reader(guide: object, name: str) -> Callable[[], str]:
-    return lambda: read_file_of(guide, name)  # type: ignore[arg-type]
 
 
 @pytest.fixture
