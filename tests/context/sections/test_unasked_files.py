@@ -51,7 +51,7 @@ def _to_sparse(path: Path) -> None:
 
 
 def _root(path: Path) -> Path:
-    return next(folder for folder in path.parents if (folder / ".git").exists())
+    return next((folder for folder in path.parents if (folder / ".git").exists()), path.parent)
 
 
 TRAPS: dict[str, Callable[[Path], object]] = {
