@@ -26,7 +26,7 @@ FLOOR = {
     "context": 3,
     "provider": 3,
     "tools": 3,
-    "sandbox": 3,
+    "sandbox": 2,
     "rules": 3,
     "ledger": 3,
     "worktrees": 3,
@@ -115,6 +115,8 @@ LAZY = {
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/html_worker.py": {"bs4", "markdownify"},  # found in the folders of its job
     "tools/pdf_worker.py": {"pypdf"},  # found in the folder of its job
+    "tools/own_worker.py": {"nexus_cli"},  # the sandbox, at the first search
+    "sandbox/walled_start.py": {"nexus_cli"},  # the probe of bwrap, where the kernel has no Landlock
     "tools/registry.py": {"nexus_cli"},  # calls under names of other programs
     "tools/wait_conditions.py": {"nexus_cli"},  # a process of the system, where there is no /proc
     "config/trust.py": {"nexus_cli"},  # the items of a project's files, which few have
@@ -141,6 +143,7 @@ STARTS_PROGRAMS = {
     "sandbox/confinement.py": "the same commands, in the sandbox",
     "sandbox/inspect_sandbox.py": "`true`, in the sandbox, to measure a start",
     "sandbox/probe.py": "attempts of our own Python, in the sandbox",
+    "sandbox/walled_start.py": "our own workers, in walls",
     "sandbox/restricted_thread.py": "/bin/sh that ends what a command left running",
     "cli/tour/kill_demo.py": "our own Python, on the tour's session",
     "warm/caller.py": "our own Python, as the warm process",

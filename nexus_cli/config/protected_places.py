@@ -315,11 +315,16 @@ def holds_password(path: Path) -> bool:
 @lru_cache(64)
 def _shows_password(path: Path, *_stamp: int) -> bool:
     try:
-        text = read_beginning(path, _MOST_OF_SETTINGS).decode("utf-8", "replace")
+        return has_password(read_beginning(path, _MOST_OF_SETTINGS))
     except OSError:
         return True
+
+
+def has_password(data: bytes) -> bool:
+    """Return True if a password or key is found in the content of a file."""
     from nexus_cli.core.redact_secrets import redact  # noqa: PLC0415  (only where there is such a file)
 
+    text = data.decode("utf-8", "replace")
     return redact(text, environ={}) != text
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.config.unasked_files import holds_credentials, is_credential_name, is_made_to_be_read
+from nexus_cli.core.real_files import read_real
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 
 FOLDER = ".nexus"
@@ -109,21 +110,17 @@ _unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
 def read_part(name: str, real: str) -> bytes:
     """Return the content of a real path, read once while it stays the same; never block; raise `UnfitError`."""
     try:
-        known = _unchanged.find(real, file_version(os.lstat(real)))
-        if known is not None:
-            return known
-        parent, _, file_name = real.rpartition(os.sep)
-        with open_folder(parent) as folder:
-            descriptor = open_at(folder, file_name)
+        data = _unchanged.find(real, file_version(os.lstat(real)))
+        if data is None:
+            data, status = read_real(real, MOST_BYTES + 1)
+            if is_settled(status):
+                _unchanged.keep(real, file_version(status), data, len(data))
     except OSError as error:
-        raise UnfitError(name, f"cannot be read ({error.strerror})") from error
-    with open(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise UnfitError(name, "is not a regular file")
-        data = file.read(MOST_BYTES + 1)
+        why = "is not a regular file" if error.errno == errno.EINVAL else f"cannot be read ({error.strerror})"
+        raise UnfitError(name, why) from error
     if len(data) > MOST_BYTES:
         raise UnfitError(name, f"is larger than {MOST_BYTES // 2**20} MiB")
-    if is_settled(status):
-        _unchanged.keep(real, file_version(status), data, len(data))
+    named, base = os.path.basename(name), os.path.basename(real)
+    if (is_credential_name(base) and base != named) or (is_made_to_be_read(named) and holds_credentials(base, data)):
+        raise UnfitError(name, "is a link to a file that holds credentials")
     return data

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.repository_owner import is_of_somebody_else
+from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.context.prompt_loader import (
     FilePromptSource,
     foreign_sources,
@@ -172,12 +172,12 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def load_layers(cwd: Path | None, *, for_session: bool = False) -> list[ContextLayer]:
+def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFiles | None = None) -> list[ContextLayer]:
     """Return every layer of `cwd` from the outermost to the innermost, with its instructions.
 
-    Raises `NexusError("config", ...)` for an unreadable file. For a session an unreadable file is left out with a
-    notice, and a folder without instructions for us has those for other agents (`FOREIGN_FILES`), with a notice that
-    names them.
+    The files of the project pass its `gate`. Raises `NexusError("config", ...)` for an unreadable file. For a session
+    an unreadable file is left out with a notice, and a folder without instructions for us has those for other agents
+    (`FOREIGN_FILES`), with a notice that names them.
     """
     config = places().config
     layers = [_layer("global", config, personal_sources(), skip=for_session)]
@@ -186,11 +186,11 @@ def load_layers(cwd: Path | None, *, for_session: bool = False) -> list[ContextL
     local = Path(cwd).absolute().resolve()
     root, home, seen = project_root(local), _home(), {config.absolute().resolve()}
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
-    within = Path(os.path.realpath(root))
+    gate = gate or UnaskedFiles(root)
     for folder in (one for one in (*outer, local) if one not in seen):
-        layer = _layer("local" if folder == local else "ancestor", folder, project_sources(folder), for_session, within)
-        if for_session and not layer.text and (foreign := foreign_sources(folder)):
-            layer = _with_file_notice(_layer(layer.name, folder, foreign, for_session, within))
+        layer = _layer("local" if folder == local else "ancestor", folder, project_sources(folder, gate), for_session)
+        if for_session and not layer.text and (foreign := foreign_sources(folder, gate)):
+            layer = _with_file_notice(_layer(layer.name, folder, foreign, for_session))
         layers.append(layer)
     return layers
 
@@ -212,26 +212,13 @@ def _home() -> Path | None:
         return None
 
 
-def _layer(
-    name: Name, folder: Path, sources: Sequence[FilePromptSource], skip: bool, within: Path | None = None
-) -> ContextLayer:
-    """Return the first of `sources` with text. Sources that resolve to a place outside of `within` are ignored (law 7),
-    and so are those that another user put into a shared folder."""
+def _layer(name: Name, folder: Path, sources: Sequence[FilePromptSource], skip: bool) -> ContextLayer:
+    """Return the first of `sources` with text. Those that the gate of the project refuses are ignored (law 7)."""
     notices: list[str] = []
     ignored: list[Path] = []
     for source in sources:
         path = source.path
         assert path is not None, "every source of a layer is a file"
-        real = Path(os.path.realpath(path))
-        if within is not None and not real.is_relative_to(within) and os.path.isfile(real):
-            where = one_line(str(real))
-            notices.append(f"{one_line(str(path))} links to {where}, outside the project: it is left out")
-            ignored.append(path)
-            continue
-        if within is not None and is_of_somebody_else(path):
-            notices.append(f"{one_line(str(path))} belongs to another user: it is left out")
-            ignored.append(path)
-            continue
         try:
             text = trim_text(source.load() or "")
         except NexusError as error:
@@ -241,9 +228,10 @@ def _layer(
             continue
         if text:
             notice = "; ".join([*notices, *([source.notice] if source.notice else [])])
-            home = path.parent if within is None else folder
+            home = path.parent if name == "global" else folder
             return ContextLayer(name, home, path, text, notice, ignored=tuple(ignored), beyond=source.beyond)
         notices += [source.notice] if source.notice else []
+        ignored += [path] if source.is_refused else []
     return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
 
 

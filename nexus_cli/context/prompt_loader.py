@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.sysinfo import get_system_info, working_folder
-from nexus_cli.context.text_file import odd_file, read_text
+from nexus_cli.context.text_file import FileText, odd_file, read_text, read_unasked
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.message import replace_surrogates
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
 
@@ -42,10 +44,14 @@ class PromptSource(Protocol):
 class FilePromptSource:
     """A prompt in a file, in any encoding (see `nexus_cli.context.text_file`)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, gate: UnaskedFiles | None = None) -> None:
+        """Initialize; a file of a project is read through the `gate` of that project."""
         self._path = Path(path)
+        self._gate = gate
         self.notice = ""
-        """After `load`: one line for the person about the encoding, a cut, or a path that is not a file; else ""."""
+        """After `load`: one line for the person about the encoding, a cut, or a path that is not read; else ""."""
+        self.is_refused = False
+        """After `load`: True if the gate refused the file."""
         self.beyond = 0
         """After `load`: bytes of the file that were not read."""
 
@@ -55,10 +61,19 @@ class FilePromptSource:
         return self._path
 
     def load(self) -> str | None:
-        """Return the file's text without a byte-order mark; None if there is not a regular file."""
-        found = read_text(self._path)
+        """Return the file's text without a byte-order mark; None if there is not a regular file, or it is refused."""
+        self.is_refused, self.beyond = False, 0
+        try:
+            found = self._read()
+        except FileRefused as refused:
+            self.is_refused = True
+            self.notice = f"{one_line(replace_surrogates(str(self._path)))} {refused}: it is left out"
+            return None
         self.notice, self.beyond = (found.notice, found.beyond) if found else (one_line(odd_file(self._path)), 0)
         return found.text if found else None
+
+    def _read(self) -> FileText | None:
+        return read_unasked(self._gate, self._path, by_name=True) if self._gate else read_text(self._path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +127,20 @@ def personal_sources() -> list[FilePromptSource]:
     return [FilePromptSource(places().config / "NEXUS.md"), FilePromptSource(defaults_dir() / "NEXUS.md")]
 
 
-def project_sources(folder: Path | None) -> list[FilePromptSource]:
-    """Return the instruction files of one folder, in the order of lookup."""
-    return [FilePromptSource(folder / name) for name in INSTRUCTION_FILES] if folder else []
+def project_sources(folder: Path | None, gate: UnaskedFiles | None = None) -> list[FilePromptSource]:
+    """Return the instruction files of one folder, in the order of lookup; by default through the gate of its
+    project."""
+    if folder is None:
+        return []
+    gate = gate or UnaskedFiles(project_root(folder))
+    return [FilePromptSource(folder / name, gate) for name in INSTRUCTION_FILES]
 
 
-def foreign_sources(folder: Path) -> list[FilePromptSource]:
+def foreign_sources(folder: Path, gate: UnaskedFiles) -> list[FilePromptSource]:
     """Return instruction files for other agents; none if the folder has one for us, even a blank one."""
     if any(os.path.lexists(folder / name) for name in INSTRUCTION_FILES):
         return []
-    return [FilePromptSource(folder / name) for name in FOREIGN_FILES]
+    return [FilePromptSource(folder / name, gate) for name in FOREIGN_FILES]
 
 
 def first_prompt(sources: Sequence[PromptSource]) -> tuple[str, Path | None]:

@@ -10,6 +10,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.core import decode as decoding
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -44,9 +45,25 @@ def read_text(path: Path, limit: int = LIMIT) -> FileText | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise NexusError("config", replace_surrogates(str(path)), why, "Make it readable or move it away") from error
+        raise _unreadable(path, error) from error
     return None if found is None else decode_head(found[0], replace_surrogates(str(path)), limit, found[1])
+
+
+def read_unasked(gate: UnaskedFiles, path: Path, limit: int = LIMIT, *, by_name: bool = False) -> FileText | None:
+    """Return the text of a file of a project as `read_text`, through the gate for what is sent unasked; raise
+    `FileRefused` too."""
+    try:
+        found = gate.read(path, limit, by_name=by_name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    return decode_head(found.data, replace_surrogates(str(path)), found.limit, found.size) if found else None
+
+
+def _unreadable(path: Path, error: Exception) -> NexusError:
+    why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    return NexusError("config", replace_surrogates(str(path)), why, "Make it readable or move it away")
 
 
 def odd_file(path: Path) -> str:

@@ -104,6 +104,19 @@ def read_beginning(path: PurePath | str, most: int) -> bytes:
         return file.read(most)
 
 
+def read_real(path: PurePath | str, most: int) -> tuple[bytes, os.stat_result]:
+    """Return at most the first `most` bytes of a regular file by its real path, and its status; raise `OSError` for
+    others, and if a name in the path is a link."""
+    parent, _, name = os.fspath(path).rpartition(os.sep)
+    with open_folder(parent) as folder:
+        descriptor = open_at(folder, name)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file")
+        return file.read(most), status
+
+
 def _open_inside(place: int, name: str, create: bool) -> int:
     if name == "..":
         raise OSError(errno.EINVAL, "is not a real path")

@@ -91,7 +91,7 @@ def instructions_report(
     findings: list[InstructionFinding] = []
     price = _read_price(info)
     layers = [(one.path, one.text, one.notice, one.part, ()) for one in instruction_layers(folder, is_denied)]
-    named = [one for one in list_path_rules(folder) if one.globs and not is_denied(Path(os.path.realpath(one.path)))]
+    named = [one for one in list_path_rules(folder, is_denied) if one.globs]
     rules = [(one.path, one.text, one.notice, one.name, one.globs) for one in named]
     for path, text, notice, part, globs in (*layers, *rules):
         name = _shown(path, root) if path else ""

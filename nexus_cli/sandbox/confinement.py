@@ -7,7 +7,6 @@ Every failure is an `OSError` before the command runs: no command ever starts wi
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import threading
@@ -25,7 +24,7 @@ from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
 from nexus_cli.sandbox.landlock import RuleCache, keep_signals_inside
 from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.protected_snapshot import take_snapshot
-from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope, end_strays
+from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope, end_strays, no_collection
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
 from nexus_cli.sandbox.session_network import SessionNetwork
@@ -138,7 +137,7 @@ class Confinement:
         problem = None
         for thread, outside in self._watched.pop(me):
             try:
-                with _no_collection():
+                with no_collection():
                     end_strays(thread, outside)
             except OSError as error:
                 problem = error
@@ -185,7 +184,7 @@ class Confinement:
 
         if watched is None or self._abi < _SIGNALS_SINCE:
             return self._in_walls(confine, start)
-        with _no_collection():
+        with no_collection():
             with self._scope_lock:
                 self._scope = self._scope or SignalScope()
                 thread = self._scope.start_thread(confine)
@@ -211,7 +210,7 @@ class Confinement:
 
     def _in_walls(self, confine: Callable[[], object], act: Callable[[], _T]) -> _T:
         """Call `act` in a thread that is restricted by `confine` and ends afterwards."""
-        with _no_collection():
+        with no_collection():
             thread = RestrictedThread(confine)
             try:
                 return thread.call(act)
@@ -223,15 +222,3 @@ class Confinement:
         assert self._rules is not None
         with self._lock:
             restrict_thread(self._rules.open_rules(), self._filter)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Disable garbage collection, so that no finalizer of an unrelated object runs in a restricted thread."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()

@@ -11,7 +11,7 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.sandbox.syscalls import (
@@ -106,16 +106,7 @@ class RuleCache:
 
 def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
     """Build a rule set; return its descriptor, and the folders whose entries got a rule each."""
-    handled = 0
-    for rights in _RIGHTS_BY_ABI[: abi + 1]:
-        handled |= rights
-    attributes = struct.pack(
-        "=QQQ",
-        handled,
-        0 if profile.network else _TCP_BIND_AND_CONNECT,
-        _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS,
-    )[: 8 if abi < 4 else 16 if abi < 6 else 24]
-    rules = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
+    rules, handled = _create_rules(abi, network=profile.network)
     split: list[str] = []
     try:
         hidden = [os.path.realpath(path) for path in profile.hidden]
@@ -152,6 +143,34 @@ def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
         os.close(rules)
         raise
     return rules, split
+
+
+def build_path_rules(reads: Iterable[str], writes: Iterable[str], abi: int) -> int:
+    """Return the descriptor of a rule set without network that opens the existing ones of these paths, and nothing
+    else; the caller closes it. Raises `OSError`."""
+    rules, handled = _create_rules(abi, network=False)
+    try:
+        for paths, rights in ((reads, READ), (writes, WRITE)):
+            for path in dict.fromkeys(map(os.path.realpath, paths)):
+                _allow(rules, path, rights & handled)
+    except BaseException:
+        os.close(rules)
+        raise
+    return rules
+
+
+def _create_rules(abi: int, *, network: bool) -> tuple[int, int]:
+    """Create a rule set that allows nothing yet; return its descriptor, and the rights that it handles."""
+    handled = 0
+    for rights in _RIGHTS_BY_ABI[: abi + 1]:
+        handled |= rights
+    attributes = struct.pack(
+        "=QQQ",
+        handled,
+        0 if network else _TCP_BIND_AND_CONNECT,
+        _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS,
+    )[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    return syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0), handled
 
 
 def _cover(path: str, hidden: list[str], split: list[str]) -> Iterator[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -164,3 +165,15 @@ def _may_signal(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Disable garbage collection, so that no finalizer of an unrelated object runs in a restricted thread."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from nexus_cli.config.foreign_items import COMMAND_TEXT
 from nexus_cli.config.paths import project_root
+from nexus_cli.config.unasked_files import MOST_SEARCHED, FileRefused, UnaskedFiles
 from nexus_cli.context.sections.skills import (
     COMMAND,
     SKILL,
@@ -190,8 +191,24 @@ class _Expansion:
         return VALUE.sub(value, text)
 
     async def _file(self, path: str) -> str:
-        text = await self._run(Effect.READ, {"path": path})
+        text = await asyncio.to_thread(self._why_withheld, path) or await self._run(Effect.READ, {"path": path})
         return f'<file path="{escape(path)}">\n{text}\n</file>'
+
+    def _why_withheld(self, path: str) -> str:
+        """Return why a file of the project that a guide names, which is not the person's own, is not attached; "" for
+        any other: the rules of `read_file` decide."""
+        cwd = self._state.dispatcher.cwd
+        gate = UnaskedFiles(project_root(cwd))
+        place = Path(os.path.normpath(cwd / os.path.expanduser(path)))
+        if self._guide.origin == "personal" or not Path(os.path.realpath(place)).is_relative_to(gate.project):
+            return ""
+        try:
+            gate.read(place, MOST_SEARCHED)
+        except FileRefused as refused:
+            return f"[not attached: {one_line(path)} {refused}]"
+        except OSError:
+            return ""
+        return ""
 
     async def _run(self, effect: Effect, arguments: Mapping[str, str]) -> str:
         """Return the result of a call of the tool that governs this effect, by the rules of the session, as text that

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.programs import own_interpreter
 from nexus_cli.core.elide import plural
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
-from nexus_cli.tools.process import run_process
+from nexus_cli.tools.own_worker import find_library, run_worker
 
 PDF_SECONDS = 30.0
 _PDF_WORKER = Path(__file__).with_name("pdf_worker.py").read_text(encoding="utf-8")
@@ -51,20 +48,13 @@ def read_pdf(data: bytes, first: int, limit: int | None, stop: StopFlag, project
     changed it; `ProgramRefused` as `own_interpreter`. Blocks for at most `PDF_SECONDS`: then the pages read so far are
     returned.
     """
-    spec = importlib.util.find_spec("pypdf")
-    libraries = [str(Path(spec.origin).parent.parent)] if spec and spec.origin else []
-    if any(Path(os.path.realpath(one)).is_relative_to(os.path.realpath(project)) for one in libraries):
-        raise ToolError("is a PDF: pypdf lies in the project, where nexus starts no code itself")
+    try:
+        libraries = find_library("pypdf", project)
+    except ToolError as error:
+        raise ToolError(f"is a PDF: {error}") from None
     job = {"libraries": libraries, "first": first, "limit": limit or None, "outline": limit == 0}
-    done = run_process(
-        [own_interpreter(project), "-I", "-c", _PDF_WORKER],
-        cwd=Path(os.sep),
-        env={},
-        stop=stop,
-        seconds=PDF_SECONDS,
-        stdin=json.dumps(job).encode() + b"\n" + data,
-        merge=False,
-    )
+    stdin = json.dumps(job).encode() + b"\n" + data
+    done = run_worker(_PDF_WORKER, stdin, project=project, stop=stop, seconds=PDF_SECONDS, libraries=libraries)
     rows = [_row(line) for line in done.output.split(b"\n") if line.strip()]
     if not rows or "error" in rows[0]:
         late = f"it could not be opened within {PDF_SECONDS:.0f} s" if done.timed_out else "it cannot be opened"

@@ -1,7 +1,8 @@
 """The search of `grep`, as a program: one job on stdin, the answer on stdout.
 
-Imports the standard library only; for files that are not UTF-8 also `nexus_cli.core.decode`, from the folders in the
-job. It is a process because a regular expression can run forever and its thread could not be stopped.
+Imports the standard library only; for files that are not UTF-8 also `nexus_cli.core.decode`, whose source is in the
+job, and the library that guesses encodings, from the folders in the job. It is a process because a regular expression
+can run forever and its thread could not be stopped.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import stat
 import sys
+import types
 import unicodedata
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +33,11 @@ COUNTING_SECONDS = 0.3
 """Time in which the matches beyond the limit are counted."""
 BAD_PATTERN, NO_FOLDER = 3, 4
 """Exit status if the search did not begin; the answer has the reason."""
+MOST_MEMORY = 2 << 30
+"""Most bytes of address space, where the system can bound it."""
+_DECODER = "nexus_cli.core.decode"
+_SOURCES: dict[str, str] = {}
+"""The source of that module, until it is needed."""
 _CHUNK = 32 * 1024
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -130,10 +138,21 @@ def _is_utf_8(file: BinaryIO) -> bool:
 
 def _decode(data: bytes) -> str:
     """Decode a file as `read_file` does; raise `BinaryFileError` if it is binary."""
-    read = importlib.import_module("nexus_cli.core.decode").decode(data)
+    try:
+        read = _load_decoder().decode(data)
+    except ModuleNotFoundError:  # the library that guesses
+        return data.decode("utf-8", "replace").removesuffix("\n")
     if read is None:
         raise BinaryFileError
     return str(read.plain).removesuffix("\n")
+
+
+def _load_decoder() -> Any:
+    """Return the module for decoding, made of the source in the job: no file of the package is read."""
+    if _DECODER not in sys.modules and _SOURCES:
+        module = sys.modules[_DECODER] = types.ModuleType(_DECODER)
+        exec(_SOURCES.pop(_DECODER), module.__dict__)
+    return importlib.import_module(_DECODER)
 
 
 class FileHits:
@@ -216,7 +235,7 @@ def _search_files(
             for row in hits.rows(lines_of(path), regex):
                 yield f"{before}\n{row}"
                 before = ""
-        except OSError:
+        except (OSError, MemoryError):
             unread += 1
         except BinaryFileError:
             binary = True
@@ -260,7 +279,7 @@ def _count_matches(paths: Iterable[bytes], regex: NormalizedPattern) -> tuple[in
     signal.setitimer(signal.ITIMER_REAL, COUNTING_SECONDS)
     try:
         for path in paths:
-            with suppress(OSError, BinaryFileError):
+            with suppress(OSError, MemoryError, BinaryFileError):
                 count += sum(regex.search(line) is not None for line in lines_of(path))
     except _TimeUp:
         return count, False
@@ -281,7 +300,10 @@ def main() -> int:
     """
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     values: dict[str, Any] = json.loads(head)
+    _SOURCES[_DECODER] = values.pop("decoder")
     sys.path += values.get("libraries", ())  # last, so that nothing shadows the standard library
     with open(1, "wb", closefd=False) as sink:
         try:

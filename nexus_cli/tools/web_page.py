@@ -7,13 +7,10 @@ redirects are returned, not followed.
 
 from __future__ import annotations
 
-import importlib.util
 import ipaddress
 import json
-import os
 import socket
 import ssl
-import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -26,7 +23,8 @@ from threading import Timer
 from urllib.parse import quote, urljoin, urlsplit
 
 from nexus_cli.tools.cancellable_thread import StopFlag
-from nexus_cli.tools.process import run_process
+from nexus_cli.tools.files import ToolError
+from nexus_cli.tools.own_worker import find_library, run_worker
 
 MOST_BYTES = 5 << 20
 """Most bytes of a body that are read, and most after decompression; the rest is left out."""
@@ -46,6 +44,8 @@ _SPECIAL: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
 _AZURE = ipaddress.IPv4Address("168.63.129.16")
 """The metadata of machines at Azure, at a public address."""
 _HTML = ("text/html", "application/xhtml+xml")
+_HTML_WORKER = Path(__file__).with_name("html_worker.py").read_text(encoding="utf-8")
+"""Read once: if nexus is installed in the project, a command may change the file."""
 _TEXT = ("application/json", "application/xml", "application/javascript", "application/x-yaml", "application/toml")
 
 
@@ -148,11 +148,11 @@ def request_page(url: str) -> WebPage:
         raise PageError(f"no answer within {SECONDS:.0f} s" if late else f"{type(error).__name__}: {error}") from None
 
 
-def convert_page(page: WebPage, stop: StopFlag) -> str:
+def convert_page(page: WebPage, stop: StopFlag, project: Path) -> str:
     """Return the text of a page, HTML as Markdown; raise `PageError` for a page without text. Blocks for at most
     `CONVERSION_SECONDS`."""
     if page.kind in _HTML or (not page.kind and page.body[:512].lstrip().lower().startswith((b"<!doctype", b"<html"))):
-        return _to_markdown(page, stop)
+        return _to_markdown(page, stop, project)
     is_text = (
         not page.kind or page.kind.startswith("text/") or page.kind in _TEXT or page.kind.endswith(("+json", "+xml"))
     )
@@ -164,14 +164,15 @@ def convert_page(page: WebPage, stop: StopFlag) -> str:
         return page.body.decode("utf-8", "replace")
 
 
-def _to_markdown(page: WebPage, stop: StopFlag) -> str:
-    spec = importlib.util.find_spec("bs4")
-    libraries = [str(Path(spec.origin).parent.parent)] if spec and spec.origin else []
-    job = json.dumps({"charset": page.charset, "libraries": libraries}).encode() + b"\n" + page.body[:MOST_HTML]
-    argv = [sys.executable, "-I", str(Path(__file__).with_name("html_worker.py"))]
-    done = run_process(
-        argv, cwd=Path(os.sep), env=os.environ, stop=stop, seconds=CONVERSION_SECONDS, stdin=job, merge=False
-    )
+def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
+    try:
+        libraries = find_library("bs4", project)
+        job = json.dumps({"charset": page.charset, "libraries": libraries}).encode() + b"\n" + page.body[:MOST_HTML]
+        done = run_worker(
+            _HTML_WORKER, job, project=project, stop=stop, seconds=CONVERSION_SECONDS, libraries=libraries
+        )
+    except (ToolError, OSError) as error:
+        raise PageError(f"its HTML cannot be converted: {error}") from None
     if done.timed_out:
         raise PageError(f"its HTML was not converted within {CONVERSION_SECONDS:.0f} s")
     if done.status:

@@ -14,7 +14,7 @@ from nexus_cli.config.trust import read_configuration, trust, trusted_keys
 from nexus_cli.context.sections.skills import COMMAND, SKILL, find_guides
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core import version_memo
-from nexus_cli.core.real_files import open_at
+from nexus_cli.core.real_files import read_real
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.mcp.server_entries import read_servers
 
@@ -42,15 +42,15 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that were opened since."""
     opened: list[str] = []
 
-    def open_counted(folder: int, name: str) -> int:
-        opened.append(name)
-        return open_at(folder, name)
+    def open_counted(path: str, most: int) -> object:
+        opened.append(Path(path).name)
+        return read_real(path, most)
 
     def read_counted(path: Path, limit: int) -> object:
         opened.append(path.name)
         return read_text(path, limit)
 
-    monkeypatch.setattr("nexus_cli.config.trust_files.open_at", open_counted)
+    monkeypatch.setattr("nexus_cli.config.trust_files.read_real", open_counted)
     monkeypatch.setattr("nexus_cli.context.sections.skills.read_text", read_counted)
     return opened
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.protected_places import SecretPlaces, holds_password
+from nexus_cli.config.paths import defaults_dir, project_root
+from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.loader import ContextLayer, load_layers
 from nexus_cli.context.prompt_loader import trim_text
-from nexus_cli.context.sections.path_rules import list_rules, why_refused
-from nexus_cli.context.text_file import read_text
+from nexus_cli.context.sections.path_rules import list_rules
+from nexus_cli.context.text_file import read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -33,9 +33,6 @@ LONGEST_LINE = 4000
 """Characters of a line above which it is not searched: matching code spans takes quadratic time."""
 MOST_LOOKED_FOR = 2000
 """Most names after `@` in a session that are looked for on disk."""
-DOCUMENTS = (".md", ".mdc", ".mdx", ".markdown", ".rst", ".adoc")
-"""Suffixes of files that are written to be read, where a key is an example. Other files with a key are not imported."""
-DENIED = "denied by a rule for read_file"
 NAMED = 5
 """Most imports of one file that its notice names."""
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})([^`]*)$")
@@ -53,19 +50,17 @@ def instruction_layers(cwd: Path | None, is_denied: Callable[[Path], bool] | Non
 
     No import and no link of a project leads to a real path that `is_denied`.
     """
-    layers = load_layers(cwd, for_session=True)
-    within = Path(os.path.realpath(project_root(cwd))) if cwd is not None else None
-    reader = _ImportReader({os.path.realpath(layer.path) for layer in layers if layer.path}, is_denied)
+    gate = UnaskedFiles(project_root(cwd), is_denied) if cwd is not None else None
+    layers = load_layers(cwd, for_session=True, gate=gate)
+    reader = _ImportReader({os.path.realpath(layer.path) for layer in layers if layer.path})
     found: list[ContextLayer] = []
     for layer in layers:
         is_own = layer.name == "global"
-        layer = layer if is_own else reader.without_denied(layer)
-        found += reader.with_imports(layer, None if is_own else within)
-        for rule in list_rules(layer.folder, within) if within is not None and not is_own else ():
+        found += reader.with_imports(layer, None if is_own else gate)
+        for rule in list_rules(layer.folder, gate) if gate is not None and not is_own else ():
             if not rule.globs and reader.is_new(rule.path):
                 made = ContextLayer(layer.name, layer.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond)
-                made = reader.without_denied(made)
-                found += reader.with_imports(replace(made, part=one_line(rule.name)), within)
+                found += reader.with_imports(replace(made, part=one_line(rule.name)), gate)
     return [layer for layer in found if layer.text or layer.notice]
 
 
@@ -89,8 +84,6 @@ class _ImportReader:
 
     seen: set[str]
     """Real paths of the instruction files, and of what was imported."""
-    is_denied: Callable[[Path], bool] | None = None
-    secrets: SecretPlaces | None = None
     count: int = 0
     looked_for: int = 0
 
@@ -101,18 +94,11 @@ class _ImportReader:
         self.seen.add(real)
         return is_new
 
-    def without_denied(self, layer: ContextLayer) -> ContextLayer:
-        """Return `layer` without its text if its file is a link to a file that is denied."""
-        real = Path(os.path.realpath(layer.path)) if layer.path else None
-        is_link = real is not None and real != layer.path
-        if not is_link or real is None or self.is_denied is None or not self.is_denied(real):
-            return layer
-        link, file = (one_line(replace_surrogates(str(each))) for each in (layer.path, real))
-        notice = f"{link} links to {file}, {DENIED}: it is left out"
-        return replace(layer, text="", notice="; ".join(filter(None, (layer.notice, notice))))
-
-    def with_imports(self, layer: ContextLayer, within: Path | None, chain: Sequence[str] = ()) -> list[ContextLayer]:
-        """Return `layer`, with a notice about the imports that are not read, and those that are."""
+    def with_imports(
+        self, layer: ContextLayer, gate: UnaskedFiles | None, chain: Sequence[str] = ()
+    ) -> list[ContextLayer]:
+        """Return `layer`, with a notice about the imports that are not read, and those that are. Those of a project
+        pass its `gate`."""
         if layer.path is None or "@" not in layer.text or layer.folder == defaults_dir():
             return [layer]
         chain = (*chain, os.path.realpath(layer.path))
@@ -124,11 +110,11 @@ class _ImportReader:
                 break
             self.looked_for += 1
             path = Path(os.path.normpath(os.path.join(layer.path.parent, os.path.expanduser(name))))
-            made, problem = self._read(layer, name, path, within, chain)
+            made, problem = self._read(layer, name, path, gate, chain)
             if problem:
                 problems[one_line(f"@{name} (line {number}) {problem}")] = None
             if made:
-                parts += self.with_imports(made, within, chain)
+                parts += self.with_imports(made, gate, chain)
         if not problems:
             return [layer, *parts]
         told = list(problems)[:NAMED] + ([f"{len(problems) - NAMED} more"] if len(problems) > NAMED else [])
@@ -136,7 +122,7 @@ class _ImportReader:
         return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
 
     def _read(
-        self, layer: ContextLayer, name: str, path: Path, within: Path | None, chain: Sequence[str]
+        self, layer: ContextLayer, name: str, path: Path, gate: UnaskedFiles | None, chain: Sequence[str]
     ) -> tuple[ContextLayer | None, str]:
         """Return the layer of an import, or the reason why it is not read; neither if it is no import or was read."""
         real = os.path.realpath(path)
@@ -150,27 +136,18 @@ class _ImportReader:
             return None, f"is more than {DEEPEST} files deep"
         if self.count >= MOST:
             return None, f"is beyond the {MOST} files of a session"
-        if problem := why_refused(path, within) or self._why_withheld(Path(real), within):
-            return None, problem
-        self.seen.add(real)
-        self.count += 1
         try:
-            found = read_text(Path(real), LIMIT)  # a link may have been exchanged since
+            found = read_unasked(gate, path, LIMIT) if gate else read_text(Path(real), LIMIT)
+        except FileRefused as refused:
+            return None, str(refused)
         except NexusError as error:
             return None, one_line(error.why)
         if found is None:
             return None, "is not a file"
-        part = replace_surrogates(os.path.relpath(path, layer.folder) if within else str(path))
+        self.seen.add(real)
+        self.count += 1
+        part = replace_surrogates(os.path.relpath(path, layer.folder) if gate else str(path))
         text = trim_text(found.text)
         return ContextLayer(
             layer.name, layer.folder, path, text, found.notice, beyond=found.beyond, part=one_line(part)
         ), ""
-
-    def _why_withheld(self, real: Path, within: Path | None) -> str:
-        if within is None:
-            return ""
-        if self.is_denied and self.is_denied(real):
-            return f"is {DENIED}"
-        self.secrets = self.secrets or SecretPlaces(places(), within)
-        is_secret = self.secrets.find(real) or (real.suffix.lower() not in DOCUMENTS and holds_password(real))
-        return "holds credentials" if is_secret else ""

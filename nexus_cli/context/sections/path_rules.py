@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.config.repository_owner import is_of_somebody_else
+from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.context.sections.front_matter import read_front_matter
 from nexus_cli.context.sections.section import unread_note
-from nexus_cli.context.text_file import read_text
+from nexus_cli.context.text_file import read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.path_globs import compile_parts, read_parts
+from nexus_cli.core.version_memo import VersionMemo, file_version
 
 FOLDER = ".claude/rules"
 LIMIT = 256 * 1024
@@ -62,19 +63,21 @@ class PathRule:
         return inside and any(_compile_glob(glob).match(below) for glob in self.globs)
 
 
-def list_path_rules(cwd: Path) -> tuple[PathRule, ...]:
-    """Return the rules of the folders from the project's root down to `cwd`, by folder and name. Never raises."""
+def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) -> tuple[PathRule, ...]:
+    """Return the rules of the folders from the project's root down to `cwd`, by folder and name. Never raises.
+
+    A rule that the project's gate refuses, with `is_denied`, has a notice and no text."""
     folder = Path(os.path.realpath(cwd))
-    root = Path(os.path.realpath(project_root(folder)))
-    found = [*list_rules(folder, root)]
-    while folder != root and folder.is_relative_to(root):
+    gate = UnaskedFiles(project_root(folder), is_denied)
+    found = [*list_rules(folder, gate)]
+    while folder != gate.project and folder.is_relative_to(gate.project):
         folder = folder.parent
-        found[:0] = list_rules(folder, root)
+        found[:0] = list_rules(folder, gate)
     return tuple(found)
 
 
-def list_rules(folder: Path, within: Path) -> Iterator[PathRule]:
-    """Yield the rules of one folder in the project `within`. A link that leads out of the project is left out."""
+def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
+    """Yield the rules of one folder in the project of `gate`."""
     found: list[Path] = []
     if not os.path.isdir(folder / FOLDER):
         return
@@ -84,23 +87,30 @@ def list_rules(folder: Path, within: Path) -> Iterator[PathRule]:
             break
     for path in sorted(found)[:MOST]:
         try:
-            status = os.stat(path)
-            yield _read_rule(path, folder, within, status.st_mtime_ns, status.st_size)
+            version = file_version(os.stat(path))
+            gate.check(path, by_name=True)
         except OSError:
             continue
+        except FileRefused as refused:
+            yield PathRule(path, folder, (), "", f"{_shown(path)} {refused}: it is left out")
+            continue
+        rule = _unchanged.find((path, folder), version)
+        if rule is None:
+            rule = _read_rule(path, folder, gate)
+            _unchanged.keep((path, folder), version, rule, len(rule.text))
+        yield rule
 
 
-@lru_cache(MOST)
-def _read_rule(path: Path, folder: Path, within: Path, *_stamp: int) -> PathRule:
-    """Read a rule again only if its time or size has changed: the rules are looked at before every request."""
-    shown = one_line(replace_surrogates(str(path)))
-    problem = why_refused(path, within)
-    if not problem and not (real := os.path.realpath(path)).endswith(".md"):  # a link to .env, or a key
-        problem = f"leads to {one_line(replace_surrogates(real))}, which is no Markdown file"
-    if problem:
-        return PathRule(path, folder, (), "", f"{shown} {problem}: it is left out")
+_unchanged: VersionMemo[PathRule] = VersionMemo(2 * MOST, 2 * MOST * LIMIT)
+"""Rules are looked at before every request."""
+
+
+def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
+    shown = _shown(path)
     try:
-        found = read_text(path, LIMIT)
+        found = read_unasked(gate, path, LIMIT, by_name=True)
+    except FileRefused as refused:
+        return PathRule(path, folder, (), "", f"{shown} {refused}: it is left out")
     except NexusError as error:
         return PathRule(path, folder, (), "", f"{one_line(error.message)}; it is left out")
     if found is None:
@@ -115,12 +125,8 @@ def _read_rule(path: Path, folder: Path, within: Path, *_stamp: int) -> PathRule
     return PathRule(path, folder, tuple(globs[:MOST]), text, notice, found.beyond)
 
 
-def why_refused(path: Path, within: Path | None) -> str:
-    """Return why a file that a project names is not read: it is outside of `within`, or of another user; else ""."""
-    real = Path(os.path.realpath(path))
-    if within is not None and not real.is_relative_to(within):
-        return f"leads to {one_line(replace_surrogates(str(real)))}, outside the project"
-    return "belongs to another user" if within is not None and is_of_somebody_else(path) else ""
+def _shown(path: Path) -> str:
+    return one_line(replace_surrogates(str(path)))
 
 
 def _expand(value: str) -> Iterator[str]:

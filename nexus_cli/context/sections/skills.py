@@ -19,8 +19,9 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
+from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, holds_credentials
 from nexus_cli.context.sections.front_matter import FENCE, FrontMatter, read_front_matter
-from nexus_cli.context.text_file import FileText, decode_head, read_text
+from nexus_cli.context.text_file import FileText, decode_head, read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
@@ -192,17 +193,21 @@ def list_files(skill: Skill) -> list[str]:
 
 def read_file_of(skill: Skill, name: str) -> str:
     """Return the text of a file in a skill's folder; raise `NexusError("config", ...)` if there is none, it is binary,
-    or a link leads out of the folder."""
-    path = os.path.normpath(name)
-    if isinstance(skill.source, bytes):
-        data = skill.files.get(path)
-        found = None if data is None else decode_head(data, path, LIMIT)
-    else:
-        root = os.path.realpath(skill.source.parent)
-        real = os.path.realpath(os.path.join(root, path))
-        found = read_text(Path(real), LIMIT) if real.startswith(f"{root}/") else None
+    it holds credentials, or a link leads out of the folder."""
+    path, where = os.path.normpath(name), f"{skill.name}: {one_line(name)}"
+    try:
+        if isinstance(skill.source, bytes):
+            data = skill.files.get(path)
+            if data is not None and holds_credentials(os.path.basename(path), data):
+                raise FileRefused("holds credentials")
+            found = None if data is None else decode_head(data, path, LIMIT)
+        else:
+            root = Path(os.path.realpath(skill.source.parent))
+            found = read_unasked(UnaskedFiles(root), root / path, LIMIT)
+    except FileRefused as refused:
+        raise NexusError("config", where, str(refused)) from refused
     if found is None:
-        raise NexusError("config", f"{skill.name}: {one_line(name)}", "the skill has no such file")
+        raise NexusError("config", where, "the skill has no such file")
     return found.text
 
 

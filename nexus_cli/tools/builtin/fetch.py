@@ -25,7 +25,9 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         try:
             page = await run_in_thread(lambda stop, url=url: request_page(url))  # type: ignore[misc]
             if not page.target:
-                text = await run_in_thread(lambda stop, page=page: convert_page(page, stop))  # type: ignore[misc]
+                text = await run_in_thread(
+                    lambda stop, page=page: convert_page(page, stop, context.project)  # type: ignore[misc]
+                )
                 return _result(url, page, text)
         except PageError as error:
             return ToolResult(error=f"{url}: {error}")

@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import stat
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import PACKAGE
-from nexus_cli.config.programs import find_program, program_environment
+from nexus_cli.config.programs import find_program
+from nexus_cli.core import decode
 from nexus_cli.core.elide import plural
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import open_folder, status_at
@@ -25,12 +23,14 @@ from nexus_cli.tools import grep_worker
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import ToolError, decided_path, describe_problem
 from nexus_cli.tools.listing import check_folder, is_regular_file, list_files
+from nexus_cli.tools.own_worker import find_library, run_walled, run_worker
 from nexus_cli.tools.patterns import PathPattern
-from nexus_cli.tools.process import run_process as run_process
 
 SECONDS = 60.0
 LIMIT = 100
 _BATCH = 60_000
+_WORKER, _DECODER = (Path(str(module.__file__)).read_text(encoding="utf-8") for module in (grep_worker, decode))
+"""Read once: if nexus is installed in the project, a command may change the files."""
 _OTHER_DIALECT = re.compile(r"\\[^wWdDsSbB.+*?()\[\]{}|^$/\\-]|\(\?(?!:)|\[[^]]*(?:\[|&&|--|~~)|\n")
 _UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
 """Bytes that dialects or encodings may treat differently: `rg` must not rule out a file with one of them."""
@@ -78,12 +78,13 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], context: Tool
         "prefix": prefix,
         "alone": not is_folder,
         "root": str(root),
-        "libraries": _libraries(),
+        "libraries": _libraries(project),
+        "decoder": _DECODER,
     }
     stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
-    # -I and -S: import nothing from the working folder or installed packages.
-    argv = [sys.executable, "-I", "-S", grep_worker.__file__]
-    done = run_process(argv, cwd=Path(os.sep), env=os.environ, stop=stop, seconds=SECONDS, stdin=stdin, merge=False)
+    reads = [str(root if is_folder else target)]
+    libraries = job["libraries"]
+    done = run_worker(_WORKER, stdin, project=project, stop=stop, seconds=SECONDS, reads=reads, libraries=libraries)
     answer, _, figures = (done.output, b"", b"") if done.uncounted else done.output.rpartition(b"\0")
     text = (answer or figures).decode("utf-8", "replace")
     if done.timed_out:
@@ -96,11 +97,12 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], context: Tool
     return ToolResult(error=text if explained else f"the search failed (status {done.status})")
 
 
-def _libraries() -> list[str]:
-    """Return the folders with this package and with charset-normalizer."""
-    found = importlib.util.find_spec("charset_normalizer")
-    places = [PACKAGE, *([Path(found.origin).parent] if found and found.origin else [])]
-    return [str(place.parent) for place in places]
+def _libraries(project: Path) -> list[str]:
+    """Return the folder with charset-normalizer; none if that is in the project: encodings are then not guessed."""
+    try:
+        return find_library("charset_normalizer", project)
+    except ToolError:
+        return []
 
 
 def _narrow_by_rg(
@@ -112,11 +114,11 @@ def _narrow_by_rg(
         return names
     case = ["-i"] if arguments.get("ignore_case", False) else []
     fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern, "-e", _UNSURE]
-    env, found = program_environment(os.environ, root), set[str]()
+    found = set[str]()
     for batch in _batches(names):
         argv = [*fixed, "--", *(f"./{name}" for name in batch)]
         try:
-            done = run_process(argv, cwd=root, env=env, stop=stop, seconds=SECONDS, merge=False)
+            done = run_walled(argv, stop=stop, seconds=SECONDS, reads=[str(root)], cwd=root)
         except OSError:
             return names
         # Status 2: rg rejects the pattern, or could not read a file.

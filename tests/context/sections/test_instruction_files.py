@@ -141,20 +141,25 @@ def test_what_a_deny_rule_names_is_not_imported_and_no_link_leads_to_it(repo: Pa
     found = instruction_layers(repo / "pkg", lambda path: "secrets" in path.parts)
     assert not any("SECRET" in one.text for one in found) and any(one.text == "PLAIN" for one in found)
     told = "; ".join(one.notice for one in found)
-    for name in ("@secrets/a.md (line 1) is denied by a rule for read_file", "@link.md (line 1) is denied"):
+    for name in (
+        "@secrets/a.md (line 1) is denied by a rule for read_file",
+        f"@link.md (line 1) leads to {repo}/secrets/a.md, denied by",
+    ):
         assert name in told
     for link, file in (("pkg/NEXUS.md", "own.md"), (".claude/rules/always.md", "rule.md")):
-        assert f"{repo}/{link} links to {repo}/secrets/{file}, denied by a rule for read_file" in told
+        assert f"{repo}/{link} leads to {repo}/secrets/{file}, denied by a rule for read_file" in told
     assert [one.text for one in instruction_layers(repo)].count("SECRET") == 2
 
 
-def test_a_rule_that_links_to_what_is_no_markdown_is_left_out(repo: Path) -> None:
+def test_a_rule_that_links_to_credentials_is_left_out(repo: Path) -> None:
     put(repo / ".env", "KEY=1")
     put(repo / ".claude/rules/a.md", "A")
     (repo / ".claude/rules/env.md").symlink_to(repo / ".env")
     (repo / ".claude/rules/same.md").symlink_to("a.md")
     found = {one.name: one for one in list_path_rules(repo)}
-    assert found[".claude/rules/env.md"].text == "" and "no Markdown file" in found[".claude/rules/env.md"].notice
+    assert (
+        found[".claude/rules/env.md"].text == "" and "which holds credentials" in found[".claude/rules/env.md"].notice
+    )
     assert found[".claude/rules/same.md"].text == "A"
 
 

@@ -158,7 +158,7 @@ def _source(path: Path, root: Path) -> str:
 
 def read_path_rules(sources: Sources) -> Value:
     """Return one record per rule with `paths` that name a file of the session, as those of `read`."""
-    rules = list_path_rules(sources.cwd)
+    rules = list_path_rules(sources.cwd, sources.is_denied)
     if not any(rule.globs for rule in rules):
         return []
     touched = {os.path.realpath(os.path.join(sources.cwd, path)) for path in sources.touched()}
@@ -172,13 +172,8 @@ def read_path_rules(sources: Sources) -> Value:
             "beyond": rule.beyond,
         }
         for rule in rules
-        if rule.text and rule.globs and any(map(rule.names, touched)) and not _is_denied_link(rule.path, sources)
+        if rule.text and rule.globs and any(map(rule.names, touched))
     ]
-
-
-def _is_denied_link(path: Path, sources: Sources) -> bool:
-    real = os.path.realpath(path)
-    return sources.is_denied is not None and real != os.path.abspath(path) and sources.is_denied(Path(real))
 
 
 def render_path_rules(value: Value, view: View) -> tuple[Section, ...]:

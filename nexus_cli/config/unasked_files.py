@@ -1,0 +1,118 @@
+"""Decide whether a file of a project may be sent to the model unasked: without a tool call that was decided on.
+
+The only such gate. Through it go instruction files, what they import, rules by path, the files of skills, and what a
+guide of a project attaches. What the person names (`-f`, `@path`, their own instruction folders) is their choice and
+does not pass it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import INSTRUCTION_FILES, SecretPlaces, fold_name, has_password
+from nexus_cli.config.repository_owner import is_of_somebody_else
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.real_files import read_real
+
+DOCUMENTS = (".md", ".mdc", ".mdx", ".markdown", ".rst", ".adoc")
+"""Suffixes of files that are written to be read, where a key is an example."""
+MOST_SEARCHED = 256 * 1024
+"""Bytes of any other file that are searched for a password, and most that are read of it."""
+_SAMPLES = (".example", ".sample", ".template", ".dist")
+"""Endings of `.env` files without values."""
+
+
+class FileRefused(Exception):
+    """A file may not be sent; its text is the reason, to follow the file's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnaskedFile:
+    """The content of a file that may be sent."""
+
+    data: bytes
+    """Its first `limit` bytes; one byte more if the file is larger."""
+    size: int
+    """Bytes of the whole file."""
+    limit: int
+
+
+class UnaskedFiles:
+    """The gate of one project."""
+
+    def __init__(self, project: Path, is_denied: Callable[[Path], bool] | None = None) -> None:
+        """Initialize; `is_denied` returns True for a real path that a deny rule keeps from `read_file`."""
+        self.project = Path(os.path.realpath(project))
+        self._is_denied = is_denied
+        self._secrets: SecretPlaces | None = None
+
+    def check(self, path: Path, *, by_name: bool = False) -> Path:
+        """Return the real path of a file in the project; raise `FileRefused` if it may not be sent. Reads nothing.
+
+        A file found `by_name` and through no link is what the project gives to read: it may have any name, and no deny
+        rule takes it away.
+        """
+        real = Path(os.path.realpath(path))
+        leads = f"leads to {_shown(real)}, " if real != Path(os.path.abspath(path)) else ""
+        if not real.is_relative_to(self.project):
+            raise FileRefused(f"leads to {_shown(real)}, outside the project")
+        if is_of_somebody_else(path):
+            raise FileRefused("belongs to another user")
+        if by_name and not leads:
+            return real
+        if self._is_denied is not None and self._is_denied(real):
+            raise FileRefused(f"{leads or 'is '}denied by a rule for read_file")
+        self._secrets = self._secrets or SecretPlaces(places(), self.project)
+        if self._secrets.find(real) or is_credential_name(real.name):
+            raise FileRefused(f"{leads}which holds credentials" if leads else "holds credentials")
+        return real
+
+    def read(self, path: Path, limit: int, *, by_name: bool = False) -> UnaskedFile | None:
+        """Return the beginning of a file, None if it is no regular file; raise as `check`, and `OSError`.
+
+        The real path that was checked is opened through no link, and the bytes that are searched are those returned.
+        """
+        if not _is_file(path):
+            return None
+        real = self.check(path, by_name=by_name)
+        is_document = is_made_to_be_read(real.name)
+        limit = limit if is_document else min(limit, MOST_SEARCHED)
+        data, status = read_real(real, limit + 1)
+        if not is_document and has_password(data):
+            leads = real != Path(os.path.abspath(path))
+            raise FileRefused(f"leads to {_shown(real)}, which holds credentials" if leads else "holds credentials")
+        return UnaskedFile(data, status.st_size, limit)
+
+
+def holds_credentials(name: str, data: bytes) -> bool:
+    """Return True if a file of this name and content, which was read already, must not be sent."""
+    return is_credential_name(name) or (not is_made_to_be_read(name) and has_password(data[:MOST_SEARCHED]))
+
+
+def is_credential_name(name: str) -> bool:
+    """Return True for `.env` and its variants (`.env.local`), whatever is in them; not for a sample."""
+    folded = fold_name(name)
+    return folded == ".env" or (folded.startswith(".env.") and not folded.endswith(_SAMPLES))
+
+
+def is_made_to_be_read(name: str) -> bool:
+    """Return True for a document, and for the name of an instruction file."""
+    folded = fold_name(name)
+    return folded.endswith(DOCUMENTS) or (folded in INSTRUCTION_FILES and not folded.endswith(".json"))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _shown(path: Path) -> str:
+    return one_line(replace_surrogates(str(path)))
