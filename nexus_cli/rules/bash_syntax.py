@@ -7,7 +7,6 @@ so is a place where the tree and the text disagree. Nothing is expanded and noth
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import replace
 from functools import cache
 from time import thread_time
@@ -83,8 +82,6 @@ _NAMES = {
     ">|": "a redirect that overwrites",
     "ERROR": "a part that does not parse",
 }
-_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and signs that look like nothing."""
 _PIECES = frozenset(
     {
         "word",
@@ -159,17 +156,6 @@ def _parse(source: bytes) -> Tree | None:
         )
     except ValueError:
         return None
-
-
-def find_hidden_sign(text: str) -> str:
-    """Return the name of the first character that a terminal hides or that reorders the text, else ""."""
-    for char in text:
-        if char.isascii() and (char >= " " or char in "\t\n") and char != "\x7f":
-            continue
-        kind = unicodedata.category(char)
-        if kind in ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn") or (kind == "Zs" and char != " ") or char in _FILLERS:
-            return f"U+{ord(char):04X} {unicodedata.name(char, '')}".strip()
-    return ""
 
 
 def read_command_line(text: str) -> CommandLine:
@@ -261,16 +247,11 @@ class _Reader:
     def _collect(self, node: Node, children: list[Node], certain: bool, piped: bool, nested: bool) -> None:
         kind = node.type
         if kind == "command":
-            made = self._read_command(children, self.extras.pop(node.id, []))
             before = self.before.get(node.id, ())
+            inputs = (*self._inputs(children), *self.fed.pop(node.id, []), *self._piped(before))
+            made = self._read_command(children, self.extras.pop(node.id, []), inputs)
             made = replace(
-                made,
-                is_certain=certain,
-                reads_pipe=piped,
-                before=before,
-                is_nested=nested,
-                place=node.start_byte,
-                inputs=(*made.inputs, *self.fed.pop(node.id, []), *self._piped(before)),
+                made, is_certain=certain, reads_pipe=piped, before=before, is_nested=nested, place=node.start_byte
             )
             self.line.commands.append(made)
             self.line.made[node.id] = made
@@ -389,11 +370,10 @@ class _Reader:
         words = [self._word(piece) for piece in pieces]
         return any(word.is_known and {"$", "`"} & set(word.text) for word in words)
 
-    def _read_command(self, children: list[Node], extras: list[Node]) -> SimpleCommand:
+    def _read_command(self, children: list[Node], extras: list[Node], inputs: tuple[str, ...]) -> SimpleCommand:
         words: list[Word] = []
         names: list[str] = []
         nodes: list[Node] = []
-        inputs = self._inputs(children)
         for child in children:
             if child.type == "variable_assignment":
                 text = self._text(child)
@@ -418,7 +398,7 @@ class _Reader:
                 self._mark_unclear("words that bash may join or split")
             words.append(word)
             end = node.end_byte
-        return SimpleCommand(tuple(words), tuple(names), inputs=tuple(inputs))
+        return SimpleCommand(tuple(words), tuple(names), inputs=inputs)
 
     def _add_test(self, node: Node, children: list[Node], nested: bool) -> None:
         """Add `[ -f x ]` as `test -f x`, likewise `! -f x` and `x = y`; any other test has unknown words."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.core.tool import Effect
-from nexus_cli.rules.bash_syntax import find_hidden_sign, read_command_line
+from nexus_cli.rules.bash_syntax import read_command_line
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.foreign_code import sets_program
@@ -25,6 +25,7 @@ from nexus_cli.rules.read_only_table import READ_ONLY
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
+from nexus_cli.text.hidden_signs import find_hidden_sign
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import CommandPartObject, RulesTestReport
