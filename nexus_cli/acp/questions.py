@@ -11,6 +11,7 @@ from acp.exceptions import RequestError
 from nexus_cli.acp.updates import UpdateStream, fence_text, kind_of, text_block, title_of
 from nexus_cli.core.approval import Allow, Answer, Deny, PersonQuestion, Question
 from nexus_cli.core.tool import Tool
+from nexus_cli.text.hidden_signs import mark_hidden_signs
 from nexus_cli.tools.registry import ToolRegistry
 
 ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
@@ -57,11 +58,11 @@ class EditorApprover:
         diffs = self.stream.diffs(question.call) if self.stream is not None else []
         reasons = [question.why, *question.doubts, question.rule]
         said = "\n".join(reason for reason in dict.fromkeys(reasons) if reason)
-        detail = [fence_text(question.detail)] if question.detail and not diffs else []
+        detail = [fence_text(mark_hidden_signs(question.detail))] if question.detail and not diffs else []
         why = [schema.ContentToolCallContent(type="content", content=text_block(said))] if said else []
         return schema.ToolCallUpdate(
             tool_call_id=question.call.id,
-            title=title_of(tool, question.call, _subject(tool, question)),
+            title=mark_hidden_signs(title_of(tool, question.call, _subject(tool, question))),
             kind=kind_of(tool),
             status="pending",
             content=[*diffs, *detail, *why],
@@ -104,7 +105,7 @@ def _subject(tool: Tool | None, question: Question) -> str:
 
 
 def _options(question: Question) -> list[schema.PermissionOption]:
-    scope = f" ({question.always})" if question.always else ""
+    scope = f" ({mark_hidden_signs(question.always)})" if question.always else ""
     offered: list[tuple[str, str, Literal["allow_once", "allow_always", "reject_once"]]] = [
         (ONCE, "Allow once", "allow_once")
     ]

@@ -9,6 +9,7 @@ from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.status import sandbox_line
 from nexus_cli.reports.text.lines import Value, filled
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.text.hidden_signs import mark_on_one_line
 
 _RUNS = {
     "read": "reading inside the project, and commands that only read; everything else asks",
@@ -66,5 +67,5 @@ def permissions_text(value: Value, width: int) -> str:
         lines += filled(f"Problem: {problem}", width, "    ", "  ")
     if value.get("allowed"):
         lines += ["", *filled("Allowed for this session:", width)]
-        lines += [line for one in value["allowed"] for line in filled(one, width, "    ", "  - ")]
+        lines += [line for one in value["allowed"] for line in filled(mark_on_one_line(one), width, "    ", "  - ")]
     return "\n".join(lines)

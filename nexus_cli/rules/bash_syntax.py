@@ -7,7 +7,6 @@ so is a place where the tree and the text disagree. Nothing is expanded and noth
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import replace
 from functools import cache
 from time import thread_time
@@ -83,8 +82,6 @@ _NAMES = {
     ">|": "a redirect that overwrites",
     "ERROR": "a part that does not parse",
 }
-_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and signs that look like nothing."""
 _PIECES = frozenset(
     {
         "word",
@@ -112,6 +109,8 @@ _LATE_TILDE = re.compile(r"[A-Za-z_]\w*\+?=(?:.*:)?~", re.DOTALL)
 _DATA = frozenset({"raw_string", "ansi_c_string", "comment", "heredoc_body", "heredoc_content", "heredoc_start"})
 _BACKTICK = re.compile(rb"(?:^|[^\\])(?:\\\\)*`")
 _GAP = re.compile(rb"(?:[ \t\n]|\\\n)*")
+_DASH = re.compile(rb"[ \t]+-[ \t]+")
+"""A word that the parser loses before `<<`."""
 PLAIN_PAGERS = frozenset({"GIT_PAGER=cat", "PAGER=cat", "GIT_PAGER=", "PAGER="})
 """Assignments for one command that keep their value in `SimpleCommand.assignments`: they start no other program."""
 _RUN_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND"})
@@ -159,17 +158,6 @@ def _parse(source: bytes) -> Tree | None:
         return None
 
 
-def find_hidden_sign(text: str) -> str:
-    """Return the name of the first character that a terminal hides or that reorders the text, else ""."""
-    for char in text:
-        if char.isascii() and (char >= " " or char in "\t\n") and char != "\x7f":
-            continue
-        kind = unicodedata.category(char)
-        if kind in ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn") or (kind == "Zs" and char != " ") or char in _FILLERS:
-            return f"U+{ord(char):04X} {unicodedata.name(char, '')}".strip()
-    return ""
-
-
 def read_command_line(text: str) -> CommandLine:
     """Return the content of `text`. Never raises; what cannot be read in bounded time is unclear."""
     if len(text) > MOST_READ or "\0" in text:
@@ -197,6 +185,8 @@ class _Reader:
         """Words of a command that stand behind its redirects, by the command's node."""
         self.before: dict[int, tuple[int, ...]] = {}
         """The commands before one in its pipeline, by the command's node."""
+        self.fed: dict[int, list[str]] = {}
+        """Texts of redirects that stand behind a command, by the command's node."""
 
     def read(self, root: Node) -> None:
         if root.has_error:
@@ -249,15 +239,17 @@ class _Reader:
             self._mark_unclear("a line that begins with a backslash")  # the parser joins it to the line before
         if leaf.type not in _DATA and leaf.is_named and _BACKTICK.search(self.source[start:end]):
             self._mark_unclear("a backtick in a word")
-        if start > self.end and _GAP.fullmatch(self.source[self.end : start]) is None:
+        gap = self.source[self.end : start]
+        if start > self.end and _GAP.fullmatch(gap) is None and not (leaf.type == "<<" and _DASH.fullmatch(gap)):
             self._mark_unclear("a part that is not parsed")
         self.end = max(self.end, end)
 
     def _collect(self, node: Node, children: list[Node], certain: bool, piped: bool, nested: bool) -> None:
         kind = node.type
         if kind == "command":
-            made = self._read_command(children, self.extras.pop(node.id, []))
             before = self.before.get(node.id, ())
+            inputs = (*self._inputs(children), *self.fed.pop(node.id, []), *self._piped(before))
+            made = self._read_command(children, self.extras.pop(node.id, []), inputs)
             made = replace(
                 made, is_certain=certain, reads_pipe=piped, before=before, is_nested=nested, place=node.start_byte
             )
@@ -282,8 +274,8 @@ class _Reader:
             self._find_extras(children)
         elif kind == "heredoc_redirect":
             self._add_heredoc(node, children)
-        elif kind == "herestring_redirect" and children:
-            self.line.inputs.append(self._word(children[-1]).text)
+        elif kind == "herestring_redirect":
+            self.line.inputs += self._inputs([node])
         elif kind == "variable_assignment" and children and self._stores_code(children):
             self._mark_unclear("code in a variable")
         if kind not in ("command", "declaration_command"):
@@ -329,7 +321,7 @@ class _Reader:
         return tuple(one for stages in found for one in stages) if all(found) else ()
 
     def _find_extras(self, children: list[Node]) -> None:
-        """Note the words of a command that stand behind its redirects, where the parser leaves them."""
+        """Note the words and the input of a command that stand behind it, where the parser leaves them."""
         extras = [one for child in children[1:] for one in _targets(child)[1:]]
         owner: Node | None = children[0]
         while extras and owner is not None and owner.type != "command":
@@ -338,10 +330,31 @@ class _Reader:
             self.extras[owner.id] = extras
         elif extras:
             self._mark_unclear("words behind a redirect")
+        # In `a <<END | b` the parser leaves `b` in the redirect.
+        later = [one for child in children[1:] for part in child.children for one in (part, *part.children)]
+        for one in [owner, *(one for one in later if one.type == "command")]:
+            if one is not None:
+                self.fed[one.id] = self._inputs(children[1:])
+
+    def _inputs(self, redirects: list[Node]) -> list[str]:
+        """Return the texts of here-documents and here-strings; of the former not the parser's text, which loses blanks
+        and a backslash at its beginning."""
+        found = []
+        for node in redirects:
+            if node.type == "heredoc_redirect":
+                found.append(self._text(node).partition("\n")[2])
+            elif node.type == "herestring_redirect" and node.children:
+                found.append(self._word(node.children[-1]).text)
+        return found
+
+    def _piped(self, before: tuple[int, ...]) -> list[str]:
+        """Return the words that `echo` and `printf` put out, of the commands before one."""
+        made = [self.line.made[one].words for one in before if one in self.line.made]
+        return [" ".join(one.text for one in words[1:]) for words in made if words[0].text in ("echo", "printf")]
 
     def _add_heredoc(self, node: Node, children: list[Node]) -> None:
-        """Add the text of a here-document; not the parser's, which loses blanks and a backslash at its beginning."""
-        _, _, body = self._text(node).partition("\n")
+        """Add the text of a here-document, and the commands in backticks in it."""
+        (body,) = self._inputs([node])
         self.line.inputs.append(body)
         start = next((self._text(one) for one in children if one.type == "heredoc_start"), "")
         if not {"'", '"', "\\"} & set(start):
@@ -357,7 +370,7 @@ class _Reader:
         words = [self._word(piece) for piece in pieces]
         return any(word.is_known and {"$", "`"} & set(word.text) for word in words)
 
-    def _read_command(self, children: list[Node], extras: list[Node]) -> SimpleCommand:
+    def _read_command(self, children: list[Node], extras: list[Node], inputs: tuple[str, ...]) -> SimpleCommand:
         words: list[Word] = []
         names: list[str] = []
         nodes: list[Node] = []
@@ -385,7 +398,7 @@ class _Reader:
                 self._mark_unclear("words that bash may join or split")
             words.append(word)
             end = node.end_byte
-        return SimpleCommand(tuple(words), tuple(names))
+        return SimpleCommand(tuple(words), tuple(names), inputs=inputs)
 
     def _add_test(self, node: Node, children: list[Node], nested: bool) -> None:
         """Add `[ -f x ]` as `test -f x`, likewise `! -f x` and `x = y`; any other test has unknown words."""

@@ -58,6 +58,8 @@ class SimpleCommand:
     """True if its input is the output of another command."""
     before: tuple[int, ...] = ()
     """The commands before it in its pipeline, see `CommandLine.made`."""
+    inputs: tuple[str, ...] = ()
+    """Texts in the line that it reads: here-documents, here-strings, words of `echo` or `printf` before it."""
     is_nested: bool = False
     """True in a loop, a condition, a group or a substitution."""
     place: int = 0

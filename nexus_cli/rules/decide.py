@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.core.tool import Effect
-from nexus_cli.rules.bash_syntax import find_hidden_sign, read_command_line
-from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word
+from nexus_cli.rules.bash_syntax import read_command_line
+from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.foreign_code import sets_program
+from nexus_cli.rules.passed_commands import find_passed
 from nexus_cli.rules.read_only_commands import check_read_only, gets_names, keeps_form
 from nexus_cli.rules.read_only_table import READ_ONLY
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
+from nexus_cli.text.hidden_signs import find_hidden_sign
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import CommandPartObject, RulesTestReport
@@ -267,6 +270,24 @@ Found = tuple[Decision, str, str, str]
 """A decision, the rule, its place, and one line."""
 
 
+@dataclass(slots=True)
+class _Collected:
+    """The words of the commands that one command runs."""
+
+    sure: list[tuple[Word, ...]] = field(default_factory=list)
+    unsure: list[tuple[Word, ...]] = field(default_factory=list)
+    """Guesses: an option of a wrapper is not known."""
+    passed: list[tuple[Word, ...]] = field(default_factory=list)
+    """Arguments and input of programs that may run them."""
+    codes: list[str] = field(default_factory=list)
+    """Code in other languages."""
+    is_hidden: bool = False
+    """True if more is hidden."""
+
+    def count(self) -> int:
+        return len(self.sure) + len(self.unsure) + len(self.passed)
+
+
 class _Search:
     """The search for what a deny or ask rule names, in a command and in all that it runs.
 
@@ -275,6 +296,7 @@ class _Search:
 
     def __init__(self, rules: RuleSet, level: Level, line: str) -> None:
         self.strict = [*rules.of("deny"), *([] if level == "all" else rules.of("ask"))]
+        self.names = {rule.argv[0].rpartition("/")[2].casefold() for rule in self.strict if rule.argv}
         self.rules = rules
         self.level = level
         self.line = line
@@ -284,22 +306,25 @@ class _Search:
         """Return the strictest decision with its rule and one line, or None."""
         if not self.strict:
             return None
-        sure, unsure, codes, is_hidden = self._collect(command, list(inputs))
+        found = self._collect(command, list(inputs))
         asked: Found | None = None
         for rule in self.strict:
-            matches = {rule.match(words) for words in sure}
+            matches = {rule.match(words) for words in found.sure}
             if "yes" in matches:
                 return rule.decision, rule.text, rule.origin, f"{rule.decision} {rule.text} ({rule.origin})"
             if asked is None and (
                 "maybe" in matches
-                or any(rule.match(words) != "no" for words in unsure)
-                or any(rule.is_shown(code) for code in codes)
+                or any(rule.match(words) != "no" for words in found.unsure)
+                or any(rule.is_shown(code) for code in found.codes)
             ):
                 asked = self._doubt(rule, f"it may be what {rule.decision} {rule.text} names ({rule.origin})")
-        if asked is None and is_hidden:
+            if asked is None and any(rule.match(words) != "no" for words in found.passed):
+                program = shorten(program_name(command.words[0]))
+                asked = self._doubt(rule, f"{program} may run what {rule.decision} {rule.text} names ({rule.origin})")
+        if asked is None and found.is_hidden:
             why = f"it runs code that is not in the line, and there is {self.strict[0].decision} {self.strict[0].text}"
-            found = self.find_shown(self.line) if self.level == "all" else [self._doubt(self.strict[0], why)]
-            asked = next(iter(found), None)
+            shown = self.find_shown(self.line) if self.level == "all" else [self._doubt(self.strict[0], why)]
+            asked = next(iter(shown), None)
         return asked
 
     def find_shown(self, text: str, *, partly: bool = False) -> list[Found]:
@@ -310,44 +335,49 @@ class _Search:
     def _doubt(self, rule: PermissionRule, why: str) -> Found:
         if self.level != "all":
             return "ask", rule.text, rule.origin, why
-        advice = "write the command out, without variables or code that another program runs"
+        advice = "write the command out, without variables, and not as code or arguments that another program runs"
         return "deny", rule.text, rule.origin, f"{why}: {advice}"
 
-    def _collect(
-        self, command: SimpleCommand, inputs: list[str]
-    ) -> tuple[list[tuple[Word, ...]], list[tuple[Word, ...]], list[str], bool]:
-        """Return the words of the command and of all inside it, guesses at such, code in other languages, and True if
-        more is hidden."""
-        sure: list[tuple[Word, ...]] = []
-        unsure: list[tuple[Word, ...]] = []
-        codes: list[str] = [self.line] if sets_program(command.assignments) else []
-        is_hidden = False
-        queue = [(command, 0, inputs, True)]
+    def _collect(self, command: SimpleCommand, inputs: list[str]) -> _Collected:
+        """Return what the command runs: itself, what is inside it, and what programs get that may run it."""
+        made = _Collected()
+        made.codes += [self.line] if sets_program(command.assignments) else []
+        queue = deque([(command, 0, inputs, made.sure)])
         while queue:
-            one, depth, texts_in, is_sure = queue.pop()
+            one, depth, texts_in, kept = queue.pop()
             if not one.words:
                 continue
             self.left -= depth > 0
-            if depth > DEEPEST or len(sure) + len(unsure) > MOST_INNER or self.left < 0:
-                return sure, unsure, codes, True
+            if depth > DEEPEST or made.count() > MOST_INNER or self.left < 0:
+                made.is_hidden = True
+                return made
+            is_passed = kept is made.passed
+            guessed = made.passed if is_passed else made.unsure
             texts = texts_in if program_name(one.words[0]) in SHELLS else []
             for words, known in readings(one.words):
-                (sure if known and is_sure else unsure).append(words)
+                if not is_passed or words[0].is_plain:
+                    (kept if known else guessed).append(words)
                 if not known or (words is not one.words and program_name(words[0]) != "git"):
                     continue
                 inner = find_inner(words, one.reads_pipe)
-                is_hidden = is_hidden or inner.is_hidden
-                codes += [*inner.codes, *(texts_in if inner.reads_code else [])]
-                codes += [self.line] if inner.reads_code and one.reads_pipe else []
-                queue += [(SimpleCommand(found), depth + 1, texts_in, is_sure) for found in inner.commands]
-                queue += [(SimpleCommand(found), depth + 1, [], False) for found in inner.guesses]
+                made.is_hidden = made.is_hidden or (inner.is_hidden and not is_passed)
+                made.codes += [*inner.codes, *(texts_in if inner.reads_code else [])]
+                made.codes += [self.line] if inner.reads_code and one.reads_pipe else []
+                queue += [(SimpleCommand(it, inputs=one.inputs), depth + 1, texts_in, kept) for it in inner.commands]
+                queue += [(SimpleCommand(it), depth + 1, [], guessed) for it in inner.guesses]
                 texts = [*texts, *inner.texts]
             for text in [*texts, *(text.replace("\\\n", "") for text in texts if "\\\n" in text)]:
                 line = read_command_line(text)
-                is_hidden = is_hidden or line.is_unclear
-                queue += [(part, depth + 1, line.inputs, is_sure) for part in line.commands]
-                queue += [(SimpleCommand((Word("eval"), Word(code))), depth + 1, [], is_sure) for code in line.codes]
-        return sure, unsure, codes, is_hidden
+                made.is_hidden = made.is_hidden or (line.is_unclear and not is_passed)
+                queue += [(part, depth + 1, line.inputs, kept) for part in line.commands]
+                queue += [(SimpleCommand((Word("eval"), Word(it))), depth + 1, [], kept) for it in line.codes]
+            passed, passed_texts = find_passed(one, self.names)
+            queue.extendleft((SimpleCommand(it), depth + 1, list[str](), made.passed) for it in passed)
+            for text in passed_texts:
+                line = read_command_line(text)
+                made.codes += [text] if line.is_unclear else []
+                queue.extendleft((part, depth + 1, line.inputs, made.passed) for part in line.commands)
+        return made
 
 
 def _restricted_parts(line: CommandLine, search: _Search) -> list[CommandPart]:

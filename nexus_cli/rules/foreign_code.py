@@ -25,13 +25,6 @@ _INTERPRETERS: Mapping[str, frozenset[str]] = {
     "tclsh": frozenset(),
 }
 """Programs that run code of their language, with the options that begin it; without a file they run their input."""
-_RUN_ARGUMENTS = frozenset(
-    """
-    vi vim nvim ex ed emacs gdb lldb make gmake tar rsync hyperfine entr watchexec nodemon tmux screen sqlite3
-    psql mysql man sg at batch npm npx
-    """.split()
-)
-"""Programs of which an argument may be a command."""
 _GIT_CODE = frozenset({"rebase", "submodule", "filter-branch", "difftool", "mergetool", "bisect", "config"})
 """Subcommands of git of which an argument may be a command."""
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "original-awk"})
@@ -43,19 +36,22 @@ def sets_program(assignments: Iterable[str]) -> bool:
     return any(name.endswith(_RUN_BY_NAME) for name in assignments)
 
 
+def is_interpreter(name: str) -> bool:
+    """Return True if a program runs code of a language of its own."""
+    return name.rstrip("0123456789.") in _INTERPRETERS
+
+
 def find_code(name: str, arguments: Sequence[str]) -> tuple[list[str], bool]:
     """Return the arguments of a program that may be code, and True if it runs its input."""
     text = " ".join(arguments)
-    interpreter = _INTERPRETERS.get(name.rstrip("0123456789."))
-    if interpreter is not None:
+    if is_interpreter(name):
+        interpreter = _INTERPRETERS[name.rstrip("0123456789.")]
         is_inline = any(one.startswith(flag) for one in arguments for flag in interpreter)
         return ([text] if is_inline else []), not any(not one.startswith("-") for one in arguments)
     if name in _AWKS:
         return ([text] if any(sign in text for sign in ("system", "|", "@")) else []), False
     if name == "sed":
         return [one for one in arguments if not is_plain_script(one)], False
-    if name in _RUN_ARGUMENTS:
-        return [text], name in ("at", "batch")
     if name != "git":
         return [], False
     codes = [f"git {value}" for flag, value in pairwise(arguments) if flag == "-c"]

@@ -23,7 +23,8 @@ SUBCOMMANDS = frozenset(
     git npm pnpm yarn cargo go docker podman kubectl gh glab pip pip3 uv poetry pdm hatch rustup dotnet mvn gradle
     bundle gem composer mix rebar3 swift flutter dart terraform helm aws gcloud az brew apt apt-get dnf conda nix
     bazel buck cabal stack sbt lein zig deno bun turbo nx lerna django-admin alembic just task invoke tox nox
-    pre-commit svn hg jj fly heroku vercel
+    pre-commit svn hg jj fly heroku vercel docker-compose nerdctl buildah gsutil rclone lxc adb apk yum zypper snap
+    flatpak port choco scoop winget
     """.split()
 )
 """Programs that mean nothing without a subcommand."""

@@ -80,6 +80,8 @@ SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", 
 SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/opt/homebrew/bin/")
 _TEXT_AFTER_C = frozenset({"su", "runuser", "script", "flock", "sg"})
 """They run the text behind `-c` in a shell."""
+READERS = frozenset({"eval", "ssh", "watch", "find", "fd", "fdfind"})
+"""Programs whose arguments are read here, each in its own way."""
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _KEYWORDS = frozenset({"!", "{", "(", "function", "if", "then", "else", "elif", "while", "until", "do"})
 _RUNS_LATER: Mapping[str, str] = {
@@ -211,7 +213,7 @@ def skip_options(words: tuple[Word, ...], wrapper: Wrapper, head: int = 1) -> tu
         elif text.startswith("-") and len(text) > 1:
             valued = next((at for at, letter in enumerate(text[1:], 1) if letter in wrapper.valued), 0)
             place += 1 + (valued == len(text) - 1 and valued > 0)
-        elif wrapper.takes_variables and _VARIABLE.match(text):
+        elif wrapper.takes_variables and (_VARIABLE.match(text) or text == "-"):
             place += 1
         else:
             break

@@ -18,7 +18,8 @@ _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # soft hyphen, fillers, Mongolian selectors
     "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"  # marks, separators, bidi, BOM
-    "\ufe00-\ufe0d\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # selectors, tags
+    "\ufe00-\ufe0d\ud800-\udfff\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a"  # selectors
+    "\U000e0000-\U000e0fff"  # tags
 )
 _SELECTOR = "\ufe0e\ufe0f"
 _OPEN = ("\r", "\u200c", "\u200d")

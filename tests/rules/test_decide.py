@@ -265,6 +265,10 @@ HOSTILE = {
     "continuations": "ls \\\n" * 12_000 + "; rm x",
     "finds": "find . " + "-exec " * 12_000 + "rm x",
     "conditions": "if " * 20_000 + "rm x",
+    "programs as arguments": "fakeroot " + "rm " * 20_000,
+    "texts as arguments": "fakeroot " + "'a rm b' " * 7_000,
+    "options of programs as arguments": "fakeroot " + "git -a " * 9_000 + "push",
+    "lines for another program": "psql <<E\n" + "select rm x;\n" * 4_800 + "E",
     "escapes": "echo $'" + "\\x" * 20_000 + "'; rm x",
     "backticks in a here-document": "cat <<E\n" + "`ls`\n" * 2_000 + "`rm x`\nE",
 }

@@ -59,3 +59,36 @@ def test_a_refused_doubt_names_the_rule_and_what_to_do(tmp_path: Path) -> None:
     assert "deny bash(git push *)" in why and "write the command out" in why
     asks = RuleSet((parse_rule("ask", "bash(git push *)", TOOLS),))
     assert decide("git $x", tmp_path, "all", asks).decision == "allow", "ask rules have no effect at all"
+
+
+def test_a_program_that_is_not_known_runs_no_denied_command(tmp_path: Path) -> None:
+    rows = read_rows("passed_hostile.tsv")
+    wrong = []
+    for (command,) in rows:
+        found, below = decide(command, tmp_path, "all"), decide(command, tmp_path, "run")
+        if found.decision != "deny" or below.decision == "allow":
+            wrong.append(f"{command}: {found.decision} ({found.why}), at run {below.decision}")
+    assert not wrong, "\n".join(wrong)
+    assert len(rows) >= 100
+
+
+def test_harmless_lines_with_denied_words_are_free_but_for_three(tmp_path: Path) -> None:
+    rows = read_rows("passed_harmless.tsv")
+    found = [(command, decide(command, tmp_path, level)) for (command,) in rows for level in ("run", "all")]
+    wrong = {command: one.why for command, one in found if one.decision != "allow"}
+    assert len(wrong) <= 3, wrong
+    assert len(rows) >= 130
+
+
+def test_the_reason_names_the_program_the_rule_and_what_to_do(tmp_path: Path) -> None:
+    why = decide("fakeroot git -C sub push", tmp_path, "all").why
+    assert "fakeroot may run" in why and "deny bash(git push *)" in why and "write the command out" in why
+    asked = decide("ls; fakeroot rm x", tmp_path, "run")
+    assert asked.why == "fakeroot may run what deny bash(rm *) names (this session)"
+    assert [part.decision for part in asked.parts] == ["allow", "ask"]
+
+
+def test_a_text_of_a_program_that_is_not_known_is_not_refused_without_the_words_of_a_rule(tmp_path: Path) -> None:
+    lines = ("mytool 'alias x=y'", "mytool 'eval $x'", 'mytool "don\'t do it"', "psql <<< \"select 'it''s'\"")
+    wrong = [one for one in lines for level in ("run", "all") if decide(one, tmp_path, level).decision != "allow"]
+    assert not wrong

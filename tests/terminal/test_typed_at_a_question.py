@@ -37,3 +37,10 @@ def test_the_first_words_that_come_to_mind_refuse_with_words(repl: Opens, column
     made.wait_for(lambda one: f"Declined: {words}" in str(made.server.requests[-1].body["messages"]))
     made.asked_about("touch more")
     assert nothing_ran(made)
+
+
+def test_the_question_shows_the_blanks_and_the_hidden_characters_of_a_command(repl: Opens) -> None:
+    made = repl([call("bash", command="touch 'x   y' a\u034fb \u2764\ufe0f"), "As you say."])
+    made.say("mend it", ends=False)
+    made.asked_about("bash")
+    made.wait_for(lambda one: any("touch 'x   y' a<U+034F>b \u2764<U+FE0F>" in line for line in one.lines()))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from nexus_cli.core.approval import Question
 from nexus_cli.reports.text.lines import CONFINED
-from nexus_cli.text.cells import cells, cut, expand_tabs, one_line, wrap
-from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
+from nexus_cli.text.hidden_signs import find_hidden_sign, mark_hidden_signs, mark_on_one_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
 from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
@@ -52,7 +52,7 @@ class AnswerKey:
 def answer_keys(question: Question, waiting: int, *, stops: bool = True) -> list[AnswerKey]:
     """Return the keys of a question; `waiting` is the number of unanswered questions in its step, including this
     one. With `stops`, a no ends the worker that asks."""
-    session = AnswerKey("s", f"session: {one_line(question.always or 'this call')}")
+    session = AnswerKey("s", f"session: {mark_on_one_line(question.always or 'this call')}")
     always = [AnswerKey("a", "always here")] if question.stores else []
     no = AnswerKey("n", f"no, ends {question.agent}" if stops and question.agent else "no")
     keys = [AnswerKey("y", "yes"), session, *always, no]
@@ -76,8 +76,10 @@ def ask_text(question: Question) -> str:
 
 
 def call_subject(question: Question) -> str:
-    """Describe the object of a call on one line."""
-    return one_line(question.what.removeprefix(question.call.name))
+    """Describe the object of a call on one line: of a command of one line the whole, with its blanks."""
+    subject, detail = question.what.removeprefix(question.call.name).strip(), question.detail.strip()
+    is_detail = "\n" not in detail and subject and " ".join(detail.split()).startswith(" ".join(subject.split()))
+    return mark_on_one_line(detail if is_detail else subject)
 
 
 def list_prompt(question: Question, number: int, count: int) -> str:
@@ -206,10 +208,8 @@ def _confinement_text(question: Question) -> str:
     """
     if not question.profile:
         return ""
-    from nexus_cli.rules.bash_syntax import find_hidden_sign  # noqa: PLC0415  (loaded already for a command)
-
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
-    shown = [cut(one_line(part), MOST_REASON, "...") for part in [*question.doubts, *asking][:MOST_PARTS]]
+    shown = [cut(mark_on_one_line(part), MOST_REASON, "...") for part in [*question.doubts, *asking][:MOST_PARTS]]
     least = "at least " if question.more_parts and len(asking) == len(question.parts) else ""
     rest = len(question.doubts) + len(asking) - len(shown)
     more = f" and {least}{rest:,} more" if rest else ""
@@ -221,15 +221,15 @@ def _confinement_text(question: Question) -> str:
     reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
     sign = f"it contains a hidden character ({hidden})" if hidden else ""
-    return " \u00b7 ".join(filter(None, [place, named, sign, one_line(question.rule), reason]))
+    return " \u00b7 ".join(filter(None, [place, named, sign, mark_on_one_line(question.rule), reason]))
 
 
 def _details(question: Question, width: int) -> list[str]:
     """Return the indented lines of the command, a long one's both ends; empty if `what` has all of it."""
     detail = question.detail.strip()
-    if "\n" not in detail and (detail in question.what or detail.partition(": ")[2] == call_subject(question)):
+    if "\n" not in detail and call_subject(question) in map(mark_on_one_line, (detail, detail.partition(": ")[2])):
         return []
-    lines = sanitize(question.detail).splitlines()
+    lines = mark_hidden_signs(question.detail).splitlines()
     lines = lines if question.kind in WHOLE else excerpt(lines)
     return [piece for line in lines for piece in hang(line, "  ", "      ", width)]
 
@@ -239,9 +239,11 @@ def hang(line: str, before: str, below: str, width: int) -> list[str]:
     if cells(below) > width // 3 or cells(before) > width * 2 // 3:
         return list(wrap(before + line, width))
     line = expand_tabs(line)
-    first, *_ = wrap(line, width - cells(before))
-    rest = line[len(first) :].lstrip(" ")
-    return [before + first, *(below + piece for piece in wrap(rest, width - cells(below)) if piece)]
+    cut_line = fold if "  " in line.strip() else wrap  # between words a run of blanks would not be seen
+    first, *_ = cut_line(line, width - cells(before))
+    rest = line[len(first) :]
+    rest = rest.lstrip(" ") if cut_line is wrap else rest
+    return [before + first, *(below + piece for piece in cut_line(rest, width - cells(below)) if piece)]
 
 
 def excerpt(lines: list[str]) -> list[str]:

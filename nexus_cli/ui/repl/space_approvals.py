@@ -16,7 +16,7 @@ from nexus_cli.core.run import WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.run_approvals import NO, SESSION, YES, answer_run, answers_of, asks_approval
 from nexus_cli.text.cells import one_line, wrap
-from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.text.hidden_signs import mark_hidden_signs, mark_on_one_line
 from nexus_cli.ui.print.approver import is_command_answer
 from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.repl.view import ReplView
@@ -106,7 +106,7 @@ class ApprovalQuestions:
         assert run.waits is not None, "it waits for approval"
         lines = [line for question in run.waits.value["questions"] for line in _describe(question)]
         self._view.notify(f"{name} waits for your approval", waits=True)
-        rows = [row for line in lines for row in wrap(sanitize(line), self._view.width - 1)]
+        rows = [row for line in lines for row in wrap(mark_hidden_signs(line), self._view.width - 1)]
         text, prompt = "\n".join(rows) + "\n", f"{name} wants to do this ({run.id})?"
         said = (await self._view.question(text, prompt, _answer_keys(run.waits.value["questions"])) or "").strip()
         if not said or is_command_answer(said):
@@ -134,7 +134,7 @@ class ApprovalQuestions:
 
 def _answer_keys(questions: Sequence[Mapping[str, str]]) -> tuple[AnswerKey, ...]:
     """Return the keys of the questions of one run; the yes for the rest of the run names what it covers."""
-    covers = dict.fromkeys(one_line(one.get("always") or "this call") for one in questions)
+    covers = dict.fromkeys(mark_on_one_line(one.get("always") or "this call") for one in questions)
     return AnswerKey("y", "yes"), AnswerKey("s", f"session: {'; '.join(covers)}"), AnswerKey("n", "no")
 
 
@@ -157,5 +157,5 @@ def _describe_answer(answer: Mapping[str, Any], one: _OpenQuestion) -> str:
 def _describe(question: Mapping[str, str]) -> list[str]:
     """Return the lines about one call: what it does, why it asks, and its detail unless that says the same."""
     what, detail = question["what"][:SHOWN], question.get("detail", "")[:SHOWN]
-    lines = [one_line(what) + (f" ({one_line(question['why'])})" if question.get("why") else "")]
+    lines = [mark_on_one_line(what) + (f" ({one_line(question['why'])})" if question.get("why") else "")]
     return lines + ([f"  {line}" for line in detail.splitlines()] if detail and detail not in what else [])

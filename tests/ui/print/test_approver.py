@@ -103,6 +103,27 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     assert question_text(outside, 80, Theme(colour=False)) == "\nread  /x   outside the project"
 
 
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("rm 'x   y'", "bash  rm 'x   y'"),
+        ("rm 'x\ty'", "bash  rm 'x\u2409y'"),
+        ("rm a\u034fb\U0001d159", "bash  rm a<U+034F>b<U+1D159>"),
+        ("git commit -m '\u2764\ufe0f'", "bash  git commit -m '\u2764<U+FE0F>'"),
+    ],
+)
+def test_a_command_is_shown_with_its_blanks_and_its_hidden_characters(command: str, shown: str) -> None:
+    question = Question(ToolCall("c1", "bash", {}), f"bash {' '.join(command.split())[:200]}", "", command, kind="run")
+    assert question_text(question, 80, Theme(colour=False)) == f"\n{shown}"
+
+
+def test_blanks_at_the_end_of_a_row_are_shown_on_the_next_one() -> None:
+    command = f"rm '{'x' * 60}{' ' * 20}y'"
+    question = Question(ToolCall("c1", "bash", {}), f"bash {' '.join(command.split())}", "", command, kind="run")
+    rows = question_text(question, 80, Theme(colour=False)).split("\n")[1:]
+    assert rows == [f"bash  rm '{'x' * 60}", f"      {' ' * 11}y'"]
+
+
 def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives() -> None:
     arguments = {"command": "make", "outside": "it needs \x1b[31mthe network\n" + "x" * 900}
     call = ToolCall("c1", "bash", arguments)

@@ -1,0 +1,114 @@
+"""Find the commands that may be in the arguments and the input of a program.
+
+There is no list of programs that run them. Of a program that is not known every argument that names a program begins a
+command that it may run, and every argument or input with blanks in it may be shell code. Known are programs with
+subcommands, wrappers and those whose arguments are names: of them the values of options alone may be code, but for
+messages and the like, and what stands behind `run`, `exec` or `--` of a program with subcommands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from nexus_cli.rules.command_line import SimpleCommand, Word
+from nexus_cli.rules.foreign_code import is_interpreter
+from nexus_cli.rules.read_only_forms import AWKS
+from nexus_cli.rules.read_only_table import READ_ONLY
+from nexus_cli.rules.stored_prefix import SUBCOMMANDS
+from nexus_cli.rules.wrappers import READERS, SHELLS, find_wrapper, program_name
+
+MOST_WORDS = 60
+"""Words of a command that are compared with a rule."""
+_DATA = frozenset(
+    """
+    cd pushd popd export unset set cp mv ln mkdir rmdir touch chmod chown chgrp install tee patch rm scp rsync kill
+    pkill pgrep killall systemctl service journalctl man info tldr whatis apropos whereis dpkg rpm pacman pytest jest
+    vitest ruff black mypy eslint prettier tsc cc gcc g++ clang clang++ ld strip ldd tar zip unzip
+    """.split()
+)
+"""Programs whose arguments are names, besides those of the read-only list: of their options only texts may be run."""
+_RUNS = frozenset({"run", "exec", "x", "dlx", "shell", "develop", "--"})
+"""What stands before a command in the arguments of a program with subcommands."""
+_PROSE = frozenset(
+    """
+    message title body notes description comment subject summary author label annotation grep format pretty query
+    template prompt text
+    """.split()
+)
+"""Long options, and keys before `=`, that take text for people or a format."""
+_LETTERS, _LETTERS_WITH_SUBCOMMANDS = frozenset("mkt"), frozenset("mktbdelnqSG")
+"""Such short options of programs that are known, and of those with subcommands."""
+_KEYS = re.compile(r"\S*=")
+_SIGNS = "!:+@\\"
+"""Signs that editors, pagers and databases put before a command of the shell."""
+
+
+def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tuple[Word, ...]], list[str]]:
+    """Return the commands that begin with one of `names`, and the shell code, that `command` may run."""
+    words = command.words
+    name = program_name(words[0])
+    if is_interpreter(name) and len(words) > 2 and words[1].text == "-m":
+        words, name = words[2:], words[2].text
+    if (name in READ_ONLY and name not in _DATA) or name in AWKS or name == "sed":
+        return [], []
+    has_subcommands = name in SUBCOMMANDS
+    is_known = has_subcommands or name in _DATA or name in READERS or find_wrapper(words)[0] is not None
+    start = len(words) if is_known else 0
+    if has_subcommands:
+        start = next((place + 1 for place, word in enumerate(words) if word.text in _RUNS), start)
+    texts = list(_option_texts(words[:start], _LETTERS_WITH_SUBCOMMANDS if has_subcommands else _LETTERS))
+    texts += [] if name in SHELLS else _texts(words[start:])
+    runs_input = name == "ssh" or (start < len(words) and name not in SHELLS)
+    texts += command.inputs if runs_input else ()
+    # A long text is parsed only where it can hold what a rule names.
+    named = [text for text in texts if any(one in text.casefold() for one in names)]
+    return list(_commands(words, start, names)), named
+
+
+def _commands(words: tuple[Word, ...], start: int, names: Collection[str]) -> Iterator[tuple[Word, ...]]:
+    """Return what follows a word that names one of `names`; a last word only directly behind the program or `--`."""
+    for place in range(start, len(words)):
+        folder, _, name = words[place].text.lstrip(_SIGNS).rpartition("/")
+        if place == 0 and re.match("-[^-]", name):  # `-O` and its value in one word of a text
+            name = max((one for one in names if name.casefold().endswith(one)), key=len, default="")
+        if name.casefold() not in names or not words[place].is_plain or (folder and not folder.endswith("bin")):
+            continue
+        if place == 0 and program_name(words[0]) == name:  # the command itself
+            continue
+        if place + 1 < len(words) or place == 1 or words[place - 1].text == "--":
+            yield (Word(name), *words[place + 1 : place + MOST_WORDS])
+
+
+def _texts(words: tuple[Word, ...]) -> Iterator[str]:
+    """Return the arguments of a program that may be shell code."""
+    for before, word in zip(("", *(one.text for one in words)), words, strict=False):
+        if not _is_prose(before, word.text, frozenset()):
+            yield from _code_of(word)
+
+
+def _option_texts(words: tuple[Word, ...], letters: frozenset[str]) -> Iterator[str]:
+    """Return the values of options that may be shell code."""
+    for before, word in zip(("", *(one.text for one in words)), words, strict=False):
+        is_option = word.text.startswith("-") or before.startswith("-")
+        if is_option and not _is_prose(before, word.text, letters):
+            yield from _code_of(word)
+
+
+def _is_prose(before: str, text: str, letters: frozenset[str]) -> bool:
+    """Return True if `text`, behind the word `before`, is the value of an option for text, or holds one."""
+    option = text.split(maxsplit=1)[0] if text.startswith("-") else before
+    if option.startswith("-") and not option.startswith("--"):
+        flags = option[1:3] if option != before else option[-1:]  # `-mTEXT`, `-amTEXT`; `-am TEXT`
+        if not letters.isdisjoint(flags):
+            return True
+    key = found[0] if (found := _KEYS.match(text)) else ""
+    return not _PROSE.isdisjoint(one.lstrip("-") for one in f"{option}={key}".split("="))
+
+
+def _code_of(word: Word) -> list[str]:
+    """Return the text of a word with blanks in it, without a `KEY=` before it."""
+    text = word.text
+    if not word.is_known or not any(sign.isspace() for sign in text.strip()):
+        return []
+    return [text[found.end() :] if (found := _KEYS.match(text)) else text]
