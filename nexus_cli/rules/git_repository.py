@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import find_worktree
-from nexus_cli.core.real_files import read_regular
+from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
 
 MOST_CONFIGURATION = 1 << 20
 MOST_INDEX = 256 << 20
@@ -143,8 +143,12 @@ def _check_nested(nested: str, common: str, depth: int) -> None:
 
 
 def _check_links(folder: str) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-        for entry in entries:
+    with (
+        suppress(FileNotFoundError, NotADirectoryError),
+        open_folder(folder) as opened,
+        open_listable(opened) as listed,
+    ):
+        for entry in os.scandir(listed):
             if entry.is_symlink() and entry.name != "hooks":
                 raise NotPlain(f"{entry.name} in the repository is a link")
 
@@ -186,7 +190,7 @@ def _is_hash(text: str) -> bool:
 
 def _linked_folders(git: str) -> Iterator[bytes]:
     """Yield the paths in the index that are links to other repositories."""
-    shared = [name for name in os.listdir(git) if name.startswith("sharedindex.")]
+    shared = [name for name in list_folder(git) if name.startswith("sharedindex.")]
     for name in ("index", *shared):
         with suppress(FileNotFoundError):
             data = _read(os.path.join(git, name), MOST_INDEX, "index")

@@ -157,7 +157,8 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     copied = _copy_files(source.root, record.folder, carried)
     for path in map(os.fsdecode, files.submodules):
         if (source.root / path).is_dir():
-            (record.folder / path).mkdir(parents=True, exist_ok=True)
+            with _unless_replaced(), open_folder(record.folder / path, create=True):
+                pass
     git = Git(source.git.program, record.folder)
     staged = b"".join(entry + b"\0" for entry in files.staged)
     (record.home / STAGED).write_bytes(staged)
