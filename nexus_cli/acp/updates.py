@@ -5,6 +5,7 @@ Uses `acp.schema` alone: the helper functions of the SDK are announced to go.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from acp import schema
 
 from nexus_cli.core import event
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.real_files import read_regular
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.status import Status
@@ -251,6 +253,6 @@ def _progress(
 def _read(path: Path) -> str | None:
     """Return the text of a file before it is replaced; None if there is none, or it is large or no text."""
     try:
-        return path.read_text(encoding="utf-8") if path.is_file() and path.stat().st_size <= LONGEST else None
+        return read_regular(os.path.realpath(path), LONGEST).decode()
     except (OSError, ValueError):
         return None

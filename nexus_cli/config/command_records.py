@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_regular
 
 RECORD = ".state"
 """Suffix of a record. Its first line is a JSON list of the folders that are compared."""
@@ -70,7 +70,7 @@ def is_unchecked(project: Path, data: Path) -> bool:
     root, git = os.path.realpath(project), ""
     try:
         with suppress(OSError):  # a worktree: `.git` is a file with the path of the git folder
-            _, _, git = os.fsdecode(read_beginning(f"{root}/.git", 1 << 12)).strip().partition(": ")
+            _, _, git = os.fsdecode(read_regular(f"{root}/.git", 1 << 12)).strip().partition(": ")
         found = list(find_records(records_folder(data), [root, os.path.realpath(os.path.join(root, git))]))
     except (OSError, ValueError):
         return True

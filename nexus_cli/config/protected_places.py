@@ -177,13 +177,14 @@ _MOVED_BY = {
 GIT_FOLDER = ".git"
 GIT_CONTROLS = tuple(
     """
-    hooks config config.worktree commondir info/attributes info/sparse-checkout modules/**/hooks modules/**/config
+    hooks config config.worktree commondir info/attributes info/exclude info/sparse-checkout
+    modules/**/hooks modules/**/config
     modules/**/config.worktree modules/**/commondir modules/**/info/attributes worktrees/*/config.worktree
     worktrees/*/commondir worktrees/*/gitdir
     """.split()
 )
-"""Files below a git folder that make git run a program or read configuration from elsewhere. A new `commondir` counts
-too: git obeys it at once. The name of a submodule may contain slashes (`**`)."""
+"""Files below a git folder that make git run a program, read configuration from elsewhere, or hide files from its
+status. A new `commondir` counts too: git obeys it at once. The name of a submodule may contain slashes (`**`)."""
 
 PROTECTED_FOLDERS = frozenset(
     {

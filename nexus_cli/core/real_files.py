@@ -7,12 +7,18 @@ file can be opened.
 from __future__ import annotations
 
 import errno
+import fcntl
+import hashlib
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import PurePath
+from typing import IO
 
+_FICLONE = 0x40049409
+"""Linux: share the blocks of a file until one of both is written."""
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -82,6 +88,78 @@ def open_at(folder: int, name: str) -> int:
     """Open `name` in `folder` for reading and return the descriptor. Raises for a link; does not block on a pipe."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
     return os.open(name or ".", flags, dir_fd=folder)
+
+
+def open_regular(folder: int, name: str) -> IO[bytes]:
+    """Open the regular file `name` of an open folder for reading; raise `OSError` for anything else, also a link."""
+    descriptor = open_at(folder, name)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is not a regular file", name)
+    return open(descriptor, "rb")
+
+
+def read_regular(path: PurePath | str, most: int, *, inside: int | None = None) -> bytes:
+    """Return the bytes of the regular file at `path`, a path as `open_folder` takes it, following no link.
+
+    Raises `OSError`, with `EFBIG` for a file of more than `most` bytes.
+    """
+    parent, _, name = os.fspath(path).rpartition(os.sep)
+    with open_folder(parent, inside=inside) as folder, open_regular(folder, name) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"has more than {most:,} bytes", os.fspath(path))
+    return data
+
+
+def stamp_content(path: PurePath | str, most: int) -> str:
+    """Return a text that changes with the mode and the content of the regular file at `path`: with size and time, if it
+    has more than `most` bytes. Raises as `read_regular`."""
+    parent, _, name = os.fspath(path).rpartition(os.sep)
+    with open_folder(parent) as folder, open_regular(folder, name) as file:
+        about = os.fstat(file.fileno())
+        if about.st_size > most:
+            return f"{about.st_size} {about.st_mtime_ns}"
+        return f"{about.st_mode} {hashlib.sha256(file.read(most)).hexdigest()}"
+
+
+def list_folder(path: PurePath | str, *, inside: int | None = None) -> list[str]:
+    """Return the names in the folder at `path`, a path as `open_folder` takes it. Raises `OSError`."""
+    with open_folder(path, inside=inside) as folder, open_listable(folder) as listed:
+        return os.listdir(listed)
+
+
+def walk_below(folder: int, *, skips: Container[str] = (), levels: int = 100) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield the relative path and the entry of everything below an open folder, following no link.
+
+    Folders whose name is in `skips`, or that are more than `levels` deep, are not entered; those that cannot be listed
+    count as empty. An entry can be examined until the next one is asked for; its own `path` is only its name.
+    """
+    with suppress(OSError), open_listable(folder) as listed, os.scandir(listed) as entries:
+        for entry in entries:
+            yield entry.name, entry
+            if levels and entry.is_dir(follow_symlinks=False) and entry.name not in skips:
+                with suppress(OSError):
+                    inner = os.open(entry.name, _FOLDER, dir_fd=listed)
+                    try:
+                        for path, below in walk_below(inner, skips=skips, levels=levels - 1):
+                            yield f"{entry.name}/{path}", below
+                    finally:
+                        os.close(inner)
+
+
+def copy_content(source: int, target: int, most: int) -> bool:
+    """Copy at most `most` bytes of an open file to an empty one. Return True if both share their blocks until one of
+    them is written. Raises `OSError`."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            fcntl.ioctl(target, _FICLONE, source)
+            return True
+    while most > 0 and (piece := os.read(source, min(most, 1 << 20))):
+        most -= len(piece)
+        while piece:
+            piece = piece[os.write(target, piece) :]
+    return False
 
 
 def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:

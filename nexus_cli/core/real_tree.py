@@ -168,6 +168,17 @@ class RealTree:
         """Set the mode of a folder. Fails on a file, which may be hard-linked elsewhere."""
         _set_mode(*self._find(path), stat.S_IMODE(mode))
 
+    def move(self, path: str, to: str) -> None:
+        """Rename `path` to `to`, which must not exist."""
+        folder, name = self._find(path)
+        source = os.dup(folder)
+        try:
+            target, new_name = self._find(to)
+            os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
+        finally:
+            os.close(source)
+            self.forget()
+
     def remove(self, path: str) -> None:
         """Remove `path`; a folder with all that is in it, at any depth: nested folders are moved up first."""
         parent, last = self._find(path)

@@ -47,7 +47,7 @@ from nexus_cli.lane.options import CHAT, Options
 from nexus_cli.lane.section_drops import SectionDrops
 from nexus_cli.lane.skill_catalogue import SkillCatalogue
 from nexus_cli.lane.user_input import ATTACHMENTS, TRIGGER
-from nexus_cli.tools.files import ToolError, read_regular_file
+from nexus_cli.tools.files import ToolError, read_real_file
 from nexus_cli.tools.registry import find_tool
 
 LARGEST = 16 * 1024 * 1024
@@ -212,7 +212,7 @@ def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) ->
     if not small:
         return "changed" if changed > at else "same"
     try:
-        return "same" if read_regular_file(Path(one.path), LARGEST).digest == one.digest else "changed"
+        return "same" if read_real_file(Path(one.path), LARGEST).digest == one.digest else "changed"
     except (OSError, ToolError):
         return "same"
 

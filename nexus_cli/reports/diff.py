@@ -17,7 +17,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import unified_diff
-from nexus_cli.tools.files import ToolError, decode_file, read_regular_file
+from nexus_cli.tools.files import ToolError, decode_file, read_real_file
 
 SECONDS = 10.0
 MOST = 512 * 1024
@@ -129,10 +129,10 @@ def _new_files(folder: Path, names: list[str], room: int) -> tuple[str, list[str
 def _new_file(path: Path, name: str) -> str:
     """Return the diff that adds a text file; "" for any other file, and for a large one."""
     try:
-        content = read_regular_file(path, LARGE) if not path.is_symlink() else None
+        content = read_real_file(path, LARGE)
     except (OSError, ToolError):
         return ""
-    if content is None or content.beyond:
+    if content.beyond:
         return ""
     read = decode_file(content.data)
     return unified_diff(None, read.text, name) if read is not None else ""

@@ -7,13 +7,14 @@ links to. All else asks.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import find_worktree
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
 
 MOST_CONFIGURATION = 1 << 20
 MOST_INDEX = 256 << 20
@@ -142,8 +143,12 @@ def _check_nested(nested: str, common: str, depth: int) -> None:
 
 
 def _check_links(folder: str) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-        for entry in entries:
+    with (
+        suppress(FileNotFoundError, NotADirectoryError),
+        open_folder(folder) as opened,
+        open_listable(opened) as listed,
+    ):
+        for entry in os.scandir(listed):
             if entry.is_symlink() and entry.name != "hooks":
                 raise NotPlain(f"{entry.name} in the repository is a link")
 
@@ -185,12 +190,10 @@ def _is_hash(text: str) -> bool:
 
 def _linked_folders(git: str) -> Iterator[bytes]:
     """Yield the paths in the index that are links to other repositories."""
-    shared = [name for name in os.listdir(git) if name.startswith("sharedindex.")]
+    shared = [name for name in list_folder(git) if name.startswith("sharedindex.")]
     for name in ("index", *shared):
         with suppress(FileNotFoundError):
-            data = read_beginning(os.path.join(git, name), MOST_INDEX + 1)
-            if len(data) > MOST_INDEX:
-                raise NotPlain("the index is too long to be read")
+            data = _read(os.path.join(git, name), MOST_INDEX, "index")
             if _LINKED_ENTRY in data:
                 yield from _read_links(data)
 
@@ -212,11 +215,18 @@ def _read_links(data: bytes) -> Iterator[bytes]:
 
 
 def _read_line(path: str) -> str:
-    return read_beginning(path, 4096).decode("utf-8", "surrogateescape").strip()
+    return read_regular(path, 4096).decode("utf-8", "surrogateescape").strip()
 
 
 def _read_text(path: str) -> str:
-    data = read_beginning(path, MOST_CONFIGURATION + 1)
-    if len(data) > MOST_CONFIGURATION:
-        raise NotPlain("the repository's configuration is too long to be read")
-    return data.decode("utf-8", "replace")
+    return _read(path, MOST_CONFIGURATION, "configuration").decode("utf-8", "replace")
+
+
+def _read(path: str, most: int, what: str) -> bytes:
+    try:
+        return read_regular(path, most)
+    except OSError as error:
+        if error.errno in (errno.EFBIG, errno.ELOOP, errno.ENOTDIR):
+            why = "is too long to be read" if error.errno == errno.EFBIG else "is a link"
+            raise NotPlain(f"the repository's {what} {why}") from error
+        raise

@@ -31,8 +31,8 @@ _MOST_KNOWN = 30
 _KNOWN = ".known"
 _last: dict[str, tuple[ProtectedSnapshot, tuple[int, ...]]] = {}
 """By project: its last snapshot, and the identity of the file with it."""
-_told_of: set[str] = set()
-"""Projects for which the warning about unguarded folders was given."""
+_told_of: set[tuple[str, str]] = set()
+"""Projects, each with a warning that was given."""
 
 
 class CommandGuard:
@@ -99,17 +99,21 @@ class CommandGuard:
             if self.accept in running_guards:
                 running_guards.remove(self.accept)
             os.close(self._record)
-        return [*self.told, *_lines(found, self.snapshot.project), *self._describe_bound()]
+        return [*self.told, *_lines(found, self.snapshot.project), *self._describe_bounds()]
 
-    def _describe_bound(self) -> list[str]:
-        project = self.snapshot.project
-        if not self.snapshot.has_more or project in _told_of:
-            return []
-        _told_of.add(project)
-        return [
-            f"only {MOST_FOLDERS:,} folders of the project are guarded: files that tools obey in others, further "
-            "down or newer, stay as commands leave them"
-        ]
+    def _describe_bounds(self) -> list[str]:
+        """Return what is not guarded in the project, each line once in a process."""
+        project, lines = self.snapshot.project, []
+        if self.snapshot.has_more:
+            lines.append(
+                f"only {MOST_FOLDERS:,} folders of the project are guarded: files that tools obey in others, further "
+                "down or newer, stay as commands leave them"
+            )
+        if links := [path.removeprefix(f"{project}/") for path in self.snapshot.links_out()]:
+            lines.append(f"links out of the project, to what is not guarded: {', '.join(links[:3])}")
+        new = [line for line in lines if (project, line) not in _told_of]
+        _told_of.update((project, line) for line in new)
+        return new
 
 
 def settle_project(project: Path, own: Places) -> list[str]:

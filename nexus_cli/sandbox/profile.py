@@ -22,7 +22,7 @@ from typing import Literal, get_args
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.config.worktree_record import RECORD, find_worktree
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_regular
 from nexus_cli.sandbox.visible_places import closed_places, hidden_in_tools, shown_places
 
 Paths = tuple[Path, ...]
@@ -274,7 +274,7 @@ def find_worktree_folder(project: Path) -> Path | None:
 
 
 def _read_text(path: Path) -> str:
-    return os.fsdecode(read_beginning(path, _MOST_OF_GIT)).strip()
+    return os.fsdecode(read_regular(path, _MOST_OF_GIT)).strip()
 
 
 class TempFolder:

@@ -84,6 +84,8 @@ class ProtectedSnapshot:
     """The stamps of the index and shared indexes of each git folder."""
     has_more: bool = False
     """True if the project has more folders than are guarded."""
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Device and inode of each git folder, by which a moved one is found."""
 
     def mount_points(self) -> list[Path]:
         """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first."""
@@ -93,6 +95,14 @@ class ProtectedSnapshot:
             if not node.passage and node.kind != stat.S_IFLNK and (above is None or above.passage):
                 found.append(Path(path))
         return sorted(filter(os.path.lexists, found), key=lambda path: len(path.parts))[:MOST_MOUNTS]
+
+    def links_out(self) -> list[str]:
+        """Return the protected paths that are links out of the project."""
+        links = (
+            (path, os.fsdecode(node.content or b"")) for path, node in self.nodes.items() if stat.S_ISLNK(node.mode)
+        )
+        leads = ((path, os.path.normpath(os.path.join(path, "..", to))) for path, to in links)
+        return [path for path, to in leads if not to.startswith(f"{self.project}/")]
 
     def look(
         self, tree: RealTree, folders: Mapping[str, GuardedFolder], gits: Iterable[str], known: Mapping[str, SavedNode]
@@ -193,6 +203,8 @@ def take_snapshot(
         gits |= _find_repositories(tree, folders, made, known)
         made.folders |= folders
         nodes, partial = made.look(tree, folders, gits.values(), known.nodes if known else {})
+        found_gits = ((git, tree.stat(git)) for git in gits.values())
+        made.places |= {git: (about.st_dev, about.st_ino) for git, about in found_gits if about is not None}
     finally:
         tree.close()
     made.gits |= gits
@@ -203,7 +215,7 @@ def take_snapshot(
 
 def _inherit(made: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
     """Copy the nodes of `other` below the roots of `made`."""
-    for name in ("folders", "nodes", "partial", "links", "indexes"):
+    for name in ("folders", "nodes", "partial", "links", "indexes", "places"):
         getattr(made, name).update((path, one) for path, one in getattr(other, name).items() if _is_below(path, made))
     made.gits |= {path: git for path, git in other.gits.items() if _is_below(git, made)}
     made.named += tuple(one for one in other.named if _is_below(one[0], made))

@@ -29,8 +29,10 @@ from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, r
 
 REPOSITORY = "new repository: git there runs programs that its configuration or hooks name"
 REBASE = "a rebase that runs programs (exec) when it continues"
-GONE = "is gone; if it was moved, its configuration and hooks are no longer guarded"
+GONE = "is gone; nexus undo brings a removed repository back, one that was moved out of the project is not guarded"
 UNREAD = "cannot be read: repositories that it links to were not checked"
+_MOST_SEARCHED = 20_000
+"""Most folders that are searched for a git folder that was moved."""
 _TODO = "rebase-merge/git-rebase-todo"
 _TICK = 20_000_000
 """Nanoseconds by which a file's timestamp may lag behind the clock."""
@@ -95,6 +97,8 @@ class _Comparison:
 
     def run(self) -> None:
         tree, before = self._tree, self._before
+        for git in before.places:
+            self._attempt(git, self._return_moved)
         folders = self._open_folders()
         for path, folder in folders.items():
             if path not in self._gits and folder.has_git:
@@ -133,6 +137,47 @@ class _Comparison:
             self._tell(path, "changed")
         except OSError as error:
             self.failed.append(error)
+
+    def _return_moved(self, git: str) -> None:
+        """Move a git folder that the command moved within the project back, unless another folder is in its place, or
+        its work tree was moved with it: then restore it where it is."""
+        tree, place = self._tree, self._before.places[git]
+        about = tree.stat(git)
+        if about is not None and about.st_ino == place[1]:
+            return
+        moved = self._find_moved(place)
+        others = tuple(f"{one}/modules/" for one in self._before.gits.values() if one != git)
+        is_absorbed = moved.startswith(others) and self._target(git) == moved  # `git submodule absorbgitdirs`
+        if not moved or is_absorbed:
+            return
+        if about is not None and not stat.S_ISDIR(about.st_mode):
+            self._take_away(git)
+        if tree.stat(git) is None and tree.is_folder(git.rpartition("/")[0]):
+            tree.set_folder_mode(moved, stat.S_IRWXU)
+            tree.move(moved, git)
+            self._tell(git, f"put back; it was moved to {moved}")
+            return
+        self._tell(git, f"was moved to {moved}")
+        nodes = ((path, node) for path, node in self._before.nodes.items() if f"{path}/".startswith(f"{git}/"))
+        there = {f"{moved}{path.removeprefix(git)}": node for path, node in nodes}
+        other = ProtectedSnapshot(self._before.project, self._before.roots, nodes=there, gits={moved: moved})
+        inner = _Comparison(tree, other, self._since)
+        inner.run()
+        self.told += inner.told
+        self.failed += inner.failed
+
+    def _find_moved(self, place: tuple[int, int]) -> str:
+        """Return the path of the folder with this device and inode below the roots, "" if it is not found."""
+        waiting = deque(self._before.roots)
+        for _ in range(_MOST_SEARCHED):
+            folder = waiting.popleft() if waiting else ""
+            below = (f"{folder}/{name}" for name, is_folder in self._tree.scan(folder) if is_folder) if folder else ()
+            for path in below:
+                about = self._tree.stat(path)
+                if about is not None and (about.st_dev, about.st_ino) == place:
+                    return path
+                waiting.append(path)
+        return ""
 
     def _open_folders(self) -> dict[str, GuardedFolder]:
         """Return the current guarded folders, after restoring the modes that the command changed.
@@ -181,12 +226,16 @@ class _Comparison:
             stays = node.kind == stat.S_IFDIR or name.endswith(".sample") or self._is_plain(path)
         else:
             stays = name == GIT_FOLDER and self._is_of_git(self._target(path))
+            stays = stays or (path.endswith("/info/exclude") and self._is_plain(path))
         if not stays:
             self._take_away(path)
 
     def _is_plain(self, path: str) -> bool:
-        content = self._tree.read(path, MOST_CONFIGURATION) if path.endswith("/config") else None
-        return content is not None and is_plain(content, of_submodule="/modules/" in path)
+        """Return True for a configuration that runs nothing, and for a list of ignored files that has only comments."""
+        content = self._tree.read(path, MOST_CONFIGURATION) if path.endswith(("/config", "/info/exclude")) else None
+        if content is None or path.endswith("/config"):
+            return content is not None and is_plain(content, of_submodule="/modules/" in path)
+        return all(line[:1] in (b"", b"#") for line in content.splitlines())
 
     def _target(self, path: str) -> str:
         """Return the folder that a `.git` file names, "" if it names none."""

@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.json_types.report_types import UndoReport
 from nexus_cli.lane.user_input import UNDONE_FILES
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
-from nexus_cli.tools.files import ToolError, read_regular_file, sha256_hex
+from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
 from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.journal import copy_steps
 from nexus_cli.undo.plan_restore import UNSURE
@@ -70,7 +70,7 @@ def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = Fal
     for name in report["restored"]:
         path = os.path.join(request.project, name)
         with suppress(OSError, ToolError):
-            if (known := log.digest(path)) and read_regular_file(Path(path)).digest == known:
+            if (known := log.digest(path)) and read_real_file(Path(path)).digest == known:
                 log.note(path, "", "read")
     paths = sha256_hex(os.fsencode("\0".join(sorted([*report["restored"], *report["removed"]]))))
     did = {} if report["kept"] else {"action": report["action"], "paths": paths}

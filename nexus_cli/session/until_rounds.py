@@ -27,6 +27,7 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits, name_level
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
 from nexus_cli.lane.goals import finish_goal, open_until, set_until
 from nexus_cli.lane.user_input import clip_with_drop
@@ -263,10 +264,6 @@ def _format_dollars(most: float | None) -> str | None:
 def _hash_files(project: Path, names: Iterable[str]) -> Iterable[tuple[str, str]]:
     for name in names:
         try:
-            about = (project / name).lstat()
-            if about.st_size > MOST_BYTES:
-                yield name, f"{about.st_size} {about.st_mtime_ns}"
-            else:
-                yield name, f"{about.st_mode} {hashlib.sha256((project / name).read_bytes()).hexdigest()}"
-        except OSError as error:  # deleted, a folder, or not readable
+            yield name, stamp_content(project / name, MOST_BYTES)
+        except OSError as error:  # deleted, a folder, a link, or not readable
             yield name, type(error).__name__

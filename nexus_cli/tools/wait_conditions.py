@@ -25,6 +25,7 @@ from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
+from nexus_cli.core.real_files import list_folder
 from nexus_cli.tools.web_page import shut_down_at
 
 CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
@@ -97,8 +98,11 @@ def is_glob(path: Path) -> bool:
 
 def glob_states(path: Path) -> dict[str, list[int] | None]:
     """Return the states of the files whose names match that of `path`, at most `MOST_FILES`."""
-    found = glob.iglob(os.path.join(glob.escape(str(path.parent)), path.name))
-    return {one: file_state(Path(one)) for one in sorted(islice(found, MOST_FILES))}
+    names: list[str] = []
+    with suppress(OSError):
+        names = fnmatch.filter(list_folder(path.parent), path.name)
+    shown = (name for name in names if path.name.startswith(".") or not name.startswith("."))
+    return {one: file_state(Path(one)) for one in sorted(f"{path.parent}/{name}" for name in islice(shown, MOST_FILES))}
 
 
 def _look_at_file(value: Mapping[str, Any]) -> dict[str, Any] | None:

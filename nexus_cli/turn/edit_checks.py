@@ -6,7 +6,6 @@ the file as it was, so that only findings that were not there before are told.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
@@ -22,6 +21,7 @@ from nexus_cli.config.project_environment import use_project_environment
 from nexus_cli.core import event
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import COMMAND
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_window import LaneWindow
@@ -36,6 +36,8 @@ from nexus_cli.tools.registry import discover_tools
 
 LINES = 20
 """Most findings in one message; the rest is a drop."""
+_MOST_HASHED = 64 << 20
+"""Most bytes of a file that are read to see whether it has changed."""
 MOST_BYTES = 1_000_000
 """Size of an output from which a check counts as broken."""
 FAILURES = 2
@@ -225,7 +227,7 @@ class EditChecks:
 
     def _digest(self, name: str) -> str:
         try:
-            return hashlib.sha256((self._project / name).read_bytes()).hexdigest()
+            return stamp_content(self._project / name, _MOST_HASHED)
         except OSError:
             return ""
 

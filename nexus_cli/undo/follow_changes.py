@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import write_failure_hint
+from nexus_cli.core.real_files import open_folder, open_regular
 from nexus_cli.undo.attribute_changes import drop_recorded, mark_moved_in
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.compare_looks import compare_looks
@@ -148,7 +149,7 @@ class ChangeJournal:
         for target, one in before.items():
             if self._store is not None and one.state.kind == FILE and not one.state.content:
                 try:
-                    with target.open("rb") as file:
+                    with open_folder(target.parent) as folder, open_regular(folder, target.name) as file:
                         self._store.put(file)
                 except OSError as error:
                     if hint := write_failure_hint(error, ""):

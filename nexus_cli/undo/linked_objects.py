@@ -83,11 +83,13 @@ def is_intact(place: Path, end: float = float("inf"), *, folder: int | None = No
             inflate, left = zlib.decompressobj(), size - 32 if is_summed else size
             while left > 0 and (piece := file.read(min(_PIECE, left))):
                 left -= len(piece)
-                if time.monotonic() > end:
-                    return False
-                data = inflate.decompress(piece) if is_loose else piece
-                for digest in digests:
-                    digest.update(data)
+                while piece:  # a small object may be one of terabytes
+                    data = inflate.decompress(piece, _PIECE) if is_loose else piece
+                    for digest in digests:
+                        digest.update(data)
+                    piece = inflate.unconsumed_tail
+                    if time.monotonic() > end:
+                        return False
             if not is_summed:
                 return wanted in (one.hexdigest() for one in digests) and (not is_loose or inflate.eof)
             tail = file.read(32)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import stat
 import subprocess
 import tempfile
@@ -18,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple
 from nexus_cli.config.paths import private_dir
 from nexus_cli.config.programs import find_program, git_command, run_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import copy_content, list_folder, open_folder, open_regular, read_regular
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.read_state import NOTHING, Seen, StateReader
@@ -36,6 +35,8 @@ from nexus_cli.worktrees.git_commands import Git, GitError
 
 MOST = 20_000
 """Most files that git does not track in one look; with more, new files are not followed."""
+MOST_INDEX = 256 << 20
+"""Most bytes of an index that is copied; with a larger one the project is looked at without git."""
 SECONDS = 3.0
 """Time limit of one run of git, and of reading the files of one look, while a command waits for it."""
 _MAY_BE_WORK = frozenset({"vendor", "build", "dist", "target", "_build", ".build", ".bundle", "htmlcov"})
@@ -216,7 +217,7 @@ class LookedProject:
 
     def _list_names(self, path: str) -> set[str]:
         with suppress(OSError):
-            return {name for name in os.listdir(self.root / path) if "cache" not in name.lower()}
+            return {name for name in list_folder(self.root / path) if "cache" not in name.lower()}
         return set()
 
     def _look_guarded(self, work: Callable[[], Look]) -> Look:
@@ -326,19 +327,28 @@ class LookedProject:
     def _copy_index(self) -> None:
         """Copy the index if it has changed, and read its entries."""
         assert self._git_dir is not None
-        source = self._git_dir / "index"
-        try:
-            about = os.stat(source)
-            stamp: tuple[int, ...] = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns)
-        except FileNotFoundError:
-            stamp = ()
+        stamp: tuple[int, ...] = ()
         attributes = self._find_attributes()
-        if stamp and stamp == self._index_stamp and attributes == self._attributes:
-            return
-        if stamp:
-            shutil.copy2(source, self.index)
-        else:
+        with ExitStack() as opened:
+            try:
+                folder = opened.enter_context(open_folder(self._git_dir))
+                source = opened.enter_context(open_regular(folder, "index"))
+                about = os.fstat(source.fileno())
+                stamp = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise GitError(f"the index cannot be read: {error.strerror}") from error
+            if stamp and stamp == self._index_stamp and attributes == self._attributes:
+                return
             self.index.unlink(missing_ok=True)
+            if stamp:
+                if about.st_size > MOST_INDEX:
+                    raise GitError(f"the index has more than {MOST_INDEX >> 20} MiB")
+                with open(self.index, "xb") as copy:
+                    copy_content(source.fileno(), copy.fileno(), about.st_size)
+                # git compares the times of files with the time of the index.
+                os.utime(self.index, ns=(about.st_atime_ns, about.st_mtime_ns))
         again: Iterable[str] = self._last.seen if attributes == self._attributes else self._tracked
         self._index_stamp, self._attributes = stamp, attributes
         self._read_index(again)
@@ -481,9 +491,9 @@ class LookedProject:
         """Return the commit and the reference of HEAD: of a branch in a file of its own without a run of git."""
         assert self._git_dir is not None
         with suppress(OSError, ValueError):
-            branch = _BRANCH.fullmatch(read_beginning(self._git_dir / "HEAD", 500).decode("ascii"))
+            branch = _BRANCH.fullmatch(read_regular(self._git_dir / "HEAD", 500).decode("ascii"))
             if branch and ".." not in branch[1]:
-                commit = read_beginning(self._git_dir / branch[1], 100).decode("ascii").removesuffix("\n")
+                commit = read_regular(self._git_dir / branch[1], 100).decode("ascii").removesuffix("\n")
                 if _COMMIT.fullmatch(commit):
                     return commit, branch[1]
         output = self._run("rev-parse", "-q", "HEAD", "--symbolic-full-name", "HEAD", ok=(0, 128))

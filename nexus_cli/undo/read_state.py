@@ -192,6 +192,7 @@ def make_stamp(about: os.stat_result) -> Stamp:
 def _hash_blob(file: IO[bytes], size: int, oid: str) -> str:
     """Return git's name for a file of `size` bytes as a blob, in the format of `oid`."""
     digest = hashlib.new("sha1" if len(oid) == 40 else "sha256", b"blob %d\0" % size)
-    while piece := file.read(1 << 20):
+    while size > 0 and (piece := file.read(min(size, 1 << 20))):
+        size -= len(piece)
         digest.update(piece)
     return digest.hexdigest()

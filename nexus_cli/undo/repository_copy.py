@@ -6,22 +6,30 @@ as they were before the newest command. Objects beyond a bound are hard links: `
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
 import stat
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.core.real_files import open_folder, read_beginning
+from nexus_cli.core.real_files import (
+    copy_content,
+    is_there,
+    list_folder,
+    open_folder,
+    open_listable,
+    open_regular,
+    read_regular,
+)
 from nexus_cli.undo.linked_objects import drop_written, is_intact, read_linked, stamp_of, write_linked
 
 SECONDS = 3.0
@@ -42,10 +50,10 @@ _FIRST = frozenset({"refs", "logs"})
 _PASSING = (".lock", ".keep")
 _HEAD = re.compile(rb"ref:\s*refs/[^\0\n]+\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
 """Content of HEAD and of a branch."""
-_FICLONE = 0x40049409
-"""Linux: share the blocks of a file until one of both is written."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_MOST_LINK = 1 << 13
+"""Most bytes of a file `.git`, which names a folder."""
 _YOUNG = 86_400.0
 """Seconds for which what was lost stays, whatever it takes."""
 _TRIMMED = 3600.0
@@ -57,7 +65,8 @@ def keep_repository(data: Path, root: Path, repository: Path) -> None:
     place = _find_copy(data, root / ".git")
     private_dir(place.parent)
     if repository != root / ".git":
-        about = json.dumps({"link": (root / ".git").read_text(), "copy": _find_copy(data, repository).name})
+        link = os.fsdecode(read_regular(root / ".git", _MOST_LINK))
+        about = json.dumps({"link": link, "copy": _find_copy(data, repository).name})
         if not place.is_file() or place.read_text() != about:
             place.write_text(about)
         place = _find_copy(data, repository)
@@ -66,7 +75,7 @@ def keep_repository(data: Path, root: Path, repository: Path) -> None:
     private_dir(place)
     if not (source := place / _SOURCE).exists():
         source.write_bytes(os.fsencode(repository))
-    _Mirror(place, time.monotonic() + SECONDS).mirror(str(repository), str(place))
+    _Mirror(place, time.monotonic() + SECONDS).mirror(repository)
 
 
 def find_written(data: Path, root: Path) -> list[str]:
@@ -88,14 +97,18 @@ def find_copy(data: Path, root: str | Path) -> Path | None:
 
 def is_lost(root: Path, git_dir: Path, repository: Path) -> bool:
     """Return True if `.git` or all objects are gone or HEAD is unreadable; a sandbox may leave files in `.git`."""
-    objects = repository / "objects"
-    if not (os.path.lexists(root / ".git") and _has_head(git_dir)):
+    if not (is_there(root / ".git") and _has_head(git_dir)):
         return True
     try:
-        loose = any(len(name) == 2 for name in os.listdir(objects))
+        with open_folder(repository / "objects") as objects:
+            if any(len(name) == 2 for name in list_folder("", inside=objects)):
+                return False
+            with suppress(OSError):
+                if any(name.endswith(".pack") for name in list_folder("pack", inside=objects)):
+                    return False
+            return not is_there("info/alternates", inside=objects)
     except OSError:
         return True
-    return not (loose or any((objects / "pack").glob("*.pack")) or (objects / "info/alternates").exists())
 
 
 def put_back(data: Path, root: str, *, only_objects: bool = False, dry_run: bool = False) -> bool:
@@ -117,8 +130,8 @@ def put_back(data: Path, root: str, *, only_objects: bool = False, dry_run: bool
         if is_link:
             if not only_objects:
                 link = str(json.loads(place.read_text())["link"])
-                with open(os.open(".git", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=folder), "w") as file:
-                    file.write(link)
+                with open(os.open(".git", _NEW, 0o644, dir_fd=folder), "wb") as file:
+                    file.write(os.fsencode(link))
             return True
         for inner in ("objects", "refs") if only_objects else ("",):
             with open_folder(f".git/{inner}", inside=folder, create=True) as target:
@@ -190,54 +203,59 @@ class _Mirror:
     files: int = 0
     """Files copied."""
 
-    def mirror(self, source: str, target: str) -> None:
-        """Copy the folder of git, and note what is linked."""
+    def mirror(self, repository: Path) -> None:
+        """Copy the folder of git, and note what is linked. Raises `OSError`, also if its path leads through a link."""
         linked = read_linked(self.copy)
         self._linked = dict(linked)
         try:
-            self._mirror(source, target)
+            with open_folder(repository) as source:
+                self._mirror(source, str(self.copy))
         finally:
             if self._linked != linked:
                 write_linked(self.copy, self._linked)
 
-    def _mirror(self, source: str, target: str, *, grows: bool = False) -> None:
-        """Copy the files of a folder and those below; a folder of loose objects only if it has changed."""
+    def _mirror(self, source: int, target: str, *, grows: bool = False) -> None:
+        """Copy the files of an open folder and those below; a folder of loose objects only if it has changed."""
         if time.monotonic() > self.end:
             raise TimeoutError(f"keeping the repository takes longer than {SECONDS:.0f} s")
         private_dir(Path(target))
         names = set()
-        with os.scandir(source) as entries:
+        with open_listable(source) as listed, os.scandir(listed) as entries:
             for entry in sorted(entries, key=_rank):
                 name, place = entry.name, f"{target}/{entry.name}"
                 if name.endswith(_PASSING) or name.startswith(("tmp_", "nexus-")):
                     continue
                 names.add(name)
-                if entry.is_file(follow_symlinks=False):
-                    self._keep(entry, place, stays=grows)
-                elif entry.is_dir(follow_symlinks=False):
-                    self._mirror_below(entry, place, grows=grows)
+                with _unless_replaced():
+                    if entry.is_file(follow_symlinks=False):
+                        self._keep(source, name, place, stays=grows)
+                    elif entry.is_dir(follow_symlinks=False):
+                        with open_folder(name, inside=source) as folder:
+                            self._mirror_below(folder, name, place, grows=grows)
         if not grows:
             for gone in set(os.listdir(target)) - names - _GROWING:
                 place = f"{target}/{gone}"
                 if not gone.startswith("nexus-"):
                     shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
 
-    def _mirror_below(self, entry: os.DirEntry[str], place: str, *, grows: bool) -> None:
+    def _mirror_below(self, folder: int, name: str, place: str, *, grows: bool) -> None:
         """Mirror a folder. One of loose objects gets the change time of its original, by which it is known."""
-        if not grows or len(entry.name) != 2:
-            self._mirror(entry.path, place, grows=grows or entry.name in _GROWING)
+        if not grows or len(name) != 2:
+            self._mirror(folder, place, grows=grows or name in _GROWING)
             return
-        changed = entry.stat(follow_symlinks=False).st_mtime_ns
+        changed = os.fstat(folder).st_mtime_ns
         with suppress(FileNotFoundError):
             if os.stat(place).st_mtime_ns == changed:
                 return
-        self._mirror(entry.path, place, grows=True)
+        self._mirror(folder, place, grows=True)
         if time.time_ns() - changed > _RACY:
             os.utime(place, ns=(changed, changed))
 
-    def _keep(self, source: os.DirEntry[str], place: str, *, stays: bool) -> None:
+    def _keep(self, folder: int, name: str, place: str, *, stays: bool) -> None:
         """Copy a file, or link it; with `stays` one that is there already is left, unless it was emptied."""
-        new, old = source.stat(follow_symlinks=False), None
+        new, old = os.stat(name, dir_fd=folder, follow_symlinks=False), None
+        if not stat.S_ISREG(new.st_mode):
+            return
         with suppress(FileNotFoundError):
             old = os.lstat(place)
             is_linked = os.path.samestat(old, new)
@@ -251,29 +269,36 @@ class _Mirror:
             is_copied = False
             if self.files < _MOST_FILES and self.copied + new.st_size <= _COPIED:
                 with suppress(OSError):
-                    self._copy(source.path, draft, new)
+                    self._copy(folder, name, draft, new)
                     is_copied = True
             if not is_copied:
-                self._link(source.path, draft, new)
+                self._link(folder, name, draft, new)
             os.replace(draft, place)
             if not is_copied and os.path.samestat(about := os.lstat(place), new):
                 self._linked[os.path.relpath(place, self.copy)] = stamp_of(about)
             with suppress(FileNotFoundError):
                 os.unlink(draft)  # a rename of one link over another does nothing
 
-    def _link(self, source: str, draft: str, about: os.stat_result) -> None:
+    def _link(self, folder: int, name: str, draft: str, about: os.stat_result) -> None:
         try:
-            os.link(source, draft, follow_symlinks=False)
+            os.link(name, draft, src_dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             raise
         except OSError:
             if self.copied + about.st_size > _MOST_COPIED:
                 raise
-            self._copy(source, draft, about)
+            self._copy(folder, name, draft, about)
+            return
+        if not os.path.samestat(os.lstat(draft), about):  # another file, or a link, was put there meanwhile
+            os.unlink(draft)
+            raise FileNotFoundError(errno.ENOENT, "was replaced", name)
 
-    def _copy(self, source: str, draft: str, about: os.stat_result) -> None:
+    def _copy(self, folder: int, name: str, draft: str, about: os.stat_result) -> None:
         try:
-            is_cloned = copy_file(source, os.open(draft, _NEW, 0o600), stat.S_IMODE(about.st_mode))
+            with open_regular(folder, name) as source:
+                if not os.path.samestat(os.fstat(source.fileno()), about):
+                    raise FileNotFoundError(errno.ENOENT, "was replaced", name)
+                is_cloned = _copy_file(source, os.open(draft, _NEW, 0o600), about)
             os.utime(draft, ns=(about.st_mtime_ns, about.st_mtime_ns))
         except BaseException:
             with suppress(FileNotFoundError):
@@ -283,23 +308,24 @@ class _Mirror:
         self.files += 1
 
 
-def copy_file(source: str, target: int, mode: int) -> bool:
-    """Copy a file to the descriptor of an empty one and close that; return True if the blocks are shared until one of
-    both is written. Raises `OSError`."""
+def _copy_file(source: IO[bytes], target: int, about: os.stat_result) -> bool:
+    """Copy a file of the status `about` to the descriptor of an empty one and close that; return as `copy_content`."""
     try:
-        with open(os.open(source, _READ), "rb", buffering=0) as file:
-            is_cloned = False
-            if sys.platform == "linux":
-                with suppress(OSError):
-                    fcntl.ioctl(target, _FICLONE, file.fileno())
-                    is_cloned = True
-            while not is_cloned and (piece := file.read(1 << 20)):
-                while piece:
-                    piece = piece[os.write(target, piece) :]
-            os.fchmod(target, mode)
-            return is_cloned
+        is_cloned = copy_content(source.fileno(), target, about.st_size)
+        os.fchmod(target, stat.S_IMODE(about.st_mode))
+        return is_cloned
     finally:
         os.close(target)
+
+
+@contextmanager
+def _unless_replaced() -> Iterator[None]:
+    """Go on after an error that means that something else was put in the place of a file or a folder meanwhile."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
 
 
 def _rank(entry: os.DirEntry[str]) -> int:
@@ -310,9 +336,10 @@ def _rank(entry: os.DirEntry[str]) -> int:
 
 
 def _has_head(git_dir: Path) -> bool:
-    head = git_dir / "HEAD"
     try:
-        return head.is_symlink() or _HEAD.fullmatch(read_beginning(head, 5000)) is not None
+        with open_folder(git_dir) as folder:
+            is_link = stat.S_ISLNK(os.stat("HEAD", dir_fd=folder, follow_symlinks=False).st_mode)
+            return is_link or _HEAD.fullmatch(read_regular("HEAD", 5000, inside=folder)) is not None
     except OSError:
         return False
 
@@ -366,8 +393,9 @@ def _copy_into(entry: os.DirEntry[str], target: int) -> None:
     draft = f".{entry.name}.nexus-new"
     with suppress(FileNotFoundError):
         os.unlink(draft, dir_fd=target)
-    about = entry.stat()
-    copy_file(entry.path, os.open(draft, _NEW, 0o600, dir_fd=target), stat.S_IMODE(about.st_mode))
+    about = entry.stat(follow_symlinks=False)
+    with open(os.open(entry.path, _READ), "rb") as source:
+        _copy_file(source, os.open(draft, _NEW, 0o600, dir_fd=target), about)
     try:
         # git trusts a file that is older than the index: a younger index would hide changes.
         os.utime(draft, ns=(about.st_mtime_ns, about.st_mtime_ns), dir_fd=target, follow_symlinks=False)
@@ -389,7 +417,7 @@ def _list_kept(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
                     with suppress(OSError):
                         about = os.lstat(path := Path(folder, name))
                         if about.st_nlink == 1:
-                            is_gone = not os.path.lexists(f"{source}/{below}/{name}")  # an older copy names none
+                            is_gone = not is_there(f"{source}/{below}/{name}")  # an older copy names none
                             yield path, about, is_object and is_gone
 
 

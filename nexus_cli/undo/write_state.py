@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import IO
 
-from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.core.real_files import open_at, open_folder, open_regular
 from nexus_cli.undo.byte_store import ByteStore, link_content
 from nexus_cli.undo.plan_restore import BLOCKED, FOLDER, SPECIAL, PresentState
 from nexus_cli.undo.read_content import HASHES, blob_hash
@@ -74,7 +74,7 @@ def keep_bytes(root: int, path: str, now: PresentState, store: ByteStore) -> tup
                 if (*stamp[:3], stamp[4]) != (*now.stamp[:3], now.stamp[4]):
                     raise ChangedMeanwhileError
                 return content, replace(now, stamp=stamp)
-        with open(open_at(folder, name), "rb") as file:
+        with open_regular(folder, name) as file:
             if _stamp(os.fstat(file.fileno())) != now.stamp:
                 raise ChangedMeanwhileError
             content = store.put(file, synced=False)

@@ -11,7 +11,6 @@ import errno
 import io
 import os
 import secrets
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -25,7 +24,7 @@ from nexus_cli.config.programs import run_program
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.core.real_files import list_folder, open_folder, open_regular
 from nexus_cli.worktrees.git_commands import GitError, failure
 from nexus_cli.worktrees.inspect_worktree import open_store, save_state
 from nexus_cli.worktrees.make_worktree import find_git
@@ -188,7 +187,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     store, tree, what = open_store(record), save_state(record), f"worktree {record.name} cannot be applied"
     if reviewed not in ("", tree):
         raise _describe_change(record)
-    if os.listdir(record.folder) in ([], [".git"]) and store.list_base():
+    if list_folder(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"nexus worktree remove {record.name} --force forgets it"
         raise NexusError("usage", what, "its folder is empty: every file of the project would be deleted", hint)
     _remove_draft(record)
@@ -310,7 +309,8 @@ class _Planner:
         for name, blob in (("base", base.blob), ("new", new.blob)):
             with open(place / name, "wb") as file:
                 self._blobs.copy(blob, file)
-        shutil.copyfile(os.path.join(os.fsencode(self.root), step.change.before), place / "ours", follow_symlinks=False)
+        with open(place / "ours", "wb") as copy:
+            _copy_whole(self.root / os.fsdecode(step.change.before), copy)
         if _look_at(place, b"ours", self._format).blob != ours.blob:
             raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
         labels = ("-L", "yours", "-L", "before", "-L", self._label)
@@ -399,8 +399,9 @@ def _remove_draft(record: WorktreeRecord) -> None:
 def _mode_of_new(record: WorktreeRecord, path: bytes, *, is_program: bool) -> int:
     """Return the most rights of a new file: the usual ones that its file in the worktree has too, as a key has few."""
     mode = 0o777 if is_program else 0o666
-    with suppress(OSError):
-        about = os.lstat(os.path.join(os.fsencode(record.folder), path))
+    parent, _, name = os.fsdecode(path).rpartition("/")
+    with suppress(OSError), open_folder(record.folder / parent) as folder:
+        about = os.stat(name, dir_fd=folder, follow_symlinks=False)
         mode &= about.st_mode if stat.S_ISREG(about.st_mode) else mode
     return mode | stat.S_IRUSR | stat.S_IWUSR
 
@@ -463,8 +464,16 @@ def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> N
     if own is None:
         blobs.copy(step.result.blob, file)
         return
-    with open_folder(own.parent) as folder, open(open_at(folder, own.name), "rb") as source:
-        shutil.copyfileobj(source, file, _PIECE)
+    _copy_whole(own, file)
+
+
+def _copy_whole(path: Path, file: IO[bytes]) -> None:
+    """Write the regular file at `path` to `file`. Raises `OSError`."""
+    with open_folder(path.parent) as folder, open_regular(folder, path.name) as source:
+        left = os.fstat(source.fileno()).st_size
+        while piece := source.read(min(left, _PIECE)):
+            left -= len(piece)
+            file.write(piece)
 
 
 def _keep_rights(descriptor: int, old: os.stat_result, *, is_program: bool) -> None:
@@ -488,8 +497,9 @@ def _delete_file(root: Path, path: bytes, seen: _File) -> bool:
         os.unlink(name, dir_fd=folder)
     with suppress(OSError):
         while parent:
-            os.rmdir(root / parent)
-            parent = parent.rpartition("/")[0]
+            parent, _, name = parent.rpartition("/")
+            with open_folder(root / parent) as folder:
+                os.rmdir(name, dir_fd=folder)
     return True
 
 

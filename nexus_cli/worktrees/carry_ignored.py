@@ -20,7 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.elide import plural
-from nexus_cli.core.real_files import open_at, open_folder, open_listable, read_beginning
+from nexus_cli.core.real_files import (
+    copy_content,
+    is_there,
+    list_folder,
+    open_folder,
+    open_listable,
+    open_regular,
+    read_regular,
+    walk_below,
+)
 from nexus_cli.text.cells import one_line
 from nexus_cli.worktrees.git_commands import Git
 
@@ -35,8 +44,7 @@ MOST_FILES, MOST_DEPTH = 200_000, 100
 _MOST_PATTERNS = 64 * 1024
 _MOST_TEXT = 1 << 20
 """Most bytes of a script whose paths are changed."""
-_PIECE = 1 << 20
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EINVAL)
 _NAMING_PATHS = re.compile(r"bin/[^/]+|pyvenv\.cfg|lib/python[^/]*/site-packages/[^/]+\.(?:pth|py|egg-link)")
 """Files of a Python environment that name its folder or the project."""
 
@@ -58,7 +66,7 @@ def find_needed(git: Git, root: Path, scratch: Path, include: Iterable[str]) -> 
     """
     own = b""
     with suppress(OSError):
-        own = read_beginning(root / INCLUDE_FILE, _MOST_PATTERNS)
+        own = read_regular(root / INCLUDE_FILE, _MOST_PATTERNS)
     lines = [*map(os.fsencode, USUAL), own, *map(os.fsencode, include)]
     scratch.write_bytes(b"\n".join(lines) + b"\n")
     # A run may fail on an ignored folder that it cannot list.
@@ -81,7 +89,7 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
     outside: list[str] = []
     for path in paths:
         name = path.rstrip("/")
-        if os.path.lexists(target / name):
+        if is_there(target / name):
             continue
         measured = _measure(source / name)
         if measured is None or measured[1] > left:
@@ -131,9 +139,7 @@ def drop_carried(paths: Iterable[bytes], carried: Collection[str]) -> list[bytes
 def stamp_path(path: Path) -> str:
     """Return a text that changes with the content of a file or a folder: names, sizes, times and modes in it."""
     lines = []
-    for one in _list_below(path):
-        about = one if isinstance(one, os.stat_result) else one.stat(follow_symlinks=False)
-        name = "" if isinstance(one, os.stat_result) else os.path.relpath(one.path, path)
+    for name, about in _list_below(path):
         is_folder = stat.S_ISDIR(about.st_mode)
         lines.append(repr((name, about.st_mode, *(() if is_folder else (about.st_size, about.st_mtime_ns)))))
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
@@ -146,33 +152,25 @@ def _megabytes(size: int) -> str:
 def _measure(path: Path) -> tuple[int, int] | None:
     """Return the number of files at and below `path` and their bytes, None if there are too many or too deep ones."""
     count = size = 0
-    try:
-        for one in _list_below(path):
-            about = one if isinstance(one, os.stat_result) else one.stat(follow_symlinks=False)
-            if not stat.S_ISDIR(about.st_mode):
-                count, size = count + 1, size + about.st_size
-            if count > MOST_FILES:
-                return None
-    except RecursionError:
-        return None
+    for name, about in _list_below(path):
+        if not stat.S_ISDIR(about.st_mode):
+            count, size = count + 1, size + about.st_size
+        if count > MOST_FILES or name.count("/") > MOST_DEPTH:
+            return None
     return count, size
 
 
-def _list_below(path: Path | str, depth: int = 0) -> Iterator[os.DirEntry[str] | os.stat_result]:
-    """Yield the status of a file, or every entry below a folder; no link is followed. Raises `RecursionError`."""
-    if depth > MOST_DEPTH:
-        raise RecursionError
-    try:
-        if not depth and not stat.S_ISDIR((about := os.lstat(path)).st_mode):
-            yield about
+def _list_below(path: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the status of a file, with "", or path and status of everything below a folder; no link is followed."""
+    with suppress(OSError), open_folder(path.parent) as parent:
+        about = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(about.st_mode):
+            yield "", about
             return
-        with os.scandir(path) as entries:
-            for entry in entries:
-                yield entry
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _list_below(entry.path, depth + 1)
-    except OSError:
-        return  # deleted meanwhile, or it cannot be read
+        with open_folder(path.name, inside=parent) as folder:
+            for name, entry in walk_below(folder, levels=MOST_DEPTH + 2):
+                with suppress(FileNotFoundError):
+                    yield name, entry.stat(follow_symlinks=False)
 
 
 def _copy_path(source: Path, target: Path, name: str, unread: list[str], outside: list[str]) -> bool:
@@ -182,23 +180,22 @@ def _copy_path(source: Path, target: Path, name: str, unread: list[str], outside
     Raises `OSError` if it cannot be written.
     """
     parent, _, last = name.rpartition("/")
-    (target / parent).mkdir(parents=True, exist_ok=True)
     relink = _relinker(source, target, outside)
     try:
-        with open_folder(source / parent) as folder:
-            _copy_entry(folder, last, str(target / name), f"{source}/{parent}".rstrip("/"), relink, unread)
+        with open_folder(target / parent, create=True) as into, open_folder(source / parent) as folder:
+            _copy_entry(folder, last, into, f"{source}/{parent}".rstrip("/"), relink, unread)
     except OSError as error:
         if error.errno not in _GONE:
             raise
-    return os.path.lexists(target / name)
+    return is_there(target / name)
 
 
 def _copy_entry(
-    folder: int, name: str, target: str, place: str, relink: Callable[[str, str], str], unread: list[str]
+    folder: int, name: str, target: int, place: str, relink: Callable[[str, str], str], unread: list[str]
 ) -> None:
     about = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(about.st_mode):
-        os.symlink(relink(f"{place}/{name}", os.readlink(name, dir_fd=folder)), target)
+        os.symlink(relink(f"{place}/{name}", os.readlink(name, dir_fd=folder)), name, dir_fd=target)
     elif stat.S_ISREG(about.st_mode):
         try:
             copy_file(folder, name, target)
@@ -211,32 +208,30 @@ def _copy_entry(
             unread.append(f"{place}/{name}")
             return
         try:
-            os.mkdir(target, 0o700)
-            for entry in os.listdir(handle):
-                with suppress(FileNotFoundError):
-                    _copy_entry(handle, entry, f"{target}/{entry}", f"{place}/{name}", relink, unread)
-            os.chmod(target, stat.S_IMODE(about.st_mode) | stat.S_IRWXU)
+            os.mkdir(name, 0o700, dir_fd=target)
+            with open_folder(name, inside=target) as inner, open_listable(inner) as copy:
+                for entry in os.listdir(handle):
+                    with suppress(FileNotFoundError):
+                        _copy_entry(handle, entry, inner, f"{place}/{name}", relink, unread)
+                os.fchmod(copy, stat.S_IMODE(about.st_mode) | stat.S_IRWXU)
         finally:
             os.close(handle)
 
 
-def copy_file(folder: int, name: str, target: str | bytes) -> None:
-    """Copy a regular file of an open folder with mode and times, as a clone if possible; may raise `OSError`."""
-    with open(open_at(folder, name), "rb") as source, open(target, "xb") as file:
+def copy_file(folder: int, name: str, target: int) -> None:
+    """Copy a regular file of an open folder to the open folder `target`, with mode and times, as a clone if possible.
+
+    Raises `OSError`, with `EINVAL` if it is no regular file any more.
+    """
+    with open_regular(folder, name) as source:
         about = os.fstat(source.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.ENOENT, "is no file any more", name)
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
         try:
-            while os.copy_file_range(source.fileno(), file.fileno(), 1 << 30):
-                pass
-        except (AttributeError, OSError):
-            source.seek(0)
-            file.seek(0)
-            file.truncate()
-            shutil.copyfileobj(source, file, _PIECE)
-            file.flush()
-        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
-        os.utime(file.fileno(), ns=(about.st_atime_ns, about.st_mtime_ns))
+            copy_content(source.fileno(), file, about.st_size)
+            os.fchmod(file, stat.S_IMODE(about.st_mode))
+            os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+        finally:
+            os.close(file)
 
 
 def _relinker(source: Path, target: Path, outside: list[str]) -> Callable[[str, str], str]:
@@ -262,10 +257,12 @@ def _relocate_environment(folder: Path, source: Path, target: Path) -> None:
     Only real files in real folders of the copy are changed: its links may lead anywhere.
     """
     old = re.compile(re.escape(os.fsencode(source)) + rb"(?![\w.-])")
-    libraries = (path.relative_to(folder).as_posix() for path in folder.glob("lib/python*/site-packages"))
+    libraries = []
+    with suppress(OSError):
+        libraries = [f"lib/{name}/site-packages" for name in list_folder(folder / "lib") if name.startswith("python")]
     for place in ("", "bin", *libraries):
-        with suppress(OSError), open_folder(folder / place) as handle, open_listable(handle) as listed:
-            for name in os.listdir(listed):
+        with suppress(OSError), open_folder(folder / place) as handle:
+            for name in list_folder("", inside=handle):
                 if _NAMING_PATHS.fullmatch(f"{place}/{name}".lstrip("/")):
                     with suppress(OSError):
                         _replace_text(handle, name, old, os.fsencode(target))
@@ -273,11 +270,11 @@ def _relocate_environment(folder: Path, source: Path, target: Path) -> None:
 
 def _replace_text(folder: int, name: str, old: re.Pattern[bytes], new: bytes) -> None:
     """Replace `old` in a small text file of an open folder. Raises `OSError`, also for a link."""
-    with open(open_at(folder, name), "rb") as file:
+    with open_regular(folder, name) as file:
         about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_TEXT:
+        data = file.read(_MOST_TEXT + 1)
+        if len(data) > _MOST_TEXT:
             return
-        data = file.read()
         changed = old.sub(lambda _: new, data)
         if changed == data or b"\0" in data:
             return

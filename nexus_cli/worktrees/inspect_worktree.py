@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
 from nexus_cli.core.elide import plural
+from nexus_cli.core.real_files import list_folder, open_folder, read_regular, walk_below
 from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
 from nexus_cli.worktrees.git_commands import Git, GitError
 from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, find_git, list_files
@@ -26,6 +28,8 @@ CACHES = frozenset(
     b".parcel-cache .gradle .eggs".split()
 )
 """Names of ignored folders that tools can fill again, so that they may be lost."""
+_MOST_LOG, _MOST_LINK = 64 << 20, 1 << 13
+"""Most bytes of a log of commits, and of a file `.git`."""
 _FORMER_HOLD = f"{OWN_REFERENCES}nexus-start"
 """Reference of a linked worktree, as earlier versions made them, that keeps its first commit."""
 
@@ -134,25 +138,27 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
         if path in base or _is_cache(path):
             continue
         if path.endswith(b"/") and any(one.startswith(path) for one in (*base, *map(os.fsencode, same))):
-            root = os.fsencode(record.folder)
-            walked = os.walk(os.path.join(root, path))
-            files = (os.path.relpath(os.path.join(folder, name), root) for folder, _, names in walked for name in names)
+            files = _list_files(record.folder, path.rstrip(b"/"))
             yield from (os.fsdecode(one) for one in drop_carried(files, same) if one not in base)
         elif not path.endswith(b"/") or _has_entries(record.folder, path):
             yield os.fsdecode(path)
 
 
+def _list_files(root: Path, folder: bytes) -> Iterator[bytes]:
+    """Yield the paths of the files and links below a folder of a worktree."""
+    with suppress(OSError), open_folder(root / os.fsdecode(folder)) as opened:
+        for path, entry in walk_below(opened):
+            if not entry.is_dir(follow_symlinks=False):
+                yield folder + b"/" + os.fsencode(path)
+
+
 def _find_special(folder: Path) -> Iterator[str]:
     """Yield pipes, sockets and devices in a worktree, which git does not list; caches are not searched."""
-    waiting = [folder]
-    while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name != ".git" and os.fsencode(entry.name) not in CACHES:
-                        waiting.append(Path(entry.path))
-                elif not entry.is_symlink() and not entry.is_file(follow_symlinks=False):
-                    yield f"{os.path.relpath(entry.path, folder)} (no regular file)"
+    with open_folder(folder) as opened:
+        for path, entry in walk_below(opened, skips={".git", *map(os.fsdecode, CACHES)}):
+            is_known = entry.is_dir(follow_symlinks=False) or entry.is_symlink()
+            if not is_known and not entry.is_file(follow_symlinks=False):
+                yield f"{path} (no regular file)"
 
 
 def _is_cache(path: bytes) -> bool:
@@ -172,7 +178,7 @@ def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[
 
 def _has_entries(folder: Path, path: bytes) -> bool:
     try:
-        return bool(os.listdir(os.path.join(os.fsencode(folder), path)))
+        return bool(list_folder(folder / os.fsdecode(path)))
     except OSError:
         return False
 
@@ -182,7 +188,8 @@ def _git_folder(record: WorktreeRecord) -> Path | None:
     if has_own_repository(record):
         return record.folder / ".git"
     try:  # a linked worktree, as earlier versions made them
-        kind, _, named = (record.folder / ".git").read_text().strip().partition(": ")
+        linked = os.fsdecode(read_regular(record.folder / ".git", _MOST_LINK))
+        kind, _, named = linked.strip().partition(": ")
         folder = Path(os.path.realpath(record.folder / named))
     except (OSError, ValueError):
         return None
@@ -205,7 +212,7 @@ def _has_moved(record: WorktreeRecord) -> bool:
     """True if another commit was ever checked out: some commits may then be on no branch."""
     folder = _git_folder(record)
     try:
-        lines = (folder / "logs/HEAD").read_bytes().splitlines() if folder else []
-    except OSError:
-        return False
+        lines = read_regular(folder / "logs/HEAD", _MOST_LOG).splitlines() if folder else []
+    except OSError as error:
+        return error.errno == errno.EFBIG
     return any(line.split(b" ", 2)[1:2] != [record.start.encode()] for line in lines)

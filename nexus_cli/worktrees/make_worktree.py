@@ -11,8 +11,9 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from nexus_cli.config.paths import places, private_dir
@@ -22,7 +23,7 @@ from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import open_folder
+from nexus_cli.core.real_files import list_folder, open_folder, walk_below
 from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed, list_names
 from nexus_cli.worktrees.git_commands import Git, GitError, failure
 from nexus_cli.worktrees.own_repository import create_branch, create_repository, is_closed, repository_git
@@ -156,7 +157,8 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     copied = _copy_files(source.root, record.folder, carried)
     for path in map(os.fsdecode, files.submodules):
         if (source.root / path).is_dir():
-            (record.folder / path).mkdir(parents=True, exist_ok=True)
+            with _unless_replaced(), open_folder(record.folder / path, create=True):
+                pass
     git = Git(source.git.program, record.folder)
     staged = b"".join(entry + b"\0" for entry in files.staged)
     (record.home / STAGED).write_bytes(staged)
@@ -194,11 +196,11 @@ def _own_folders(root: Path) -> tuple[bytes, ...]:
 
 
 def _instructions(root: Path) -> Iterator[bytes]:
-    base = os.fsencode(root)
-    for folder, _, names in os.walk(os.path.join(base, b".nexus")):
-        yield from (os.path.relpath(os.path.join(folder, name), base) for name in names)
+    with suppress(OSError), open_folder(root / ".nexus") as folder:
+        files = (path for path, entry in walk_below(folder) if not entry.is_dir(follow_symlinks=False))
+        yield from (os.fsencode(f".nexus/{path}") for path in files)
     with suppress(OSError):
-        yield from (name for name in os.listdir(base) if os.fsdecode(name).casefold() in INSTRUCTION_FILES)
+        yield from (os.fsencode(name) for name in list_folder(root) if name.casefold() in INSTRUCTION_FILES)
 
 
 def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[bytes]:
@@ -207,28 +209,29 @@ def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[byte
     No link is followed: a command that runs in the project may replace a folder with one meanwhile.
     """
     present, _ = split_present(source, paths)
-    start, end = os.fsencode(source), os.fsencode(target)
-    made: set[bytes] = set()
     copied = []
-    for path in present:
-        folder = path.rpartition(b"/")[0]
-        if folder not in made:
-            os.makedirs(os.path.join(end, folder), exist_ok=True)
-            made.add(folder)
-        try:
-            with open_folder(os.fsdecode(os.path.join(start, folder))) as handle:
-                _copy_file(handle, os.fsdecode(path[len(folder) :].lstrip(b"/")), os.path.join(end, path))
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) and error.filename != os.path.join(end, path):
-                continue  # deleted or replaced meanwhile
-            raise
-        copied.append(path)
+    for folder, paths_there in groupby(present, lambda path: os.fsdecode(path).rpartition("/")[0]):
+        with _unless_replaced(), open_folder(target / folder, create=True) as into, open_folder(source / folder) as own:
+            for path in paths_there:
+                with _unless_replaced():
+                    _copy_file(own, os.fsdecode(path).rpartition("/")[2], into)
+                    copied.append(path)
     return copied
 
 
-def _copy_file(folder: int, name: str, target: bytes) -> None:
+@contextmanager
+def _unless_replaced() -> Iterator[None]:
+    """Go on after an error that means that a file or a folder was deleted or replaced meanwhile."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL):
+            raise
+
+
+def _copy_file(folder: int, name: str, target: int) -> None:
     if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        os.symlink(os.fsencode(os.readlink(name, dir_fd=folder)), target)
+        os.symlink(os.readlink(name, dir_fd=folder), name, dir_fd=target)
     else:
         copy_file(folder, name, target)
 

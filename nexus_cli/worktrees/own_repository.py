@@ -9,8 +9,8 @@ no link leads out of it; the one file that is written, `packed-refs`, is replace
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
-from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.core.real_files import open_folder, open_listable, read_regular
 from nexus_cli.worktrees.git_commands import Git, GitError
 from nexus_cli.worktrees.snapshot_store import quote_alternate
 
@@ -33,6 +33,8 @@ _READ_FOLDERS = frozenset({"objects", "refs", "logs", "info"})
 """Folders of a repository that git of ours reads."""
 _BRANCHES = 100
 """Most names that are tried for the branch."""
+_MOST_SETTINGS, _MOST_REFERENCES = 1 << 20, 64 << 20
+"""Most bytes of a file of a repository that is copied, and of `packed-refs`."""
 
 
 def hold_prefix(record: WorktreeRecord) -> str:
@@ -86,8 +88,8 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
         (own / name).mkdir(parents=True)
     for name in _COPIED_FILES:
         for place in (record.repository, git_dir):
-            with suppress(FileNotFoundError):
-                (own / name).write_bytes((place / name).read_bytes())
+            if (data := _read_settings(place, name)) is not None:
+                (own / name).write_bytes(data)
     if (record.repository / "hooks").is_dir():
         (own / "hooks").symlink_to(record.repository / "hooks")
     (own / "config").write_bytes(_configuration(record, git_dir))
@@ -121,33 +123,36 @@ def has_own_repository(record: WorktreeRecord) -> bool:
 
 def is_closed(git_dir: Path) -> bool:
     """True if git that reads or writes this folder stays in it: no link, pipe or `commondir`, except in `hooks`."""
-    waiting = [git_dir]
+    waiting = [""]
     try:
-        while waiting and not git_dir.is_symlink():
-            place = waiting.pop()
-            with os.scandir(place) as entries:
-                for entry in entries:
-                    is_top = place == git_dir
-                    if is_top and entry.name == "hooks":
+        with open_folder(git_dir) as root:
+            while waiting:
+                place = waiting.pop()
+                with open_folder(place, inside=root) as folder, open_listable(folder) as listed:
+                    found = [(entry.name, _kind(entry)) for entry in os.scandir(listed)]
+                for name, kind in found:
+                    if not place and name == "hooks":
                         continue
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    if not is_folder and not entry.is_file(follow_symlinks=False):
+                    if not kind or (not place and name == "commondir"):
                         return False
-                    if is_top and entry.name == "commondir":
-                        return False
-                    if is_folder and (not is_top or entry.name in _READ_FOLDERS):
-                        waiting.append(Path(entry.path))
+                    if kind == "folder" and (place or name in _READ_FOLDERS):
+                        waiting.append(f"{place}/{name}")
     except OSError:
         return False
-    return not git_dir.is_symlink()
+    return True
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    """Return "file" or "folder", "" for a link and everything else."""
+    is_folder = entry.is_dir(follow_symlinks=False)
+    return "folder" if is_folder else "file" if entry.is_file(follow_symlinks=False) else ""
 
 
 def borrows_objects(git_dir: Path, record: WorktreeRecord) -> bool:
     """True if a git folder borrows objects from the repository of the worktree's project alone."""
     try:
-        return (git_dir / "objects/info/alternates").read_bytes() == os.fsencode(
-            quote_alternate(record.repository / "objects")
-        ) + b"\n"
+        borrowed = read_regular(git_dir / "objects/info/alternates", _MOST_SETTINGS)
+        return borrowed == os.fsencode(quote_alternate(record.repository / "objects")) + b"\n"
     except OSError:
         return False
 
@@ -267,8 +272,7 @@ def refresh_references(record: WorktreeRecord, program: str) -> None:
 def _read_packed(folder: int) -> dict[bytes, bytes]:
     """Return the packed references of an open git folder; lines that peel tags are left out."""
     try:
-        with open(open_at(folder, "packed-refs"), "rb") as file:
-            lines = file.read().splitlines() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else []
+        lines = read_regular("packed-refs", _MOST_REFERENCES, inside=folder).splitlines()
     except FileNotFoundError:
         return {}
     pairs = (line.partition(b" ") for line in lines if not line.startswith((b"#", b"^")))
@@ -315,15 +319,24 @@ def _list_references(git: Git, record: WorktreeRecord) -> dict[bytes, bytes]:
     return {name: oid for name, oid in pairs if name != mine and not os.fsdecode(name).startswith(_NOT_COPIED)}
 
 
+def _read_settings(git_dir: Path, name: str) -> bytes | None:
+    """Return a small file of a repository; None for none, a link, or what is too large to be settings."""
+    try:
+        return read_regular(git_dir / name, _MOST_SETTINGS)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG):
+            raise
+        return None
+
+
 def _format(references: dict[bytes, bytes]) -> bytes:
     return b"".join(b"%s %s\n" % (oid, name) for name, oid in references.items())
 
 
 def _configuration(record: WorktreeRecord, git_dir: Path) -> bytes:
     """Return the configuration of the project's repository, changed to that of a repository with files of its own."""
-    data = (record.repository / "config").read_bytes()
-    with suppress(FileNotFoundError):
-        data += b"\n" + (git_dir / "config.worktree").read_bytes()
+    data = read_regular(record.repository / "config", _MOST_SETTINGS)
+    data += b"\n" + (_read_settings(git_dir, "config.worktree") or b"")
     lower = data.lower()
     more = "\n[core]\n\tbare = false\n"
     if b"worktree" in lower:

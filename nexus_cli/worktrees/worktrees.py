@@ -9,11 +9,11 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import (
@@ -25,6 +25,7 @@ from nexus_cli.config.worktree_record import (
     worktrees_of,
 )
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.real_tree import RealTree
 from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.git_commands import GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
@@ -427,21 +428,15 @@ def _take_away(record: WorktreeRecord) -> None:
 
 
 def _delete_tree(folder: Path) -> None:
-    """Delete a folder with its content, including read-only folders."""
-
-    def open_and_retry(act: Callable[..., Any], path: str, error: Any) -> None:
-        if isinstance(error[1], FileNotFoundError):
-            return
-        os.chmod(os.path.dirname(path), stat.S_IRWXU)
-        if os.path.isdir(path) and not os.path.islink(path):
-            os.chmod(path, stat.S_IRWXU)
-        if act in (os.open, os.scandir, os.lstat):
-            shutil.rmtree(path)
-        else:
-            act(path)
-
+    """Delete a folder with its content, including read-only folders, following no link. Raises `OSError`."""
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)  # by descriptors; fails in read-only folders
     if os.path.lexists(folder):
-        shutil.rmtree(folder, onerror=open_and_retry)
+        tree = RealTree([str(folder.parent)])
+        try:
+            tree.remove(str(folder))
+        finally:
+            tree.close()
 
 
 @contextmanager

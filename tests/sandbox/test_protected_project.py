@@ -52,8 +52,8 @@ def shape(folder: Path) -> dict[str, tuple[int, bytes]]:
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if name.startswith(("a/", ".git/i2")) or name == ".git/info/exclude":
-            continue  # what a command made of its own, and what it may change
+        if name.startswith(("a/", ".git/i2")):
+            continue  # what a command made of its own
         if name.startswith((".git/objects", ".git/logs", ".git/refs")) or name in (
             ".git/index",
             ".git/HEAD",
@@ -84,6 +84,8 @@ HARM = {
     "19 fsmonitor": "git config core.fsmonitor 'touch x'",
     "20 hooksPath": "git config core.hooksPath /tmp; git config --worktree core.hooksPath /tmp",
     "21 attributes and a filter": "echo '* filter=y' > .git/info/attributes; git config filter.y.clean 'touch x'",
+    "21 what git hides from a status": "echo evil >> .git/info/exclude; rm .git/info/exclude; echo '*' > .git/info/exclude",
+    "18 the repository moved away": "mkdir a; mv .git a/g && cp -r a/g a/o && echo x > a/g/hooks/pre-commit && ln -sfn a/o .git",
     "21 the folder of attributes moved": "mv .git/info .git/i2; mkdir .git/info; echo '* x' > .git/info/attributes",
     "22 a submodule": "echo '[core]' >> .git/modules/a/b/config; echo x > .git/modules/a/b/hooks/pre-commit",
     "22 commondir": "echo /tmp > .git/commondir",
@@ -141,13 +143,14 @@ def test_protected_places_are_as_they_were(ground: Ground) -> None:
     [
         ("mv .git g2 && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit", "pre-commit"),
         ("mkdir evil; mv .git g2; echo 'gitdir: evil' > .git", ""),
+        ("mkdir -p a/b; mv .git a/b/c; echo evil > a/b/c/hooks/pre-commit; chmod 500 a/b/c", ""),
         ("rm -rf .git; ln -s g2 .git", ""),
     ],
 )
 def test_what_takes_the_place_of_a_git_folder_that_was_moved_is_not_obeyed(
     ground: Ground, words: str, mounted: str
 ) -> None:
-    """bubblewrap refuses to move it; otherwise it is told that it is gone."""
+    """bubblewrap refuses to move it; otherwise it is put back, and told."""
 
     def act() -> tuple[bool, str, tuple[str, ...], list[str]]:
         with open_scene(ground) as scene:
@@ -155,14 +158,13 @@ def test_what_takes_the_place_of_a_git_folder_that_was_moved_is_not_obeyed(
             done = scene.run(words)
             git = scene.project / ".git"
             kept = git.is_dir() and not git.is_symlink() and (git / "config").read_text() == before
-            left = [str(path) for path in git.rglob("*") if path.is_file() and b"evil" in path.read_bytes()]
+            left = [str(path) for path in scene.project.glob("**/hooks/*") if b"evil" in path.read_bytes()]
             return kept, "link" if git.is_symlink() else "file" if git.is_file() else "", done.restored, left
 
     kept, kind, told, left = in_user(ground.user, act)
     assert kind == "" and left == []
-    if ground.backend is Backend.BWRAP:
-        assert kept
-    else:
+    assert kept or words.startswith("rm") or mounted
+    if ground.backend is not Backend.BWRAP:
         assert any(".git" in line for line in told), told
 
 

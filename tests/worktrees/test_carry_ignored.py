@@ -13,7 +13,7 @@ from worktrees.repository import git, make_project, make_worktree
 from nexus_cli.config.paths import places
 from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import open_at
+from nexus_cli.core.real_files import open_regular
 from nexus_cli.workers.prepare_worktree import enter_prepared
 from nexus_cli.worktrees import carry_ignored
 from nexus_cli.worktrees.apply_worktree import apply_worktree
@@ -255,10 +255,10 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_copied(project: Path, monk
     def refuse(folder: int, name: str) -> int:
         if name == "locked":
             raise PermissionError(13, "Permission denied", name)
-        return open_at(folder, name)
+        return open_regular(folder, name)
 
     put(project, {f"node_modules/{name}/index.js": "1\n" for name in "bcdefgh"} | {"node_modules/a/locked": "1"})
-    monkeypatch.setattr("nexus_cli.worktrees.carry_ignored.open_at", refuse)
+    monkeypatch.setattr("nexus_cli.worktrees.carry_ignored.open_regular", refuse)
     record, notices = make_worktree(project, "fix")
     assert notices[-1] == "not copied, for want of permission to read: node_modules/a/locked"
     assert all((record.folder / f"node_modules/{name}/index.js").is_file() for name in "abcdefgh")

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from nexus_cli.core.real_files import open_folder, open_listable
+
 ENTRIES = 5000
 """Most names that `walk_files` returns."""
 SECONDS = 0.3
@@ -101,11 +103,12 @@ def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> 
     """Return the names of files below `root`, level by level, and True if the list is complete. Hidden and heavy
     folders, and targets of links, are skipped. Blocking, raises nothing."""
     found: list[str] = []
+    base = os.path.realpath(root)
     waiting, end = [""], time.monotonic() + seconds
     for prefix in waiting:
         try:
-            with os.scandir(root / prefix) as entries_here:
-                for entry in entries_here:
+            with open_folder(f"{base}/{prefix}") as folder, open_listable(folder) as here, os.scandir(here) as listing:
+                for entry in listing:
                     if len(found) + len(waiting) >= entries or time.monotonic() > end:
                         return found, False
                     if not entry.is_dir(follow_symlinks=False):

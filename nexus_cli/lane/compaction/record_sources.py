@@ -7,9 +7,9 @@ read, others are just named.
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
-import stat
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +27,7 @@ from nexus_cli.context.work_record import (
 )
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import read_regular
 from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.todo import MARKS, TODO_MEMO
 from nexus_cli.core.typed_text import split_attachments
@@ -214,15 +215,13 @@ def _state_on_disk(file: _Trace, left: int, *, outlined: bool) -> tuple[str, tup
 
 
 def _read(path: str, most: int) -> bytes | None:
-    """Read at most `most` bytes of a regular file; None for other types. Raises `OSError`, also for a symlink."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """Read at most `most` bytes of a regular file; None for other types. Raises `OSError`, also for a link in it."""
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        return read_regular(path, most)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
             return None
-        with os.fdopen(os.dup(handle), "rb") as file:
-            return file.read(most)
-    finally:
-        os.close(handle)
+        raise
 
 
 def _common_folder(traces: Sequence[_Trace]) -> str:

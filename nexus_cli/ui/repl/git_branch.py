@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from nexus_cli.config.paths import repository_root
+from nexus_cli.core.real_files import read_regular
 
 _LEAST = 7
 """Length of an abbreviated commit."""
@@ -31,11 +31,6 @@ def read_branch(folder: Path) -> str:
 
 
 def _first_line(path: Path) -> str:
-    """Return the first line of a regular file; "" for anything else, which might block."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        data = os.read(descriptor, _MOST) if regular else b""
-    finally:
-        os.close(descriptor)
+    """Return the first line of a small regular file. Raises `OSError`, also for a link."""
+    data = read_regular(os.path.realpath(path.parent) + f"/{path.name}", _MOST)
     return data.decode("utf-8", "replace").strip().partition("\n")[0].rstrip()
