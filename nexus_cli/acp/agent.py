@@ -24,6 +24,7 @@ from nexus_cli.acp.prompt_blocks import Block, make_trigger
 from nexus_cli.acp.questions import AskingApprover, EditorApprover
 from nexus_cli.acp.updates import UpdateStream, message, note, turn_usage, usage_update
 from nexus_cli.commands import discover
+from nexus_cli.commands.command import Command
 from nexus_cli.commands.own_guides import own_commands
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.paths import defaults_dir, places, project_root
@@ -291,19 +292,12 @@ class EditorAgent:
 
     async def _greet(self, one: EditorSession, problems: Sequence[str]) -> None:
         """Send the commands and the notices of a session that was opened."""
-        options, built_in = one.session.state.options, discover()
+        options = one.session.state.options
+        built_in = discover()
         assert options is not None, "sessions of this room have options"
         own = await asyncio.to_thread(own_commands, one.session.folder, built_in, options.servers)
-        commands = [
-            schema.AvailableCommand(
-                name=command.name,
-                description=sanitize(command.summary),
-                input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=command.usage))
-                if command.usage
-                else None,
-            )
-            for command in (*own.values(), *(command for command in built_in.values() if command.served is not None))
-        ]
+        served = [command for command in built_in.values() if command.served is not None]
+        commands = [_describe_command(command) for command in (*own.values(), *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         await self._client.session_update(one.session.id, update)
         await self._send(one, map(note, [*one.session.take_notices(), *problems]))
@@ -404,7 +398,8 @@ class EditorAgent:
         self, config_id: str, session_id: str, value: str | bool, **kwargs: Any
     ) -> schema.SetSessionConfigOptionResponse:
         """Change level, model or effort of a session that runs no turn; the level also during one."""
-        one, word = self._get(session_id), str(value)
+        one = self._get(session_id)
+        word = str(value)
         with _as_request_error():
             if config_id == LEVEL:
                 level = parse_level(word)
@@ -479,6 +474,11 @@ class EditorAgent:
         if one is None:
             raise RequestError.invalid_params({"message": f"no open session {session_id}; load or resume it first"})
         return one
+
+
+def _describe_command(command: Command) -> schema.AvailableCommand:
+    usage = schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=command.usage)) if command.usage else None
+    return schema.AvailableCommand(name=command.name, description=sanitize(command.summary), input=usage)
 
 
 def _find_folder(cwd: str) -> Path:

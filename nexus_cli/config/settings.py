@@ -335,7 +335,8 @@ def find_line(text: str, parts: list[str]) -> int:
 
 
 def _split_dotted(text: str) -> list[str]:
-    parts, quote = [""], ""
+    parts = [""]
+    quote = ""
     for char in text:
         if quote or char in "\"'":
             quote = "" if char == quote else quote or char
@@ -498,15 +499,13 @@ def hide_misplaced_keys(values: Mapping[str, SettingValue]) -> tuple[dict[str, S
     for key, value in values.items():
         parts = split_key(key)
         shown = ".".join(quote_part(part) for part in [parts[0], *map(hide_key, parts[1:])])
-        kept[shown] = (
-            value
-            if key == LEDGER_URL  # `load_settings` hides its password
-            else hide_key(value)
-            if isinstance(value, str)
-            else tuple(map(hide_key, value))
-            if isinstance(value, tuple)
-            else value
-        )
+        kept[shown] = value
+        if key == LEDGER_URL:
+            pass  # `load_settings` hides its password
+        elif isinstance(value, str):
+            kept[shown] = hide_key(value)
+        elif isinstance(value, tuple):
+            kept[shown] = tuple(map(hide_key, value))
         if shown != key or kept[shown] != value:
             misplaced.append(shown)
     return kept, tuple(misplaced)

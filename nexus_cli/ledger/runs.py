@@ -522,7 +522,8 @@ def _folder(run: Run) -> str:
 def _run(row: Sequence[Any]) -> Run:
     """Return the run of a row of `_COLUMNS` and its principal, which are the fields of `Run` in order."""
     stored = dict(zip((one.name for one in fields(Run)), row, strict=True))
-    trigger, options = json.loads(stored["trigger"]), json.loads(stored["options"])
+    trigger = json.loads(stored["trigger"])
+    options = json.loads(stored["options"])
     waits = Wait.from_json(json.loads(stored["waits"])) if stored["waits"] else None
     return Run(**stored | {"trigger": trigger, "options": options, "waits": waits})
 

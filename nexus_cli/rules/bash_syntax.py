@@ -130,7 +130,8 @@ _NO_TARGETS = frozenset(
 _BLANKS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _REDIRECT = re.compile(rb"[<>]")
 _SILENCED = re.compile(r"2> ?/dev/null|< ?[\w./-]+")
-_MOST_STAGES, _DEEPEST_STAGE = 20, 4
+_MOST_STAGES = 20
+_DEEPEST_STAGE = 4
 _LOWER = re.compile(r"[a-z][a-z0-9_]*")
 """Variables that a read-only line may set: those of programs and of bash itself are in capitals."""
 _NAME = re.compile(r"[A-Za-z_]\w*|\?")
@@ -377,7 +378,10 @@ class _Reader:
         for child in children:
             if child.type == "variable_assignment":
                 text = self._text(child)
-                names.append(text if text in PLAIN_PAGERS else text.partition("=")[0] if child.children else "?")
+                if text in PLAIN_PAGERS:
+                    names.append(text)
+                else:
+                    names.append(text.partition("=")[0] if child.children else "?")
                 if len(child.children) > 2 and not self._word(child.children[-1]).is_plain:
                     names.append("?")
             elif child.type.endswith("_redirect"):
@@ -434,7 +438,8 @@ class _Reader:
                 return Word(self._text(node, _LONGEST_UNKNOWN), False, pieces=self._computed(pieces))
             value.append(read[0])
             bare.append(read[1])
-        text, shape = "".join(value), "".join(bare)
+        text = "".join(value)
+        shape = "".join(bare)
         inside = shape[shape.find("{") : shape.rfind("}")] if "{" in shape else ""
         if "," in inside or ".." in inside:
             self.line.doubts["a brace expansion"] = None
@@ -540,9 +545,12 @@ def _decode_ansi(text: str) -> str | None:
         if found is None:
             return None
         hexadecimal = found[1] or found[2] or found[3]
-        code = int(hexadecimal, 16) if hexadecimal else int(found[4], 8) & 0xFF if found[4] else 0
-        if (hexadecimal or found[4]) and not 0 < code < 0x110000:
-            return None
-        parts.append(chr(code) if hexadecimal or found[4] else _ESCAPES.get(found[5] or "", "") or found[6])
+        if hexadecimal or found[4]:
+            code = int(hexadecimal, 16) if hexadecimal else int(found[4], 8) & 0xFF
+            if not 0 < code < 0x110000:
+                return None
+            parts.append(chr(code))
+        else:
+            parts.append(_ESCAPES.get(found[5] or "", "") or found[6])
         place = found.end()
     return "".join(parts)

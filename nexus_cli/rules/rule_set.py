@@ -95,7 +95,8 @@ class PermissionRule:
         """Return True if the rule names this tool, itself or among all of its server, whose name only a rule that
         allows has to spell in the same case."""
         fold = self.tool.startswith(SERVER_TOOLS) and self.decision != "allow"
-        name, wanted = (tool.name.casefold(), self.tool.casefold()) if fold else (tool.name, self.tool)
+        name = tool.name.casefold() if fold else tool.name
+        wanted = self.tool.casefold() if fold else self.tool
         return name == wanted or (wanted.endswith("*") and name.startswith(wanted[:-1]))
 
     def to_json(self) -> RuleObject:
@@ -192,8 +193,9 @@ class RuleSet:
             own += [rule for rule in general if not rule.pattern and rule.decision != "allow"]
         found = find_by_path(own, paths, project, added)
         if found is None and tool.finds_files:  # a deny rule is for the tool to obey: it leaves those files out
-            found = find_by_path(general, paths, project, added)
-            found = found if found is not None and found.decision == "allow" and found.pattern else None
+            general_rule = find_by_path(general, paths, project, added)
+            if general_rule is not None and general_rule.decision == "allow" and general_rule.pattern:
+                return general_rule
         return found
 
     def find_for_address(self, tool: Tool, address: str) -> PermissionRule | None:
@@ -214,7 +216,8 @@ def find_by_path(
     rules: Iterable[PermissionRule], paths: Iterable[Path], project: Path, added: Sequence[Path] = ()
 ) -> PermissionRule | None:
     """Return the strictest of `rules` that names any of the real `paths`, if it allows all of them; None for none."""
-    given, roots = [str(path) for path in paths], (str(project), *map(str, added))
+    given = [str(path) for path in paths]
+    roots = (str(project), *map(str, added))
     for rule in sorted(rules, key=lambda rule: DECISIONS.index(rule.decision)):
         fits = [not rule.pattern or path_matches(rule, path, *roots) for path in given] or [not rule.pattern]
         if all(fits) if rule.decision == "allow" else any(fits):
@@ -272,7 +275,9 @@ def parse_rule(
     found = _FORM.fullmatch(text.strip())
     if found is None or find_hidden_sign(text):
         raise ValueError(f"{_quote(text)} is no rule: TOOL or TOOL(PATTERN), such as bash(npm test *)")
-    name, pattern, tool = found[1], found[2], tools.get(found[1])
+    name = found[1]
+    pattern = found[2]
+    tool = tools.get(found[1])
     if tool is None and name.startswith(SERVER_TOOLS):
         if pattern is not None:
             raise ValueError(f"{_quote(text)}: a tool of an MCP server takes no pattern")
@@ -347,7 +352,8 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet
         name = split_key(key)
         if name[0] == "rule_examples" and isinstance(examples, tuple):
             collected.check_examples(name[1], examples, f"{own.settings} line {find_line(text, name) or 1}", project)
-    path, found = project / FOLDER / FILE, trust.read_configuration(project, ("rule",))
+    path = project / FOLDER / FILE
+    found = trust.read_configuration(project, ("rule",))
     files = trust.trusted_configuration(project, found).files
     if FILE in files:
         with suppress(NexusError):  # the settings have told it
@@ -490,12 +496,15 @@ def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> 
     `added` folders too, and name a path also as the most lenient file system reads it (`fold_name`).
     """
     pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
-    bases = ("/",) if pattern.startswith("/") else (project, *(added if rule.decision != "allow" else ()))
+    bases: tuple[str, ...] = (project,) if rule.decision == "allow" else (project, *added)
+    if pattern.startswith("/"):
+        bases = ("/",)
     if any(_is_named(path, base, _compile_pattern(pattern)) for base in bases):
         return True
     if rule.decision == "allow":
         return False
-    folded, expression = fold_path(path), _compile_pattern(pattern, folds=True)
+    folded = fold_path(path)
+    expression = _compile_pattern(pattern, folds=True)
     return any(_is_named(folded, fold_path(base), expression) for base in bases)
 
 

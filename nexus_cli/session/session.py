@@ -259,7 +259,8 @@ class Session:
         task.add_done_callback(lambda done: events.put_nowait(None))
         self._work_tasks = [*ahead, task]
         if not ahead:  # so that `cancel` reaches it before its first step
-            self._control.task, self._control.stopped = task, ""
+            self._control.task = task
+            self._control.stopped = ""
         try:
             while (event_ := await events.get()) is not None:
                 yield event_
@@ -277,7 +278,8 @@ class Session:
         """Run `work` when all tasks of `ahead` have ended, with its events in `events`."""
         if ahead:
             await asyncio.wait(ahead)
-            self._control.task, self._control.stopped = asyncio.current_task(), ""
+            self._control.task = asyncio.current_task()
+            self._control.stopped = ""
         lane_state = self.state.lane_state
         self._control.events = events
         spent = lane_state.spending
@@ -329,7 +331,8 @@ class Session:
     def reload(self) -> None:
         """Reload instructions and the other inputs of an epoch with the next request."""
         lane_state = self.state.lane_state
-        lane_state.upcoming.pending, lane_state.upcoming.draft = lane_state.upcoming.pending or "reload", None
+        lane_state.upcoming.pending = lane_state.upcoming.pending or "reload"
+        lane_state.upcoming.draft = None
 
     async def share(self, text: str, what: str) -> str:
         """Clip `text` for the next message to the cap of a tool result; the rest becomes a drop."""
@@ -413,7 +416,8 @@ class Session:
 
     def result(self, outcome: Outcome) -> AskResult:
         """Return the JSON result of a turn (`nexus docs json`)."""
-        drops = next((kept for ended, kept in self._ends if ended is outcome), self._ends[-1][1] if self._ends else ())
+        newest = self._ends[-1][1] if self._ends else ()
+        drops = next((kept for ended, kept in self._ends if ended is outcome), newest)
         from nexus_cli.session.outcome import result_object  # noqa: PLC0415  (a turn has ended)
 
         return result_object(self.state, outcome, drops)
@@ -441,7 +445,9 @@ class Session:
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
-        lane_state, window, dispatcher = self.state.lane_state, self.state.lane_state.window, self.state.dispatcher
+        lane_state = self.state.lane_state
+        window = lane_state.window
+        dispatcher = self.state.dispatcher
         known = frozenset(drop.id for drop in self.state.drops())
         dispatcher.denied.clear()
         dispatcher.changed.clear()

@@ -82,8 +82,9 @@ RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
 """Most characters of a call's main argument in the name of its drop."""
-ERRORS, FAILED = 2, "{} calls in a row could not run: read their errors before the next one."
-"""Number of consecutive calls that could not run after which the model gets this notice."""
+ERRORS = 2
+"""Number of consecutive calls that could not run after which the model gets the notice `FAILED`."""
+FAILED = "{} calls in a row could not run: read their errors before the next one."
 
 
 @dataclass
@@ -137,9 +138,11 @@ class Dispatcher:
         calls = tuple(self.registry.foreign.translate(call, str(self.cwd)) for call in calls)
         self.step = ApprovalStep(calls)
         if lane_state.lane.run != self._began:
-            self._began, self.errors = lane_state.lane.run, 0
+            self._began = lane_state.lane.run
+            self.errors = 0
         limits = self.run_limits(lane_state)
-        self._refusals, self._confirm = limits.refusals(calls), bool(limits.limits.confirm)
+        self._refusals = limits.refusals(calls)
+        self._confirm = bool(limits.limits.confirm)
         if ending := lane_state.spending.ending:
             self._refusals = {call.id: Refusal(f"not run: {LAST_REQUEST}", ending) for call in calls}
         for name in dict.fromkeys(call.name for call in calls):
@@ -156,17 +159,21 @@ class Dispatcher:
 
     async def _load_rules(self, tool: Tool | None, level: str = "") -> None:
         """Load rules and sandbox for decisions on `tool` at `level` ("": the level in force), in a thread."""
-        level, runs = level or self.limits.allow or "read", tool is not None and tool.effect is Effect.RUN
+        level = level or self.limits.allow or "read"
+        runs = tool is not None and tool.effect is Effect.RUN
         if not self.permission.is_loaded(level, runs=runs):
             await asyncio.to_thread(self.permission.load, level, runs=runs)
 
     def run_limits(self, lane_state: LaneState) -> RunLimits:
         """Return the limits on the next step of the lane, including those of signals and assessment."""
-        lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
+        lane = lane_state.lane
+        limits = self.limits
+        started = self.starts.was_started
         bound = limits & self.assessed
         counted = self.signals or bound.is_one_step or bound.max_iterations is not None
         run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
-        layers, now = [("run", limits), (ASSESSMENT, self.assessed)], Signals()
+        layers = [("run", limits), (ASSESSMENT, self.assessed)]
+        now = Signals()
         if self.signals:
             translate = self.registry.foreign.translate
             acted = {translate(call).name for batch in run.batches for call in batch if started(call.id)}
@@ -196,7 +203,8 @@ class Dispatcher:
                 batch = [waiting[0]]
                 while len(batch) < len(waiting) and all(map(self._together, [*batch, waiting[len(batch)]])):
                     batch.append(waiting[len(batch)])
-                if len(waiting) == len(calls) and (later := tuple(waiting[len(batch) :])):
+                later = tuple(waiting[len(batch) :])
+                if later and len(waiting) == len(calls):
                     subjects = tuple(describe_subject(self.registry.get(call.name), call) for call in later)
                     control.emit(event.ToolQueue(later, subjects))
                 results = await asyncio.gather(
@@ -221,8 +229,10 @@ class Dispatcher:
 
     def count_outcomes(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Count the calls that ran and the calls that were refused in this turn; the others could not run."""
-        refused = {row["id"] for row in self.denied}
-        return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
+        denied = {row["id"] for row in self.denied}
+        ran = sum(self.starts.was_started(call.id) for call in calls)
+        refused = sum(call.id in denied for call in calls)
+        return ran, refused
 
     def stop_repeating(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result for each of `calls`, none of which runs because one was repeated too often."""
@@ -283,7 +293,8 @@ class Dispatcher:
         if refused := self.permission.find_refused(tool):
             context = replace(context, is_refused=refused)
         if profile:
-            asks, stays = self.approver is not None, bool(checked.get("background"))
+            asks = self.approver is not None
+            stays = bool(checked.get("background"))
             make = partial(self.permission.make_sandbox, cast(Any, profile), asks=asks, stays=stays)
             context = replace(context, sandbox=make)
         self.starts.record_start(call.id, call.name)
@@ -405,7 +416,8 @@ class Dispatcher:
             found = replace(found, rule="", origin=f"limit {CONFIRM}")
         need = verdict.kind if isinstance(verdict, ApprovalNeed) else ""
         if need and approval_scope(tool, checked, need, targets, found.profile) in self.always:
-            verdict, found = Grant(), replace(found, rule="", origin=ALLOWED)
+            verdict = Grant()
+            found = replace(found, rule="", origin=ALLOWED)
         found = replace(found, verdict=verdict)
         return self.hooks.adjust(call_id, found) if self.hooks else found
 
@@ -454,7 +466,8 @@ class Dispatcher:
             if call_id in self.step.answers or isinstance(found.verdict, ApprovalNeed):
                 continue
             refusal = Deny(found.verdict.why, said=False) if isinstance(found.verdict, Denial) else None
-            self.step.answers[call_id], self.step.decided[call_id] = refusal or Allow(), found
+            self.step.answers[call_id] = refusal or Allow()
+            self.step.decided[call_id] = found
             # Deferred: a task that is cancelled before its first step would emit no answer.
             asyncio.get_running_loop().call_soon(task.cancel)
 

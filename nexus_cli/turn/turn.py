@@ -6,6 +6,7 @@ turn is done. A resume after a kill, a deferred approval or an interrupt is ther
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from nexus_cli.context.window.groups import Dispatch, Done, ModelCall, flatten
@@ -83,7 +84,8 @@ async def request(lane_state: LaneState) -> None:
 async def begin_pending_epoch(lane_state: LaneState) -> None:
     """Begin the epoch that a model switch or a reload has requested, if one has."""
     if lane_state.upcoming.pending:
-        head, before = flatten(lane_state.lane.groups()), unreported_tokens(lane_state.window)
+        head = flatten(lane_state.lane.groups())
+        before = unreported_tokens(lane_state.window)
         planned = await lane_state.prompt.draft_epoch(lane_state.window)
         lane_state.begin_epoch(
             head, lane_state.upcoming.pending, planned, notes=lambda _: [rewrite_memo(lane_state, before)]
@@ -112,36 +114,49 @@ async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:
 
 def _stop_asking(lane: Lane, spending: Spending, dispatcher: Dispatcher) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` steps beyond the limit that still requested calls."""
-    limits, started = dispatcher.limits & dispatcher.assessed, dispatcher.starts.was_started
+    limits = dispatcher.limits & dispatcher.assessed
+    started = dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return
     batches = RunHistory.of(lane.timeline, lane.run).batches
-    acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
     most = len(batches) if limits.max_iterations is None else limits.max_iterations
     if limits.is_one_step:
+        acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
         most = min(most, next(acted, most))
-    if len(batches) >= most + SPARE:
-        why = "the model keeps requesting calls that this run no longer allows"
-        more = "Ask in parts, or raise limits.max_iterations"
-        hint = "Ask in parts" if limits.is_one_step else spending.raised_by("max_iterations", more)
-        raise NexusError("limit", "the turn was stopped", why, hint)
+    if len(batches) < most + SPARE:
+        return
+    hint = "Ask in parts"
+    if not limits.is_one_step:
+        hint = spending.raised_by("max_iterations", "Ask in parts, or raise limits.max_iterations")
+    why = "the model keeps requesting calls that this run no longer allows"
+    raise NexusError("limit", "the turn was stopped", why, hint)
 
 
 def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
     items = lane_state.lane.items
     for call in calls:
         row = repeated_calls(items, call)
-        times = len(row)
-        if times >= END_AT:
-            (ran, refused), last = (
-                dispatcher.count_outcomes(row[1:]),
-                call.id in dispatcher.run_limits(lane_state).refusals(calls),
-            )
-            denied, refused = last or dispatcher.count_outcomes(row[1:2])[1] > 0, refused + last
+        if len(row) >= END_AT:
+            is_refused = call.id in dispatcher.run_limits(lane_state).refusals(calls)
+            error = _repetition_error(dispatcher, row, is_refused)
             dispatcher.stop_repeating(lane_state.lane, lane_state.control, calls)
-            why = f"{call.name} was called {times} times in a row with the same arguments"
-            some = f"; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
-            why += ", and refused each time" if refused >= times - 1 else some
-            raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Rephrase the request")
-        if times >= NOTICE_AT:
-            lane_state.upcoming.notices.append(repeat_notice(call, times))
+            raise error
+        if len(row) >= NOTICE_AT:
+            lane_state.upcoming.notices.append(repeat_notice(call, len(row)))
+
+
+def _repetition_error(dispatcher: Dispatcher, row: Sequence[ToolCall], is_refused: bool) -> NexusError:
+    """Return the error that ends a turn for a `row` of same calls, newest first; the limits refuse the newest one if
+    `is_refused`."""
+    newest, *earlier = row
+    ran, refused = dispatcher.count_outcomes(earlier)
+    if is_refused:
+        refused += 1
+    why = f"{newest.name} was called {len(row)} times in a row with the same arguments"
+    if refused >= len(earlier):
+        why += ", and refused each time"
+    else:
+        why += f"; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
+    _, just_refused = dispatcher.count_outcomes(earlier[:1])
+    kind = "denied" if is_refused or just_refused else "limit"
+    return NexusError(kind, "the turn was stopped", why, "Rephrase the request")

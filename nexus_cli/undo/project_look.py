@@ -106,14 +106,16 @@ class LookedProject:
         Without a `store` no bytes are kept, and these files are in a temporary folder. `seconds` limits one run of git,
         and reading the files of one look.
         """
-        self.root, self._seconds = root, seconds
+        self.root = root
+        self._seconds = seconds
         own = Path(os.path.realpath(data))
         self._own = f"{own.relative_to(root)}/" if own.is_relative_to(root) else ""
         """Our own data folder, if it is in the project."""
         self._temporary = None if store else tempfile.TemporaryDirectory(prefix="nexus-", ignore_cleanup_errors=True)
         self._data = data
         self._place = Path(self._temporary.name) if self._temporary else data / "undo" / "looks"
-        self.index, self.table = self._place / f"{key}.index", self._place / f"{key}.json"
+        self.index = self._place / f"{key}.index"
+        self.table = self._place / f"{key}.json"
         self._tracked_file = self._place / f"{key}.tracked"
         self._store = store
         self._git: Git | None = None
@@ -174,7 +176,8 @@ class LookedProject:
                 for path, (state, (a, b, c, d, e), is_settled) in values["seen"].items()
             }
             look = Look(seen, skipped=set(values["skipped"]), is_whole=values["is_whole"], tracked=self._tracked)
-            look.head, look.at = tuple(values["head"]), values.get("at", 0)
+            look.head = tuple(values["head"])
+            look.at = values.get("at", 0)
             self._last = look
             return look
 
@@ -276,14 +279,19 @@ class LookedProject:
             if status or len(places) != 2:
                 self._forget_git()
                 return
-            self._git, self._git_dir = git, Path(places[0])
+            self._git = git
+            self._git_dir = Path(places[0])
             self._repository = Path(os.path.realpath(self.root / places[1]))
         self._environment = self._git.environment() | {"LC_ALL": "C"}  # warnings are read
         self._options = git_command(program, self.root)
 
     def _forget_git(self) -> None:
-        self._git, self._index_stamp, self._attributes = None, (), ()
-        self._lines, self._tracked, self._submodules = set(), {}, []
+        self._git = None
+        self._index_stamp = ()
+        self._attributes = ()
+        self._lines = set()
+        self._tracked = {}
+        self._submodules = []
 
     def _switch_off(self) -> None:
         """Find out which filters have to be off now: for all that compares files. Raises if git must not run here."""
@@ -318,7 +326,8 @@ class LookedProject:
 
     def _look_without_git(self, before: Look, *, lost: bool) -> Look:
         """Look after a command that removed the repository, or began before another one broke it."""
-        self._git, known = None, before.seen | dict.fromkeys(before.tracked, NOTHING)
+        self._git = None
+        known = before.seen | dict.fromkeys(before.tracked, NOTHING)
         look = self._look(known) if self.root.exists() else Look(dict.fromkeys(known, NOTHING))
         look.is_lost = lost
         look.lost = NO_REPOSITORY if lost and not (self._is_copied and find_copy(self._data, self.root)) else ""
@@ -350,7 +359,8 @@ class LookedProject:
                 # git compares the times of files with the time of the index.
                 os.utime(self.index, ns=(about.st_atime_ns, about.st_mtime_ns))
         again: Iterable[str] = self._last.seen if attributes == self._attributes else self._tracked
-        self._index_stamp, self._attributes = stamp, attributes
+        self._index_stamp = stamp
+        self._attributes = attributes
         self._read_index(again)
         _write(self._tracked_file, self._tracked)
 
@@ -369,12 +379,11 @@ class LookedProject:
         """Read the entries of the index; look at the files of new ones, and of `again`."""
         assert self._git is not None
         lines = self._list_index()
-        repeated, added = set(again), lines - self._lines
-        new = {
-            path: line
-            for line in (lines if repeated else added)
-            if (path := _path_of(line)) in repeated or line in added
-        }
+        repeated = set(again)
+        added = lines - self._lines
+        new = {_path_of(line): line for line in added}
+        if repeated:
+            new |= {path: line for line in lines if (path := _path_of(line)) in repeated}
         gone = {_path_of(line) for line in self._lines - lines}
         self._tracked = {path: one for path, one in self._tracked.items() if path not in gone} | self._describe(new)
         self._lines = lines
@@ -397,10 +406,13 @@ class LookedProject:
             tag, mode, oid, stage = line.partition(b"\t")[0].split(b" ")
             if mode == b"160000":
                 continue
-            size, bits, is_file = -1, 0o755 if mode == b"100755" else 0o644, mode != b"120000"
+            size = -1
+            bits = 0o755 if mode == b"100755" else 0o644
+            is_file = mode != b"120000"
             with suppress(OSError, ValueError):
                 about = os.lstat(self.root / path)
-                size, bits = about.st_size, stat.S_IMODE(about.st_mode)
+                size = about.st_size
+                bits = stat.S_IMODE(about.st_mode)
                 if about.st_ctime_ns > time.time_ns() - _RECENT:
                     self._recent[path] = about.st_ctime_ns
             is_same = size < 0 or sizes.get(oid) == b"%d" % size
@@ -423,7 +435,8 @@ class LookedProject:
 
     def _look(self, before: Mapping[str, Seen]) -> Look:
         """Look at the project; the paths of `before` are looked at even if nothing lists them any more."""
-        look, last = Look(tracked=self._tracked), self._last.seen
+        look = Look(tracked=self._tracked)
+        last = self._last.seen
         with StateReader(self.root, self._store, self._seconds) as reader:
             found = dict.fromkeys(before, "") | self._list_files(look, reader)
             for path in sorted(found):

@@ -98,7 +98,8 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _prepare(self, call_id: str, task: WorkerTask) -> Worker:
         """Return a worker with its budget reserved; raise `NexusError` if none can be started."""
-        limits, wanted = self._rights(), task.limits
+        limits = self._rights()
+        wanted = task.limits
         if not task.task.strip():
             raise NexusError("usage", "it has no task", "`task` is empty")
         if not task.wait and limits.mode not in (None, "plan_execute"):
@@ -106,7 +107,8 @@ class SessionWorkers(RunningWorkers[Session]):
         if self._depth > MOST_DEPTH:
             raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
         self._refuse_without_place()
-        recipe_for(recipe := task.recipe or FRONT, self.session.folder)
+        recipe = task.recipe or FRONT
+        recipe_for(recipe, self.session.folder)
         level = require_level(wanted["allow"], "limits.allow") if "allow" in wanted else None
         scope = Limits(allow=level, tools=frozenset(wanted["tools"]) if "tools" in wanted else None)
         budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
@@ -136,8 +138,8 @@ class SessionWorkers(RunningWorkers[Session]):
         if self._shared is None or self._shared[0] is not dispatcher.step or self._shared[1] is not spending:
             tools = [dispatcher.registry.get(call.name) for call in dispatcher.step.calls]
             asked = sum(tool is not None and tool.delegates for tool in tools)
-            is_own = spending is self._spending
-            self._shared = dispatcher.step, spending, spending.share(asked or len(tools) or 1 if is_own else 1)
+            parts = (asked or len(tools) or 1) if spending is self._spending else 1
+            self._shared = (dispatcher.step, spending, spending.share(parts))
         return spending.reserve(worker.id, wanted, self._shared[2])
 
     async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
@@ -146,7 +148,8 @@ class SessionWorkers(RunningWorkers[Session]):
         from nexus_cli.workers.prepare_worktree import enter_prepared  # noqa: PLC0415
 
         dispatcher = self.session.state.dispatcher
-        stays.append(stay := await asyncio.to_thread(enter_prepared, dispatcher.project, worker.worktree))
+        stay = await asyncio.to_thread(enter_prepared, dispatcher.project, worker.worktree)
+        stays.append(stay)
         worker.enter(stay)
         inside = stay.record.folder / dispatcher.cwd.relative_to(dispatcher.project)
         worker.folder = inside if inside.is_dir() else stay.record.folder
@@ -175,7 +178,8 @@ class SessionWorkers(RunningWorkers[Session]):
         worker.running = asyncio.create_task(self._run(worker, words, spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
-        usage, steps = worker.usage, worker.steps + worker.steps_below
+        usage = worker.usage
+        steps = worker.steps + worker.steps_below
         try:
             if self._places.locked():
                 self._forward(worker, WorkerState(worker.to_json()))
@@ -186,7 +190,8 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.fail(error.message)
         except asyncio.CancelledError:
             if not worker.has_ended:
-                worker.state, worker.error = STOPPED, "it was stopped before it began"
+                worker.state = STOPPED
+                worker.error = "it was stopped before it began"
                 worker.session_id = worker.session_id if words else ""
         except Exception as bug:  # its parent continues
             worker.fail(report_bug(bug).message)
@@ -236,7 +241,8 @@ class SessionWorkers(RunningWorkers[Session]):
                     if isinstance(each, ApprovalAnswer) and isinstance(each.answer, Allow) and each.answer.always:
                         self._withdraw_questions()
         finally:
-            worker.session, worker.in_turn = None, False
+            worker.session = None
+            worker.in_turn = False
             if worker.state == FINISHED and session.state.lane_state.spending.ending and worker.scope.max_steps != 1:
                 worker.error = BUDGET_ENDED
             worker.steps_below += session.state.lane_state.spending.worker_steps
@@ -246,7 +252,8 @@ class SessionWorkers(RunningWorkers[Session]):
         """Open the session of a worker with the parent's rights and model, and the beginning of its requests."""
         state = self.session.state
         assert state.options is not None and state.ledger is not None, "workers belong to a session of the factory"
-        parent, dispatcher = state.lane_state, state.dispatcher
+        parent = state.lane_state
+        dispatcher = state.dispatcher
         limits = self._rights() & worker.scope & Limits(sub_agents=False if self._depth >= MOST_DEPTH else None)
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
         options = Options(
@@ -296,10 +303,13 @@ class SessionWorkers(RunningWorkers[Session]):
         """Add a call of a worker, or of a nested worker, to the record of this session's work."""
         worktree = worker.worktree or worktree
         if isinstance(each, AgentEvent):
-            if own := workers.find(each.agent) if isinstance(workers := session.workers, SessionWorkers) else None:
+            nested = session.workers
+            own = nested.find(each.agent) if isinstance(nested, SessionWorkers) else None
+            if own is not None:
                 self._note_work(own, each.event, own.session or session, worktree)
         elif isinstance(each, ToolResultEvent):
-            timeline, dispatcher = self.session.state.lane_state.lane.timeline, session.state.dispatcher
+            timeline = self.session.state.lane_state.lane.timeline
+            dispatcher = session.state.dispatcher
             tool = dispatcher.registry.get(each.call.name)
             note_worker_call(timeline, worker.id, each, tool, dispatcher.project, worktree)
 
@@ -410,7 +420,8 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error=error.message, ran=False)
         worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
         worker.in_background = worker.untold = not wait
-        worker.released, worker.source = None, source
+        worker.released = None
+        worker.source = source
         self._launch(worker, name_sender(text, source), spending)
         if worker.in_background:
             return ToolResult(f"{worker.id} continues in the background.")
@@ -454,7 +465,8 @@ class SessionWorkers(RunningWorkers[Session]):
         """Load the workers of earlier processes. Mark those as finished that ended without a record of it."""
         for memo in self.session.state.lane_state.lane.timeline.memos(WORKER):
             worker = Worker.from_json(memo.value)
-            worker.report, spawner = str(memo.value["report"]), str(memo.value["spawner"])
+            worker.report = str(memo.value["report"])
+            spawner = str(memo.value["spawner"])
             worker.spawner = spawner if spawner != self.session.id else ""
             worker.untold = bool(memo.value["untold"])
             self._workers[worker.id] = worker
@@ -479,15 +491,19 @@ class SessionWorkers(RunningWorkers[Session]):
         try:
             log = ledger.log(worker.session_id) if worker.session_id else None
             if log is None or not log.last_id():  # killed before its task was sent
-                worker.state, worker.session_id, worker.error = STOPPED, "", "nexus was ended before it began"
+                worker.state = STOPPED
+                worker.session_id = ""
+                worker.error = "nexus was ended before it began"
                 return
             worker.report, done = _last_words(log)
-            worker.steps, worker.usage = log.step(), ledger.usage(worker.session_id)
+            worker.steps = log.step()
+            worker.usage = ledger.usage(worker.session_id)
         except NexusError:
             worker.error = f"the session of {worker.id} was deleted"
             return
         if done:
-            worker.state, worker.error = FINISHED, ""
+            worker.state = FINISHED
+            worker.error = ""
 
     # The session
 

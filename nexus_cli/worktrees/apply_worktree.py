@@ -42,8 +42,10 @@ from nexus_cli.worktrees.worktrees import require_folder
 FOLDER, BLOCKED, SPECIAL = "folder", "blocked", "special"
 """Modes of a path that holds something other than a file; `blocked`: its folder is a link or a file."""
 PLAIN = "100644"
-DRAFT, _DRAFTS = "draft", b".nexus-"
-"""File of a record folder that names the draft being written in the project, and the beginning of such names."""
+DRAFT = "draft"
+"""File of a record folder that names the draft being written in the project."""
+_DRAFTS = b".nexus-"
+"""The beginning of the names of drafts."""
 _PIECE = 1 << 20
 _FORMATS = {40: "sha1", 64: "sha256"}
 _FAILED = 128
@@ -129,7 +131,8 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     require_folder(record)
     links = {}
     try:
-        store, tree = open_store(record), save_state(record)
+        store = open_store(record)
+        tree = save_state(record)
         changes = _list_changes(record, store, tree)
         with store.open_blobs() as blobs:
             for one in changes:
@@ -184,7 +187,9 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
 
 
 def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
-    store, tree, what = open_store(record), save_state(record), f"worktree {record.name} cannot be applied"
+    store = open_store(record)
+    tree = save_state(record)
+    what = f"worktree {record.name} cannot be applied"
     if reviewed not in ("", tree):
         raise _describe_change(record)
     if list_folder(record.folder) in ([], [".git"]) and store.list_base():
@@ -239,7 +244,8 @@ class _Planner:
     def __init__(self, record: WorktreeRecord, blobs: BlobReader, folder: Path) -> None:
         self.root = record.source
         self.record = record
-        self._blobs, self._folder = blobs, folder
+        self._blobs = blobs
+        self._folder = folder
         self._label = f"worktree {record.name}"
         self._format = _FORMATS.get(len(record.base), "sha1")
         self._git = find_git(record.source)
@@ -353,7 +359,8 @@ def _describe_clash(ours: _File, base: _File, new: _File) -> str:
 
 def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyResult) -> bool:
     """Apply a step, unless its file changed since, and note the outcome; True if the project has the change."""
-    name, path = os.fsdecode(step.change.path), step.change.path
+    name = os.fsdecode(step.change.path)
+    path = step.change.path
     conflict = step.conflict
     if step.is_there:
         result.there.append(name)
@@ -409,7 +416,9 @@ def _mode_of_new(record: WorktreeRecord, path: bytes, *, is_program: bool) -> in
 def _write_result(record: WorktreeRecord, step: _Step, now: _File, blobs: BlobReader) -> bool:
     """Write, link, delete or change the mode of one file, atomically. Return False without a change unless it is still
     as `now`."""
-    path, new, root = step.change.path, step.result, record.source
+    path = step.change.path
+    new = step.result
+    root = record.source
     if new.mode == MISSING:
         return _delete_file(root, path, now)
     parent, _, name = os.fsdecode(path).rpartition("/")

@@ -276,7 +276,7 @@ def test_skills_are_told_where_a_tool_can_read_their_guide(
     session = open_session(Options(tmp_path, MODEL, **options), settings, approver=None, provider=provider)
     assert say(session, "hello")[1].ok
     system = str(provider.seen[0][0]["content"])
-    assert ("deploy: Roll out" in system) is ("skill(NAME)" in system) is told
+    assert ("deploy: Roll out" in system) is ("skill(NAME)" in system) is told and "Guide." not in str(provider.seen)
     assert "Host:" not in system and "tools." not in system.partition("# Capabilities")[2]
 
 

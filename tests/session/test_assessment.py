@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, say
+from session.played import MODEL, Played, opened, say
 
 from nexus_cli.config.settings import AssessSettings, Settings
 from nexus_cli.core.event import Notice, ToolResultEvent
@@ -46,6 +46,13 @@ def test_an_assessment_lowers_the_steps_that_may_call_tools(tmp_path: Path) -> N
 def test_an_assessment_never_loosens_a_limit(tmp_path: Path) -> None:
     done, _ = turn(tmp_path, json.dumps({"recommended_iterations": 50}), max_iterations=2)
     assert ["not run" in one for one in done] == [False, False, True]
+
+
+def test_no_model_assesses_a_task_unless_the_settings_name_one(tmp_path: Path) -> None:
+    provider = Played(lambda request: "done")
+    assert not Settings().assess.model
+    assert say(opened(provider, tmp_path), "list it")[1].ok
+    assert len(provider.seen) == 1 and "You assess a task" not in str(provider.seen)
 
 
 @pytest.mark.parametrize("answer", ["", "no JSON", "{broken", "[1]", '{"recommended_iterations": true}', "{" * 9999])

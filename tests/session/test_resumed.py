@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import Played, opened, say, the_ledger
+from session.played import MODEL, Played, opened, say, the_ledger
 
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.event import Notice
+from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check
 
 
@@ -43,3 +44,20 @@ def test_a_session_that_another_version_rendered_otherwise_goes_on_under_a_new_e
         epoch = ledger.log(info.id).current_epoch()
         assert epoch is not None and epoch.cause == "reload"
         assert check(ledger, session.id, 2)["ok"]
+
+
+def test_a_request_is_kept_with_the_arguments_that_it_was_sent_with(tmp_path: Path) -> None:
+    sent: list[Request] = []
+
+    def script(request: Request) -> str:
+        sent.append(request)
+        return "done"
+
+    session = opened(Played(script), tmp_path)
+    assert say(session, "begin")[1].ok
+    assert say(opened(Played(script), tmp_path, session.id), "go on")[1].ok
+    names = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
+    with the_ledger() as ledger:
+        kept = [row.manifest.arguments for row in ledger.log(session.id).requests()]
+    assert kept == [{name: getattr(request, name) for name in names} for request in sent]
+    assert [(one["model"], one["max_output"] > 0, bool(one["cache_key"])) for one in kept] == [(MODEL, True, True)] * 2

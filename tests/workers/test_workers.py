@@ -97,6 +97,19 @@ def test_a_workers_first_request_begins_with_its_parents_bytes(tmp_path: Path) -
     assert "# Task\nONE" in one[0].messages[1]["content"] and len(one[0].messages) == 2
 
 
+def test_the_rules_of_a_worker_stand_in_its_first_message(tmp_path: Path) -> None:
+    recipes = places().config / "recipes"
+    recipes.mkdir(parents=True)
+    (recipes / "judge.toml").write_text('description = "It judges"\n[overrides]\ncontract = "Judge, change nothing."\n')
+    tasks = ({"task": "ONE"}, {"task": "TWO", "recipe": "judge"})
+    crew = Crew({"ONE": doing("1"), "TWO": doing("2"), "root": handing(*tasks)})
+    run(crewed(crew, tmp_path), "root")
+    first = {role: str(request.messages[1]["content"]) for role, request in crew.seen if role != "root"}
+    for text in first.values():
+        assert text.index("You are a worker.") < text.index("Your last message is the report.") < text.index("# Task")
+    assert "# Role\nJudge, change nothing." in first["TWO"] and "# Role" not in first["ONE"]
+
+
 def test_named_files_come_with_the_task_where_they_may_be_read_unasked(tmp_path: Path) -> None:
     project, outside = tmp_path / "project", tmp_path / "outside.txt"
     project.mkdir()

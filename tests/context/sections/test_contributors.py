@@ -271,13 +271,17 @@ TABLE = {
     "hooks": (92, True),
     "task": (80, False),
     "session_files": (78, False),
+    "trigger": (94, True),
+    "permission": (94, True),
+    "notices": (96, True),
+    "session_start": (95, True),
 }
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_priorities_and_stickiness_are_those_of_the_seed(name: str, tmp_path: Path) -> None:
-    for section in made(name, full_sources(tmp_path)):
-        assert (section.priority, section.sticky) == TABLE[name]
+    found = made(name, full_sources(tmp_path))
+    assert {(section.priority, section.sticky) for section in found} == {TABLE[name]}
 
 
 def test_what_a_plain_session_is_told_of_itself_stays_short(tmp_path: Path) -> None:

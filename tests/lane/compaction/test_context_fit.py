@@ -17,7 +17,8 @@ from session.played import MODEL, Answer, Played, the_ledger
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.event import CompactionDone, ContextDrop, Event, Outcome, TurnEnd
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.event import CompactionDone, ContextDrop, Event, Notice, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Part
 from nexus_cli.core.request import Request
@@ -170,6 +171,42 @@ def test_a_system_text_above_the_budget_is_one_error_and_no_summary_is_asked_for
 
 def images(number: int) -> Trigger:
     return Trigger("look", parts=tuple(Part("image/png", b"x" * 100, f"{n}.png") for n in range(number)))
+
+
+@pytest.mark.parametrize("refusals", [1, 2])
+def test_a_request_that_the_provider_refuses_as_too_long_is_sent_once_more_and_shorter(
+    refusals: int, tmp_path: Path
+) -> None:
+    sent: list[int] = []
+
+    def answer(request: Request, step: int) -> Answer:
+        if "and now" not in str(request.messages):
+            return [("bash", {"command": f"seq {step}000 {step}400"})] if step < 6 else "done"
+        sent.append(len(json.dumps(list(request.messages))))
+        if len(sent) <= refusals:
+            raise ProviderError("overflow", "the request is too long")
+        return "done"
+
+    session, events, ends = lived(working(answer), tmp_path, "go", "and now")
+    assert len(sent) == 2 and sent[1] < sent[0]
+    assert [end.ok for end in ends] == [True, refusals == 1] and ends[1].finish == ("overflow", "stop")[refusals == 1]
+    assert [event for event in events if isinstance(event, Notice) and "refused the request as too long" in event.text]
+    assert_replays(session)
+
+
+@pytest.mark.parametrize("extract", [False, True])
+def test_facts_are_taken_out_before_a_compaction_only_where_the_settings_say_so(extract: bool, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def script(request: Request) -> Answer:
+        last = str(request.messages[-1]["content"])
+        asked.append("summary" if summing_up(request) else "facts" if "[nexus: older parts" in last else "step")
+        return {"summary": SUMMARY, "facts": "none"}.get(asked[-1]) or listing(request, len(asked))
+
+    settings = CompactSettings(extract=extract)
+    _, events, _ = lived(Played(script), tmp_path, "list", window=48_000, compact=settings, limits=Limits(max_steps=20))
+    assert any(one.ok for one in compactions(events))
+    assert asked[: asked.index("summary")].count("facts") == int(extract)
 
 
 def test_images_that_do_not_fit_are_refused_by_name_and_never_sent(tmp_path: Path) -> None:
