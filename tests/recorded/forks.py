@@ -34,7 +34,7 @@ from server.play import ScriptedServer
 from terminal.leader import lead
 
 HERE = Path(__file__).resolve().parent
-SECONDS = 300.0
+SECONDS = 600.0
 """After so long a run that was waited for is ended."""
 OFFLINE = {"LITELLM_MODE": "PRODUCTION", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
 """The library is imported in the process that forks as the program imports it: with nothing fetched or printed."""

@@ -292,7 +292,9 @@ class Seat:
     def type(self, words: str) -> None:
         """Type `words` and Enter."""
         self.screen.send(words)
-        self.screen.wait_quiet(0.2)  # a menu must not take the Enter
+        self.screen.wait_for(lambda one: words.strip()[-20:] in one.text, SECONDS)
+        if not self._spins():  # a menu must not take the Enter; there is none while something runs
+            self.screen.wait_quiet(0.2)
         self.screen.send(ENTER)
 
     def until_file(self, name: str) -> None:
