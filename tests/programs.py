@@ -14,6 +14,7 @@ import pytest
 
 PACKAGES = {
     "bwrap": "bubblewrap",
+    "cc": "gcc",
     "rg": "ripgrep",
     "go": "golang",
     "node": "nodejs",

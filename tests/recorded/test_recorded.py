@@ -1,0 +1,135 @@
+"""Providers still receive what was recorded. The first session of each class runs always, all of them in a search."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from programs import need
+from recorded.forks import Forks
+from recorded.person import Person
+from recorded.record import EXPECTED, HERE, SHARED, difference, play, recorded
+from recorded.replacements import Replacements
+from recorded.session_list import CLASSES, SESSIONS
+from recorded.wire import Request, Step, body_bytes, body_lines, read_session, write_session
+from search import SEARCHES, some
+
+NAMES = [play.__name__ for plays in CLASSES.values() for play in some(plays, len(plays))]
+NEXUS = Path(sys.executable).with_name("nexus")
+MOST = 1_500_000
+"""Bytes of all records."""
+RENEW = "If this is what was meant: python tests/recorded/record.py --only {}, and look at the difference in git."
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    need("cc")
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the clock of a recording needs Linux")
+    with Forks() as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_session_sends_the_recorded_bytes(name: str, forks: Forks) -> None:
+    steps, _ = play(name, forks)
+    where = difference(name, recorded(name), steps)
+    assert not where, f"{where}\n{RENEW.format(name)}"
+
+
+class Cold(subprocess.Popen[bytes]):
+    """A run of the installed script."""
+
+    seconds = 0.0
+
+
+class ColdStarts:
+    """Starts the installed script, with the same clock."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = library
+
+    def start(
+        self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], clock: Path, streams: Sequence[int], **_: Any
+    ) -> Any:
+        shown = {"LD_PRELOAD": str(self._library), "RECORDED_CLOCK": str(clock)}
+        stdin, stdout, stderr = streams
+        return Cold([NEXUS, *arguments], cwd=cwd, env={**env, **shown}, stdin=stdin, stdout=stdout, stderr=stderr)
+
+
+@pytest.mark.skipif(not SEARCHES, reason="two cold starts")
+def test_a_fork_sends_what_the_installed_script_sends(forks: Forks) -> None:
+    with Person(ColdStarts(forks.library)) as person:
+        SESSIONS["an_answer"](person)
+    assert not difference("an_answer", recorded("an_answer"), person.steps)
+
+
+def test_the_recorder_knows_the_program_from_outside() -> None:
+    for path in [*HERE.rglob("*.py"), *(HERE.parent / "server").rglob("*.py"), HERE.parent / "terminal/terminal.py"]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.partition(".")[0] == "nexus_cli"], path
+
+
+def test_every_session_has_a_record_and_every_file_is_named() -> None:
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in EXPECTED.glob("*.txt")}
+    assert set(texts) == set(SESSIONS), "run: python tests/recorded/record.py"
+    assert len(SESSIONS) >= 40
+    files = [path for path in EXPECTED.rglob("*") if path.is_file()]
+    named = "".join(texts.values())
+    assert all(f"@{path.stem}\n" in named for path in SHARED.glob("*.txt")), "run: python tests/recorded/record.py"
+    assert sum(path.stat().st_size for path in files) < MOST
+
+
+def test_a_record_gives_the_bytes_of_each_request_back() -> None:
+    for name in SESSIONS:
+        for step in recorded(name):
+            for request in step.requests:
+                spelling = "; JSON with blanks and escapes" if "; JSON" in request.head else ""
+                assert body_lines(body_bytes(request.lines, spelling)) == (request.lines, spelling), name
+
+
+def test_a_written_session_is_read_as_it_was(tmp_path: Path) -> None:
+    long = "x" * 2000 + "\\n" + "y"
+    messages = f'[{{"content":"a\\n\\nb"}},{{"content":"{long}"}}]'
+    raw = f'{{"model":"m","messages":{messages},"tools":[{{"name":"t"}}]}}'.encode()
+    lines, spelling = body_lines(raw)
+    assert body_bytes(lines, spelling) == raw and len(lines) == 4
+    more = [*lines[:-1], 'messages[2] {"content":"exit 5"}', lines[-1]]
+    steps = [
+        Step("one", ["model x"], [Request("POST /a", lines), Request("POST /a", more)], ["exit 0", "  |said"]),
+        Step("two", [], [Request("POST /a", lines)], []),
+    ]
+    text = write_session("About.", steps, tmp_path)
+    assert read_session(text, tmp_path) == steps
+    assert text.count("a\\n\n  |\\n\n  |b") == 1, "what was sent before is not written again"
+
+
+def test_a_difference_is_told_by_session_step_request_and_line() -> None:
+    def steps(last: str, title: str = "nexus ask 'hi'") -> list[Step]:
+        return [Step(title, [], [Request("POST /a", ['messages[0] {"content":"hi"}', f"body {last}"])], ["exit 0"])]
+
+    assert not difference("s", steps("1"), steps("1"))
+    assert difference("s", steps("1"), steps("2")) == (
+        "s, step 1 (nexus ask 'hi'), request 1, body, character 5:\n- body 1\n+ body 2"
+    )
+    assert "0 steps, not 1" in difference("s", steps("1"), [])
+    without = [Step("nexus ask 'hi'", [], [], ["exit 0"])]
+    assert "0 requests, not 1" in difference("s", steps("1"), without)
+    assert "the script is another one" in difference("s", steps("1"), steps("1", "nexus ask 'ho'"))
+
+
+def test_ids_are_numbered_as_they_come_and_nothing_else_is_replaced() -> None:
+    of = Replacements("/tmp/nexus-recorded-123456", 4711).of
+    first, second = "01JHJ0QTH9WAP1XB2F38MFMRJD", "01JHJ0QTHCHT4Q887302NDVY1H"
+    assert of(f"{first} {second} {first}").split() == [f"SESSION-{number:018}" for number in (1, 2, 1)]
+    place = "at /tmp/nexus-recorded-{}/home on 127.0.0.1:{}"
+    assert of(place.format(123456, 4711)) == place.format("000000", "PORT")
+    assert of("[w1 · finished · 2 steps · 5,096 tokens · $0.0102 · 12 s]").endswith("· $0.0102 · N s]")
+    assert of("4711 tokens in 12 s") == "4711 tokens in 12 s"
