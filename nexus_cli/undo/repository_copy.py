@@ -289,7 +289,8 @@ class _Mirror:
                 raise
             self._copy(folder, name, draft, about)
             return
-        if not os.path.samestat(os.lstat(draft), about):  # another file, or a link, was put there meanwhile
+        made = os.lstat(draft)
+        if not (stat.S_ISREG(made.st_mode) and os.path.samestat(made, about)):  # put there meanwhile
             os.unlink(draft)
             raise FileNotFoundError(errno.ENOENT, "was replaced", name)
 
