@@ -172,9 +172,13 @@ def apply_a_worktree(world: World) -> list[str]:
 
 def guard(world: World) -> list[str]:
     profile = make_profile(
-        "write", own=places(), temp=world.base / "temp", environ={"HOME": str(world.person)}, project=world.project,
+        "write",
+        own=places(),
+        temp=world.base / "temp",
+        environ={"HOME": str(world.person)},
+        project=world.project,
         cwd=world.project,
-    )  # fmt: skip
+    )
     with world.watched():
         held = CommandGuard(profile)
         with world.as_it_was():

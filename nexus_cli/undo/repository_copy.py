@@ -230,25 +230,23 @@ class _Mirror:
                     if entry.is_file(follow_symlinks=False):
                         self._keep(source, name, place, stays=grows)
                     elif entry.is_dir(follow_symlinks=False):
-                        with open_folder(name, inside=source) as folder:
-                            self._mirror_below(folder, name, place, grows=grows)
+                        self._mirror_below(source, name, place, grows=grows)
         if not grows:
             for gone in set(os.listdir(target)) - names - _GROWING:
                 place = f"{target}/{gone}"
                 if not gone.startswith("nexus-"):
                     shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
 
-    def _mirror_below(self, folder: int, name: str, place: str, *, grows: bool) -> None:
+    def _mirror_below(self, source: int, name: str, place: str, *, grows: bool) -> None:
         """Mirror a folder. One of loose objects gets the change time of its original, by which it is known."""
-        if not grows or len(name) != 2:
-            self._mirror(folder, place, grows=grows or name in _GROWING)
-            return
-        changed = os.fstat(folder).st_mtime_ns
+        is_loose = grows and len(name) == 2
+        changed = os.stat(name, dir_fd=source, follow_symlinks=False).st_mtime_ns
         with suppress(FileNotFoundError):
-            if os.stat(place).st_mtime_ns == changed:
+            if is_loose and os.stat(place).st_mtime_ns == changed:
                 return
-        self._mirror(folder, place, grows=True)
-        if time.time_ns() - changed > _RACY:
+        with open_folder(name, inside=source) as folder:
+            self._mirror(folder, place, grows=grows or name in _GROWING)
+        if is_loose and time.time_ns() - changed > _RACY:
             os.utime(place, ns=(changed, changed))
 
     def _keep(self, folder: int, name: str, place: str, *, stays: bool) -> None:
@@ -289,7 +287,8 @@ class _Mirror:
                 raise
             self._copy(folder, name, draft, about)
             return
-        if not os.path.samestat(os.lstat(draft), about):  # another file, or a link, was put there meanwhile
+        made = os.lstat(draft)
+        if not (stat.S_ISREG(made.st_mode) and os.path.samestat(made, about)):  # put there meanwhile
             os.unlink(draft)
             raise FileNotFoundError(errno.ENOENT, "was replaced", name)
 

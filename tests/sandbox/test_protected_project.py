@@ -84,8 +84,8 @@ HARM = {
     "19 fsmonitor": "git config core.fsmonitor 'touch x'",
     "20 hooksPath": "git config core.hooksPath /tmp; git config --worktree core.hooksPath /tmp",
     "21 attributes and a filter": "echo '* filter=y' > .git/info/attributes; git config filter.y.clean 'touch x'",
-    "21 what git hides from a status": "echo evil >> .git/info/exclude; rm .git/info/exclude; echo '*' > .git/info/exclude",
-    "18 the repository moved away": "mkdir a; mv .git a/g && cp -r a/g a/o && echo x > a/g/hooks/pre-commit && ln -sfn a/o .git",
+    "21 what git hides from a status": "echo x >> .git/info/exclude; rm .git/info/exclude; echo y > .git/info/exclude",
+    "18 the repository moved": "mkdir a; mv .git a/g && cp -r a/g a/o && echo x > a/g/hooks/x && ln -s a/o .git",
     "21 the folder of attributes moved": "mv .git/info .git/i2; mkdir .git/info; echo '* x' > .git/info/attributes",
     "22 a submodule": "echo '[core]' >> .git/modules/a/b/config; echo x > .git/modules/a/b/hooks/pre-commit",
     "22 commondir": "echo /tmp > .git/commondir",
@@ -142,6 +142,7 @@ def test_protected_places_are_as_they_were(ground: Ground) -> None:
     ("words", "mounted"),
     [
         ("mv .git g2 && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit", "pre-commit"),
+        ("mv .git g2 && cp -r g2 .git && echo evil | tee g2/hooks/pre-commit g2/hooks/post-merge", "g2"),
         ("mkdir evil; mv .git g2; echo 'gitdir: evil' > .git", ""),
         ("mkdir -p a/b; mv .git a/b/c; echo evil > a/b/c/hooks/pre-commit; chmod 500 a/b/c", ""),
         ("rm -rf .git; ln -s g2 .git", ""),
@@ -166,6 +167,36 @@ def test_what_takes_the_place_of_a_git_folder_that_was_moved_is_not_obeyed(
     assert kept or words.startswith("rm") or mounted
     if ground.backend is not Backend.BWRAP:
         assert any(".git" in line for line in told), told
+
+
+@once_each
+def test_a_list_of_hidden_files_is_guarded_but_not_one_that_git_makes(ground: Ground) -> None:
+    words = (
+        "git init -q sub/n; git init -q sub/m; echo '*.py' >> sub/m/.git/info/exclude; echo evil >> .git/info/exclude"
+    )
+
+    def act() -> list[bool | str]:
+        with open_scene(ground) as scene:
+            (scene.project / "sub/n").mkdir()
+            exclude = scene.project / ".git/info/exclude"
+            before = exclude.read_text()
+            scene.run(words)
+            again = scene.run("true")
+            made = [(scene.project / f"sub/{name}/.git/info/exclude").exists() for name in "nm"]
+            return [exclude.read_text() == before, *made, *again.restored]
+
+    assert in_user(ground.user, act) == [True, True, True]
+
+
+@once_each
+def test_a_protected_link_out_of_the_project_is_told_once(ground: Ground) -> None:
+    def act() -> list[tuple[str, ...]]:
+        with open_scene(ground) as scene:
+            (scene.project / "CLAUDE.md").symlink_to(scene.home / "plain")
+            (scene.project / "GEMINI.md").symlink_to("CLAUDE.md")
+            return [scene.run("true").restored for _ in range(2)]
+
+    assert in_user(ground.user, act) == [("links out of the project, to what is not guarded: CLAUDE.md",), ()]
 
 
 @once_each

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from undo.test_looks import git, repository
 from undo.test_only_copies import command
 from undo.world import World, files, tree
 
-from nexus_cli.undo import repository_copy
+from nexus_cli.undo import project_look, repository_copy
+from nexus_cli.undo.linked_objects import is_intact
 from nexus_cli.undo.project_look import WRITTEN
 from nexus_cli.undo.repository_copy import count_kept, find_copy, trim_copies
 from nexus_cli.undo.retention import count_used, forget_session
@@ -203,3 +206,54 @@ def test_no_repository_is_reported_as_restored_without_its_commit(world: World) 
     shown = world.undo(dry_run=True)
     report = world.undo()
     assert ".git" not in [*report["restored"], *shown["restored"]] and "HEAD" in report["unfollowed"][0]
+
+
+@pytest.mark.parametrize(
+    "lead", ["ln -sf /dev/zero .git/index", "rm .git/index; mkfifo .git/index", "truncate -s 1G .git/index"]
+)
+def test_an_index_that_is_no_index_is_not_copied_and_the_look_goes_on_without_git(
+    world: World, monkeypatch: pytest.MonkeyPatch, lead: str
+) -> None:
+    repository(world.project)
+    monkeypatch.setattr(project_look, "MOST_INDEX", 1 << 20)
+    command(world, lead)
+    command(world, "echo new > new")
+    assert sum(path.stat().st_blocks for path in (world.data / "undo/looks").glob("*")) < 1000
+    world.undo()
+    assert not world.path("new").exists()
+
+
+def test_a_link_that_takes_the_place_of_a_large_file_is_not_kept(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job exchanges the file just before it is hard-linked."""
+    key = tmp_path / "key"
+    key.write_text("sekrit\n")
+    repository(world.project)
+    large = world.project / ".git/lfs/large"
+    large.parent.mkdir()
+    large.write_text("large\n")
+    link = os.link
+
+    def exchange(source: str, target: str, **options: Any) -> None:
+        if source.endswith("large"):
+            large.unlink()
+            os.symlink(key, large)
+        link(source, target, **options)
+
+    monkeypatch.setattr(repository_copy, "_MOST_FILES", 0)
+    monkeypatch.setattr(os, "link", exchange)
+    command(world, "true")
+    kept = [path for path in copy_of(world).rglob("*") if path.is_symlink() or path.name == "large"]
+    assert kept == [] and (copy_of(world) / "HEAD").is_file()
+
+
+def test_an_object_that_inflates_without_end_is_read_piece_by_piece(tmp_path: Path) -> None:
+    place = tmp_path / "ab" / ("0" * 38)
+    place.parent.mkdir()
+    packer = zlib.compressobj(9)
+    place.write_bytes(b"".join(packer.compress(bytes(1 << 24)) for _ in range(16)) + packer.flush())
+    tracemalloc.start()
+    assert not is_intact(place)
+    assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    tracemalloc.stop()

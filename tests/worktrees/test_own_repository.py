@@ -291,6 +291,34 @@ def test_of_a_deleted_folder_no_commit_is_promised_that_was_not_published(projec
     assert stay.leave() == ""
 
 
+@pytest.mark.parametrize("name", ["info/exclude", "info/attributes", "info/sparse-checkout", "config.worktree"])
+@pytest.mark.parametrize("is_large", [False, True])
+def test_what_is_no_small_file_of_the_repository_is_not_copied_into_a_worktree(
+    project: Path, tmp_path: Path, name: str, is_large: bool
+) -> None:
+    """Neither a key of the person, to which a link leads, nor gigabytes."""
+    key = tmp_path / "id_rsa"
+    key.write_text("# sekrit\n")
+    if is_large:
+        (project / ".git" / name).unlink(missing_ok=True)
+        (project / ".git" / name).write_text("# sekrit" + "\n" * (2 << 20))
+    else:
+        put_link(project / ".git" / name, key)
+    stay = enter_worktree(project, "fix")
+    kept = [path for path in (stay.record.folder / ".git").rglob("*") if path.is_file() and "hooks" not in path.parts]
+    assert [str(path) for path in kept if b"sekrit" in path.read_bytes()] == []
+    assert stay.leave() == ""
+
+
+def test_a_log_of_commits_that_is_too_long_counts_as_a_commit(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stay = enter_worktree(project, "fix")
+    git(stay.record.folder, "commit", "-q", "--allow-empty", "-m", "one")
+    git(stay.record.folder, "reset", "-q", "--hard", stay.record.start)
+    monkeypatch.setattr("nexus_cli.worktrees.inspect_worktree._MOST_LOG", 10)
+    assert inspect_worktree(stay.record).has_moved
+    stay.end()
+
+
 LEADS = {
     "log": "mkdir -p .git/logs/refs/heads; rm -f .git/logs/refs/heads/main; ln -s $OUT/file .git/logs/refs/heads/main",
     "heads": "rm -rf .git/refs/heads; ln -s $OUT .git/refs/heads",
