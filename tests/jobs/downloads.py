@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
 import subprocess
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -39,23 +40,25 @@ SECONDS = 120.0
 """A command that says nothing for so long hangs."""
 FILE_BYTES, ADDRESS_BYTES = 64 << 20, 3 << 30
 """Limits of a run, so that a failing test fills neither the disk nor the memory."""
-MOST_DISK, MOST_MEMORY = 32 << 20, 1 << 30
-"""Bytes that a run may leave in a folder, and that a child of it may have in memory."""
+MOST_DISK, MOST_MEMORY = 32, 1024
+"""MiB that a run may leave in a folder, and that a child of it may have in memory."""
 GIT_OF_TESTS = "NEXUS_TEST_GIT"
 """The variable that names a git to run all of this with, for example a newer one."""
 
 LIMITED = f"""
-import os, resource
+import os, resource, signal
+def note(text):
+    with open(os.environ["NOTED"], "a") as file:
+        file.write(text + chr(10))
+def leave_noted(status):
+    note("a child had %d MiB in memory" % (resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10))
+    leave(status)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({FILE_BYTES}, {FILE_BYTES}))
 resource.setrlimit(resource.RLIMIT_AS, ({ADDRESS_BYTES}, {ADDRESS_BYTES}))
-leave = os._exit
-def leave_noted(status):
-    with open(os.environ["PEAK"], "a") as file:
-        file.write(f"{{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss}}\\n")
-    leave(status)
-os._exit = leave_noted
+signal.signal(signal.SIGXFSZ, lambda *_: note("a file reached the limit"))
+leave, os._exit = os._exit, leave_noted
 """
-"""Limits a run, and has it note the memory of its largest child in KiB."""
+"""Limits a run, and has it note the memory of its largest child and that it wrote a file up to the limit."""
 
 LOOK = (
     "timeout 60 grep -RahoE --devices=skip 'sekri[t]-[a-z]*' . .git 2>&1 | sort -u | head -50; git status 2>&1 | tail"
@@ -69,17 +72,18 @@ EDITS = calls(
 )
 TOUCHES = calls(("bash", {"command": "for file in many/*; do echo more >> $file; done"}))
 HANDS_OVER = calls(("agent", {"task": "LOOK around", "worktree": True}))
-STEPS = {"LOOK": LOOKS, "EDIT": EDITS, "TOUCH": TOUCHES, "HAND OVER": HANDS_OVER}
+Steps = Sequence[dict[str, Any]]
+STEPS: dict[str, Steps] = {"LOOK": [LOOKS], "EDIT": [EDITS], "TOUCH": [TOUCHES], "HAND OVER": [HANDS_OVER]}
 
 
-def answer(body: Any) -> dict[str, Any]:
-    """Play the model: the calls of the word in the last sentence of the person, then an end."""
+def answer(body: Any, words: Mapping[str, Steps] = STEPS) -> dict[str, Any]:
+    """Play the model: one step after the other of the word in the last sentence of the person, then an end."""
     messages = body["messages"]
     last = max(at for at, message in enumerate(messages) if message["role"] == "user")
     text = str(messages[last]["content"]).rpartition("# Task")[2]
-    if any(message["role"] == "tool" for message in messages[last:]):
-        return {"text": "Done."}
-    return next((step for word, step in STEPS.items() if word in text), {"text": "Hello."})
+    steps = next((steps for word, steps in words.items() if word in text), ())
+    done = sum(message["role"] == "assistant" for message in messages[last:])
+    return steps[done] if done < len(steps) else {"text": "Done."}
 
 
 ASK, AUTO = ("ask", "--allow", "ask"), ("ask", "--allow", "auto")
@@ -130,10 +134,15 @@ class Download:
     def home(self) -> Path:
         return self.place.home
 
+    @property
+    def noted(self) -> Path:
+        """Where a run notes what it used."""
+        return self.home.parent / "noted"
+
     def run(self, *arguments: str) -> Done:
         """Run a command of nexus to its end; note the harm that it did. Raises `HangsError`."""
         child = self.place.begin(
-            *arguments, bug=LIMITED, env={"PEAK": str(self.home.parent / "peak")}, session=True, cwd=self.project
+            *arguments, bug=LIMITED, env={"NOTED": str(self.noted)}, session=True, cwd=self.project
         )
         words = "nexus " + " ".join(arguments)
         guard = threading.Timer(2 * SECONDS, partial(self._kill, child.pid))  # one that prints without an end
@@ -158,10 +167,10 @@ class Download:
             os.killpg(leader, signal.SIGKILL)
         release_pipes(self.project)
 
-    def open_everywhere(self) -> list[str]:
+    def open_everywhere(self, commands: Iterable[Sequence[str]] = COMMANDS) -> list[str]:
         """Run every command, or up to the first one that hangs; return the harm."""
         try:
-            for arguments in COMMANDS:
+            for arguments in commands:
                 self.run(*arguments)
         except HangsError as error:
             self.harm.append(f"{error}: hangs")
@@ -175,17 +184,17 @@ class Download:
                 at = text.index(SECRET)
                 found.append(f"a request has {text[max(0, at - 60) : at + 20]!r}")
                 break
-        text = b"".join(done.stdout + done.stderr for _, done in self.done[-1:])
-        if SECRET.encode() in text:
+        if any(SECRET.encode() in done.stdout + done.stderr for _, done in self.done[-1:]):
             found.append(f"the output has {SECRET}")
         found += [f"{path} has {SECRET}" for path in self._files_with_secrets()]
         for folder in (self.project, self.place.nexus_home):
-            if (size := disk_bytes(folder)) > MOST_DISK:
-                found.append(f"{folder.name} has {size >> 20} MiB")
+            if (mebibytes := disk_bytes(folder) >> 20) > MOST_DISK:
+                found.append(f"{folder.name} has {mebibytes} MiB")
         with suppress(FileNotFoundError):
-            peak = max(int(line) for line in (self.home.parent / "peak").read_text().split())
-            if peak << 10 > MOST_MEMORY:
-                found.append(f"a child had {peak >> 10} MiB in memory")
+            for line in self.noted.read_text().splitlines():
+                size = re.search(r"(\d+) MiB", line)
+                found += [line] if not size or int(size[1]) > MOST_MEMORY else []
+            self.noted.unlink()
         known = {line.partition(": ")[2] for line in self.harm}
         self.harm += [f"{words}: {one}" for one in found if one not in known]
 
@@ -476,7 +485,7 @@ EVENT_NAMES = (
     "fsmonitor",
 )
 EVENTS = "".join(
-    f'[hook "{name}"]\n\tcommand = "{{evil}}"\n\tevent = {name}\n\tenabled = true\n' for name in EVENT_NAMES
+    f'[hook "of-{name}"]\n\tcommand = "{{evil}}"\n\tevent = {name}\n\tenabled = true\n' for name in EVENT_NAMES
 )
 PROGRAMS = {
     "core.fsmonitor": '[core]\n\tfsmonitor = "{evil}"\n\tfsmonitorHookVersion = 1\n',
@@ -485,17 +494,20 @@ PROGRAMS = {
     "filter with an equals sign": '[filter "x=y"]\n\tclean = "{evil}"\n\tsmudge = "{evil}"\n',
     "diff.external": '[diff]\n\texternal = "{evil}"\n\ttool = x\n[difftool "x"]\n\tcmd = "{evil}"\n',
     "textconv": '[diff "x"]\n\ttextconv = "{evil}"\n\tcommand = "{evil}"\n\tcachetextconv = true\n',
-    "merge.driver": '[merge "x"]\n\tdriver = "{evil}"\n\trecursive = x\n[merge]\n\tdefault = x\n',
     "core.sshCommand": '[core]\n\tsshCommand = "{evil}"\n\tgitProxy = "{file}"\n[remote "origin"]\n\turl = ssh://x/y\n'
     "\tpromisor = true\n",
-    "credential.helper": '[credential]\n\thelper = "!{evil}"\n[core]\n\taskPass = "{file}"\n'
-    '[remote "origin"]\n\turl = http://127.0.0.1:1/x\n',
     "gpg.program": '[gpg]\n\tprogram = "{file}"\n[gpg "ssh"]\n\tprogram = "{file}"\n\tdefaultKeyCommand = "{evil}"\n'
     "[commit]\n\tgpgSign = true\n[log]\n\tshowSignature = true\n[tag]\n\tgpgSign = true\n",
+    "core.editor": '[core]\n\teditor = "{evil}"\n[sequence]\n\teditor = "{evil}"\n',
+}
+"""Configurations whose programs git starts for everybody who works in the folder."""
+MORE = {
+    "merge.driver": '[merge "x"]\n\tdriver = "{evil}"\n\trecursive = x\n[merge]\n\tdefault = x\n',
+    "credential.helper": '[credential]\n\thelper = "!{evil}"\n[core]\n\taskPass = "{file}"\n'
+    '[remote "origin"]\n\turl = http://127.0.0.1:1/x\n',
     "alias": '[alias]\n\tstatus = "!{evil}"\n\trev-parse = "!{evil}"\n\tdiff = "!{evil}"\n\tls-files = "!{evil}"\n'
     '\tcat-file = "!{evil}"\n\tupdate-ref = "!{evil}"\n\tfor-each-ref = "!{evil}"\n\tls-tree = "!{evil}"\n',
     "core.pager": '[core]\n\tpager = "{evil}"\n[pager]\n\tdiff = "{evil}"\n\tstatus = "{evil}"\n\tlog = "{evil}"\n',
-    "core.editor": '[core]\n\teditor = "{evil}"\n[sequence]\n\teditor = "{evil}"\n',
     "alternateRefsCommand": '[core]\n\talternateRefsCommand = "{evil}"\n[uploadpack]\n\tpackObjectsHook = "{evil}"\n',
     "trailer": '[trailer "x"]\n\tcommand = "{evil}"\n\tcmd = "{evil}"\n[interactive]\n\tdiffFilter = "{evil}"\n',
     "trace2": "[trace2]\n\teventTarget = {home}/ran\n\tnormalTarget = {home}/ran\n\tperfTarget = {home}/ran\n",
@@ -505,7 +517,8 @@ PROGRAMS = {
     "core.attributesFile": "[core]\n\tattributesFile = {home}/.ssh/id_rsa\n\texcludesFile = {home}/.netrc\n",
     "endless files": "[core]\n\tattributesFile = /dev/zero\n\texcludesFile = /dev/zero\n",
     "include of a secret": "[include]\n\tpath = {home}/.netrc\n",
-    "include of a valid secret": '[include]\n\tpath = {home}/.pypirc\n[includeIf "gitdir:/"]\n\tpath = {home}/.pypirc\n',
+    "include of a valid secret": "[include]\n\tpath = {home}/.pypirc\n"
+    '[includeIf "gitdir:/"]\n\tpath = {home}/.pypirc\n',
     "include without an end": "[include]\n\tpath = /dev/zero\n",
     "include of itself": "[include]\n\tpath = config\n",
     "skip list": "[fsck]\n\tskipList = {home}/.netrc\n[transfer]\n\tfsckObjects = true\n"
@@ -516,7 +529,16 @@ PROGRAMS = {
     "an unknown extension": "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tnoSuchThing = true\n",
     "no syntax": "[core\n\tx y z\n",
 }
-"""Configurations that name programs, or files of the person."""
+"""Configurations with programs that git starts seldom, with files of the person, and odd ones."""
+
+ATTRIBUTES = {
+    "filter": "filter=x",
+    "filter with a comma": "filter=x,y",
+    "filter with an equals sign": "filter=x=y",
+    "textconv": "diff=x",
+    "merge.driver": "merge=x",
+}
+"""The attribute of all files that names the program of a configuration."""
 
 
 def _include_outside(made: Download) -> None:
@@ -534,6 +556,8 @@ class Row:
     set_up: Trap
     since: tuple[int, int] = (0, 0)
     """The version of git from which on the trap can spring."""
+    springs: bool = False
+    """True if it springs for everybody who works in the folder with git."""
 
 
 def _rows() -> Iterator[Row]:
@@ -543,36 +567,31 @@ def _rows() -> Iterator[Row]:
             yield Row(f"{name} -> {target}", kind, partial(lead, name=name, target=target))
     for name in LED_FOLDERS:
         yield Row(f"{name}/ -> .ssh", "secret", partial(lead, name=name, target=".ssh"))
-    yield Row("hook.*.command", "event", partial(configure, text=EVENTS), (2, 54))
-    yield Row(
-        "hook.*.command without enabled",
-        "event",
-        partial(configure, text=EVENTS.replace("\tenabled = true\n", "")),
-        (2, 54),
-    )
-    yield Row("hook.*.command included", "event", _include_outside, (2, 54))
-    attributes = {"filter": "filter=x", "filter with a comma": "filter=x,y", "filter with an equals sign": "filter=x=y"}
-    attributes |= {"textconv": "diff=x", "merge.driver": "merge=x"}
-    for name in PROGRAMS:
-        if name in attributes:
-            trap: Trap = partial(configure_with_attributes, text=PROGRAMS[name], attributes=attributes[name])
-            info = partial(trap, place=".git/info/attributes")  # type: ignore[call-arg]
-            yield Row(f"{name} in info/attributes", "program", info)
-        else:
-            trap = partial(configure, text=PROGRAMS[name])
-        yield Row(name, "program", trap)
-    yield Row("hooks", "program", put_hooks)
-    yield Row("core.hooksPath", "program", put_hooks_elsewhere)
-    yield Row("a missing object of a local remote", "program", partial(promise, url="{project}/.git"))
-    yield Row("a missing object of an ext remote", "program", partial(promise, url="ext::sh {file}"))
-    yield Row("a submodule", "elsewhere", partial(put_submodule, inner=".git/modules/sub"))
-    yield Row("a repository below", "elsewhere", partial(put_submodule, inner="sub/.git"))
+    without = EVENTS.replace("\tenabled = true\n", "")
+    yield Row("hook.*.command", "event", partial(configure, text=EVENTS), (2, 54), springs=True)
+    yield Row("hook.*.command without enabled", "event", partial(configure, text=without), (2, 54), springs=True)
+    yield Row("hook.*.command included", "event", _include_outside, (2, 54), springs=True)
+    for name, text in {**PROGRAMS, **MORE}.items():
+        springs, attributes = name in PROGRAMS, ATTRIBUTES.get(name, "")
+        if not attributes:
+            yield Row(name, "program", partial(configure, text=text), springs=springs)
+        for place in (".gitattributes", ".git/info/attributes") if attributes else ():
+            trap = partial(configure_with_attributes, text=text, attributes=attributes, place=place)
+            yield Row(f"{name} in {place}", "program", trap, springs=springs)
+    yield Row("hooks", "program", put_hooks, springs=True)
+    yield Row("core.hooksPath", "program", put_hooks_elsewhere, springs=True)
+    for url in ("{project}/.git", "ext::sh {file}"):
+        yield Row(f"a missing object of {url.split(':')[0]}", "program", partial(promise, url=url), springs=True)
+    yield Row("a submodule", "elsewhere", partial(put_submodule, inner=".git/modules/sub"), springs=True)
+    yield Row("a repository below", "elsewhere", partial(put_submodule, inner="sub/.git"), springs=True)
     for text in ("gitdir: evil.git\n", "gitdir: {home}/.ssh\n", "gitdir: /dev/zero\n", "gitdir: .git\n", "x" * 9000):
-        yield Row(f".git file {text[:20].strip()}", "elsewhere", partial(put_git_file, text=text))
+        name = text[:20].strip()
+        yield Row(f".git file {name}", "elsewhere", partial(put_git_file, text=text), springs="evil" in text)
     for text in ("../evil\n", "{home}/.ssh\n", "../../..\n", "\n"):
-        yield Row(f"commondir {text.strip()}", "elsewhere", partial(put_common_folder, text=text))
-    yield Row("a linked worktree", "elsewhere", put_linked_worktree)
-    yield Row("a bare repository", "elsewhere", put_bare_folder)
+        name = text.strip()
+        yield Row(f"commondir {name}", "elsewhere", partial(put_common_folder, text=text), springs="evil" in text)
+    yield Row("a linked worktree", "elsewhere", put_linked_worktree, springs=True)
+    yield Row("a bare repository", "elsewhere", put_bare_folder, springs=True)
 
 
 TRAPS = tuple(_rows())

@@ -14,12 +14,38 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs.downloads import COMMANDS, LOOK, MARKER, SECRET, TRAPS, Download, Row, download, git_version, run_git
+from jobs.downloads import (
+    COMMANDS,
+    LOOK,
+    MARKER,
+    SECRET,
+    TRAPS,
+    Download,
+    Row,
+    download,
+    git_program,
+    git_version,
+    run_git,
+)
 from programs import need, why_no_bwrap
 from search import SEARCHES
 
 from nexus_cli.sandbox.landlock import landlock_abi
 
+SPRINGING = [row for row in TRAPS if row.springs and row.kind != "event"]
+SPRINGING += [row for row in TRAPS if row.springs and row.kind == "event"]
+WORK: tuple[str, ...] = (
+    "status",
+    "diff",
+    "add -A",
+    "log -1 -p",
+    "cat-file -p HEAD:many/7",
+    "update-ref refs/heads/y HEAD",
+    "fetch",
+)
+WORK += ("commit -qam x", "commit --amend", "tag -s x -m x")
+"""What a person does in a folder with git."""
+NAMES = {f"GIT_{who}_{what}": "a" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 BACKENDS = ("bwrap", "landlock")
 FIRST = {row.kind: row for row in reversed(TRAPS)}
 """The first row of each class."""
@@ -67,6 +93,22 @@ def test_a_folder_without_a_trap_is_worked_in_by_every_command(made: Download) -
     assert "more" in done["diff",].text and (made.project / "many/0").read_text() == "0\n"
     workers = [one for one in made.place.server.requests if "# Task" in str(one.body["messages"][-1])]
     assert len(workers) >= 2, "each handing over starts a worker"
+
+
+@pytest.mark.parametrize("row", SPRINGING if SEARCHES else SPRINGING[:1], ids=lambda row: row.name)
+def test_a_trap_springs_for_git_itself(row: Row, made: Download) -> None:
+    if git_version() < row.since:
+        pytest.skip(f"git {'.'.join(map(str, row.since))} is not installed")
+    row.set_up(made)
+    for words in WORK:
+        subprocess.run(
+            [git_program(), *words.split()],
+            cwd=made.project,
+            env={**made.place.environment, **NAMES},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+        )
+    assert (made.home / MARKER).exists()
 
 
 def test_what_a_trap_does_is_seen(made: Download) -> None:
