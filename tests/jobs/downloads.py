@@ -38,9 +38,9 @@ MANY = 205
 """Tracked files that a turn touches: after more than 200 git looks at all of them again."""
 SECONDS = 120.0
 """A command that says nothing for so long hangs."""
-FILE_BYTES, ADDRESS_BYTES = 64 << 20, 3 << 30
+FILE_BYTES, ADDRESS_BYTES = 64 << 20, 6 << 30
 """Limits of a run, so that a failing test fills neither the disk nor the memory."""
-MOST_DISK, MOST_MEMORY = 32, 1024
+MOST_DISK, MOST_MEMORY = 32, 4500
 """MiB that a run may leave in a folder, and that a child of it may have in memory."""
 GIT_OF_TESTS = "NEXUS_TEST_GIT"
 """The variable that names a git to run all of this with, for example a newer one."""
