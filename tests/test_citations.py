@@ -23,7 +23,7 @@ CITED = {
     "a seed": (r"\b[Ss]eed ([A-Z])\b", set(re.findall(r"\b[Ss]eed ([A-E])\b", SEEDS))),
 }
 """What is cited, by the expression that finds it, and what there is of it."""
-READMES = r"`((?:[\w-]+/)*(?:README|BACKENDS|CONTEXT|SEEDS)\.md)`"
+READMES = r"`((?:[\w-]+/)*(?:README|BACKENDS|WALLS|CONTEXT|SEEDS)\.md)`"
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -70,6 +70,17 @@ def test_links_of_pages_lead_somewhere() -> None:
     links = [(page, link) for page in PAGES for link in re.findall(r"\]\((?!http)([^)#\s]+)", page.read_text())]
     assert len(links) > 30
     assert [one for one in links if not (one[0].parent / one[1]).exists()] == []
+
+
+def test_every_test_that_a_page_names_is_there() -> None:
+    cited = [
+        (page, *one) for page in PAGES for one in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page.read_text())
+    ]
+    assert len(cited) > 10
+    files = {path.relative_to(ROOT).as_posix(): path for path in tracked()}
+    assert [
+        one for one in cited if one[1] not in files or (one[2] and f"def {one[2]}(" not in files[one[1]].read_text())
+    ] == []
 
 
 def test_the_workflow_runs_the_checks_on_every_python_that_is_supported() -> None:
