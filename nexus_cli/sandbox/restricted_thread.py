@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -58,6 +59,28 @@ class RestrictedThread:
             except BaseException as error:  # raised again in the caller's thread
                 self._done.put((None, error))
             del act
+
+
+def call_restricted(confine: Callable[[], object], act: Callable[[], _T]) -> _T:
+    """Call `act` in a thread that is restricted by `confine` and ends afterwards."""
+    with no_collection():
+        thread = RestrictedThread(confine)
+        try:
+            return thread.call(act)
+        finally:
+            thread.end()
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Disable garbage collection, so that no finalizer of an unrelated object runs in a restricted thread."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 _GUARD = "kill -s 0 $PPID 2>/dev/null && exit; echo; read -r _ || kill -s KILL -- -1"

@@ -15,8 +15,8 @@ from worktrees.repository import git, make_project, make_worktree, put_link, rea
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree, read_record
 from nexus_cli.core.errors import NexusError
+from nexus_cli.sandbox.own_git import Git
 from nexus_cli.worktrees.apply_worktree import apply_worktree
-from nexus_cli.worktrees.git_commands import Git
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
 from nexus_cli.worktrees.make_worktree import find_git
 from nexus_cli.worktrees.snapshot_store import split_present
