@@ -33,6 +33,8 @@ _NOT_COPIED = ("refs/stash", OWN_REFERENCES, "refs/nexus/", "refs/bisect/", "ref
 _COPIED_FILES = ("shallow", "info/exclude", "info/attributes", "info/sparse-checkout")
 _READ_FOLDERS = frozenset({"objects", "refs", "logs", "info"})
 """Folders of a repository that git of ours reads."""
+_SHA256 = 64
+"""Digits of an object's name in a repository of that format."""
 _BRANCHES = 100
 """Most names that are tried for the branch."""
 
@@ -323,14 +325,13 @@ def writing_git(record: WorktreeRecord, git: Git, *, deletes: bool = False) -> I
     """Yield a git that writes references and objects of the repository that `git` reads, and nothing else there.
 
     It has a git folder of its own with links to them: no line of the repository's configuration is in force. With
-    `deletes` it also writes `packed-refs`, for which git creates files beside it. Raises `GitError`.
+    `deletes` it also writes `packed-refs`, for which git creates files beside it. Raises `OSError`.
     """
     place = record.repository
-    kind = git.line("rev-parse", "--show-object-format")
     with tempfile.TemporaryDirectory(prefix="git-", dir=record.home) as name:
         own = Path(name)
         config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogAllRefUpdates = true\n"
-        config += f"[extensions]\n\tobjectFormat = {kind}\n" if kind != "sha1" else ""
+        config += "[extensions]\n\tobjectFormat = sha256\n" if len(record.start) == _SHA256 else ""
         config += "[extensions]\n\trefStorage = reftable\n" if (place / "reftable").is_dir() else ""
         (own / "config").write_text(config)
         (own / "HEAD").write_text("ref: refs/heads/none\n")

@@ -239,13 +239,11 @@ def test_folders_that_git_writes_are_not_followed_through_links(backend: Backend
         replace(own(project), writes=(link,)).run("status")
 
 
-def test_without_a_sandbox_git_runs_in_a_plain_repository_alone(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_sandbox_git_runs_in_a_plain_repository_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git_walls, "own_backend", lambda: BackendProbe(Backend.NONE))
     assert own(project).line("ls-files") == "file"
     git(project, "config", "hook.any.command", "true")
-    with pytest.raises(ProgramRefused, match="sets hook.command"):
+    with pytest.raises(ProgramRefused, match=r"sets hook\.command"):
         own(project).start("ls-files")
     with pytest.raises(GitError, match="without a sandbox git does not run here"):
         own(project).run("ls-files")

@@ -507,7 +507,7 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_empty(project: Path, mo
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    assert "could not open directory" in stay.leave() and stay.record.folder.is_dir()
+    assert "a folder cannot be listed" in stay.leave() and stay.record.folder.is_dir()
 
 
 def test_files_that_a_sparse_checkout_leaves_out_are_not_deleted(project: Path) -> None:
@@ -595,7 +595,7 @@ def test_no_setting_of_a_repository_lets_git_fetch(project: Path, tmp_path: Path
     git(copy, "config", "protocol.file.allow", "always")
     git(copy, "fetch", "-q")
     status, _, errors = Git(find_git(copy), copy).try_run("fetch", "-q")
-    assert status and b"not allowed" in errors
+    assert status and (b"not allowed" in errors or b"Permission denied" in errors)
 
 
 @pytest.mark.parametrize("name", [".GIT/made", "git~1"])
