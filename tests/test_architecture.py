@@ -162,8 +162,8 @@ FINDS_PROGRAMS = {
 """Files that look for a program on the PATH."""
 
 OUTSIDE_WALLS = {
-    "config/programs.py": "the command line and the environment",
-    "sandbox/own_git.py": "the door: git in walls, and git without a repository",
+    "config/programs.py": "the command line, the environment, and git that finds no repository",
+    "sandbox/own_git.py": "the door: git in walls",
     "plugins/plugin_source.py": "a fetch from the network that a person typed, into an empty folder",
 }
 """Files that use what a command line of git is made of. All others run `sandbox/own_git.Git`."""

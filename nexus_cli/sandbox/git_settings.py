@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.config.programs import find_program
+from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.protected_places import holds_password
-from nexus_cli.sandbox.own_git import run_outside
 
 MOST_LISTED = 20
 """Most calls of git for one listing: the first, and one for each conditionally included file."""
@@ -108,7 +107,7 @@ def _run_git(environ: Mapping[str, str], project: Path, file: Path | None) -> It
     alone = {**environ, "GIT_CONFIG_NOSYSTEM": "1"}
     where = ["--file", str(file)] if file else []
     query = ("config", *where, "--includes", "--show-origin", "--null", "--list")
-    output = run_outside(git, project, alone, *query, seconds=_SECONDS)
+    output = run_git_outside(git, project, alone, *query, seconds=_SECONDS)
     return None if output is None else list(_read_rows(os.fsdecode(output)))
 
 

@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import places
 from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.config.protected_places import credential_paths, own_paths
 from nexus_cli.config.worktree_record import find_worktree
@@ -28,7 +28,6 @@ from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
 from nexus_cli.sandbox.git_repository import NotPlain, check_repository
 from nexus_cli.sandbox.git_settings import read_git_settings
-from nexus_cli.sandbox.own_git import Git
 from nexus_cli.sandbox.profile import SandboxProfile, find_worktree_folder, is_below
 from nexus_cli.sandbox.restricted_thread import call_restricted
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
@@ -78,18 +77,19 @@ def own_backend() -> BackendProbe:
     return find_backend("auto", own=places())
 
 
-def find_walls(git: Git) -> GitWalls:
-    """Return the walls of a run of git; raise `ProgramRefused` if it must not run here without any."""
-    project = Path(os.path.realpath(git.project or project_root(git.cwd)))
+def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[Path, ...]) -> GitWalls:
+    """Return the walls of a run of the program `git` that reads `project`; raise `ProgramRefused` if it must not run
+    there without any."""
+    project = _real(project)
     probe = own_backend()
     if probe.backend is Backend.NONE:
         _refuse_unless_plain(project)
     settings = read_git_settings(os.environ, project)
-    program = Path(os.path.realpath(git.program))
-    of_git = (Path(git.program), program, program.parent, *(program.parent.parent / name for name in _OF_GIT))
+    program = _real(git)
+    of_git = (git, program, program.parent, *(program.parent.parent / name for name in _OF_GIT))
     system = (*_SYSTEM, *map(str, (*settings.shown, *of_git)))
-    seen = dict.fromkeys(map(str, (project, *_git_folders(project), *git.reads)))
-    return GitWalls(probe, system, tuple(seen), tuple(map(str, git.writes)))
+    seen = dict.fromkeys(map(str, (project, *_git_folders(project), *reads)))
+    return GitWalls(probe, system, tuple(seen), tuple(map(str, writes)))
 
 
 def _refuse_unless_plain(project: Path) -> None:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.config.programs import find_program, git_command, git_environment, run_program
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.programs import find_program, git_command, git_environment
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Git:
         """Return the walls for a run; raise `OSError` if git must not run here without any."""
         from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (the first run of git)
 
-        return find_walls(self)
+        return find_walls(Path(self.program), self.project or project_root(self.cwd), self.reads, self.writes)
 
     def without_filters(self) -> Sequence[str]:
         """Return options that switch off every filter of any configuration, because comparing files would run them."""
@@ -137,19 +138,6 @@ def find_git(folder: Path, project: Path | None = None) -> Git | None:
     """Return git in `folder`, None if it is not installed outside the project."""
     program = find_program("git", project or folder)
     return Git(program, folder, project=project) if program else None
-
-
-def run_outside(
-    program: str, folder: Path, environ: Mapping[str, str], *arguments: str, seconds: float
-) -> bytes | None:
-    """Return the output of git that finds no repository, in `/`; None if it fails. `folder` is the project whose
-    programs are not started. It reads the settings of the person alone, and needs no walls for them."""
-    env = {**git_environment(folder, environ), "GIT_DIR": os.devnull}
-    try:
-        done = run_program([program, *arguments], env=env, cwd="/", stdin=subprocess.DEVNULL, timeout=seconds)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def merge_files(program: str, folder: Path, *options: str) -> subprocess.CompletedProcess[bytes]:

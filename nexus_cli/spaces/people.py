@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.programs import find_program
+from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.run import AGENT, HUMAN, LONGEST_NAME, SELF, Entity, Space, check_name, fold_name
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import not_a_member
-from nexus_cli.sandbox.own_git import run_outside
 
 DEFAULTS: Mapping[str, Any] = {"allow": "read", "recipe": "tick_event"}
 """Default options of an agent's runs."""
@@ -39,7 +38,7 @@ def own_name(ledger: Ledger, settings: Settings) -> str:
 def _git_name() -> str:
     """Return git's `user.name` outside of any project, so that a person has one name in all folders."""
     git, query = find_program("git"), ("config", "--global", "--get", "user.name")
-    output = run_outside(git, Path("/"), os.environ, *query, seconds=_SECONDS) if git else None
+    output = run_git_outside(git, Path("/"), os.environ, *query, seconds=_SECONDS) if git else None
     return (output or b"").decode("utf-8", "replace")
 
 
