@@ -129,6 +129,8 @@ LAZY = {
     "lane/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments of a project; servers
     "session/context_tool_service.py": {"nexus_cli"},  # the list of drops, when the model asks for it
     "tools/files.py": {"nexus_cli"},  # the spelling of a path, once there is one
+    "sandbox/own_git.py": {"nexus_cli"},  # the walls, at the first run of git
+    "sandbox/git_walls.py": {"nexus_cli"},  # the probe, where there is no Landlock
     "tools/listing.py": {"nexus_cli"},  # ignore files, where git does not list the files
     "ledger/facts.py": {"nexus_cli"},  # the words of facts, once there are any
     "warm/place.py": {"nexus_cli", "tomllib"},
@@ -145,6 +147,7 @@ STARTS_PROGRAMS = {
     "tools/process.py": "commands of the model and of the person",
     "sandbox/confined_launch.py": "the same commands, once it is in the sandbox",
     "sandbox/confinement.py": "the same commands, in the sandbox",
+    "sandbox/git_walls.py": "git of our own, in walls",
     "sandbox/inspect_sandbox.py": "`true`, in the sandbox, to measure a start",
     "sandbox/probe.py": "attempts of our own Python, in the sandbox",
     "sandbox/walled_start.py": "our own workers, in walls",
@@ -164,6 +167,13 @@ FINDS_PROGRAMS = {
     "sandbox/inspect_sandbox.py": "`true`, run in the sandbox",
 }
 """Files that look for a program on the PATH."""
+
+OUTSIDE_WALLS = {
+    "config/programs.py": "the command line, the environment, and git that finds no repository",
+    "sandbox/own_git.py": "the door: git in walls",
+    "plugins/plugin_source.py": "a fetch from the network that a person typed, into an empty folder",
+}
+"""Files that use what a command line of git is made of. All others run `sandbox/own_git.Git`."""
 
 TOP = {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "constraints.txt", "nexus_cli", "defaults", "tests"}
 
@@ -395,6 +405,23 @@ def test_programs_are_started_by_one_door() -> None:
                 found.setdefault(name(path), []).append(f"{name(path)}:{getattr(node, 'lineno', 0)} {what}")
     wrong = [line for path, lines in found.items() if path not in STARTS_PROGRAMS for line in lines]
     assert not wrong, "start it by nexus_cli/config/programs.py, or give the reason here:\n" + "\n".join(wrong)
+
+
+def test_git_is_run_by_one_door() -> None:
+    """A `git` that is found elsewhere is only handed to `Git`: nobody else makes a command line of it."""
+    parts = {"git_command", "git_environment", "GIT_OPTIONS"}
+    found = {
+        name(path) for path in product() for node in nodes(path) if isinstance(node, ast.Name) and node.id in parts
+    }
+    starters = {"run_program", "start_program", "start_program_async"}
+    found |= {
+        name(path)
+        for path in product()
+        if re.search(r"\bgit\b", path.read_text(encoding="utf-8").partition('"""')[2].partition('"""')[2])
+        and any(isinstance(node, ast.Name) and node.id in starters for node in nodes(path))
+        and any(isinstance(node, ast.Constant) and node.value == "git" for node in nodes(path))
+    }
+    assert found == OUTSIDE_WALLS.keys(), "run it by nexus_cli/sandbox/own_git.py"
 
 
 def test_programs_are_looked_for_by_one_door() -> None:

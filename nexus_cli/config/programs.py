@@ -194,6 +194,20 @@ def git_environment(folder: Path, environ: Mapping[str, str] = os.environ) -> di
     return {**program_environment(env, folder), **_GIT_SETTINGS}
 
 
+def run_git_outside(
+    program: str, folder: Path, environ: Mapping[str, str], *arguments: str, seconds: float
+) -> bytes | None:
+    """Return the output of git that finds no repository, in `/`; None if it fails. `folder` is the project whose
+    programs are not started. It reads the settings of the person alone: all other runs
+    of git are inside walls (`sandbox/own_git`)."""
+    env = {**git_environment(folder, environ), "GIT_DIR": os.devnull}
+    try:
+        done = run_program([program, *arguments], env=env, cwd="/", stdin=subprocess.DEVNULL, timeout=seconds)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
 # -- starting ----------------------------------------------------------------------------------------------------------
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.ledger_place import shown_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.config.repository_key import configuration_stamp, repository_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger.blobs import BLOBS_OF
 from nexus_cli.ledger.database import Database
+from nexus_cli.sandbox.repository_key import configuration_stamp, repository_key
 
 if TYPE_CHECKING:
     from nexus_cli.ledger.spool import SpoolPlace

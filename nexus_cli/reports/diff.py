@@ -2,7 +2,7 @@
 in time and size.
 
 Without git, or outside of a repository, lists the files that the session changed. As far as git allows, runs no program
-that a repository's own configuration names.
+that a repository's own configuration names; git runs inside walls.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.programs import find_program, git_command, git_environment
 from nexus_cli.ledger import Ledger
+from nexus_cli.sandbox.own_git import Git, find_git
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import unified_diff
@@ -53,16 +53,16 @@ async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict
 
 def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
     found = _find_git(folder)
-    if _git(found, folder, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
+    if _git(found, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
         raise _Unable("this folder is not in a git repository")
-    head, status = _git(found, folder, stop, "rev-parse", "--verify", "--quiet", "HEAD")
+    head, status = _git(found, stop, "rev-parse", "--verify", "--quiet", "HEAD")
     if status:
-        head, _ = _git(found, folder, stop, "hash-object", "-t", "tree", "/dev/null")
-    quiet = _without_filters(found, folder, stop)
-    text, status = _git(found, folder, stop, *quiet, *DIFF, head.decode("ascii", "replace").strip(), "--", ".")
+        head, _ = _git(found, stop, "hash-object", "-t", "tree", "/dev/null")
+    quiet = _without_filters(found, stop)
+    text, status = _git(found, stop, *quiet, *DIFF, head.decode("ascii", "replace").strip(), "--", ".")
     if status:
         raise _Unable("git could not compare")
-    listed, _ = _git(found, folder, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+    listed, _ = _git(found, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     names = [os.fsdecode(name) for name in listed.split(b"\0") if name]
     kept = text[:MOST].rpartition(b"\n")[0] if len(text) > MOST else text
     added, unread = _new_files(folder, names[:NAMES], MOST - len(kept))
@@ -107,7 +107,7 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
 
 def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
     found = _find_git(folder)
-    text, status = _git(found, folder, stop, *_without_filters(found, folder, stop), *DIFF, revision, "--")
+    text, status = _git(found, stop, *_without_filters(found, stop), *DIFF, revision, "--")
     if status:
         raise _Unable(f"git does not know `{revision}` here")
     return text[:MOST].decode("utf-8", "replace")
@@ -138,19 +138,19 @@ def _new_file(path: Path, name: str) -> str:
     return unified_diff(None, read.text, name) if read is not None else ""
 
 
-def _find_git(folder: Path) -> str:
-    found = find_program("git", folder)
+def _find_git(folder: Path) -> Git:
+    found = find_git(folder)
     if found is None:
         raise _Unable("git is not installed")
     return found
 
 
-def _without_filters(git: str, folder: Path, stop: StopFlag) -> list[str]:
+def _without_filters(git: Git, stop: StopFlag) -> list[str]:
     """Return options that switch off the filters of the repository's configuration, because a diff would run them."""
     names: set[str] = set()
     for place in ("--local", "--worktree"):
         query = ("config", place, "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")
-        listed, _ = _git(git, folder, stop, *query)
+        listed, _ = _git(git, stop, *query)
         names.update(name.rpartition(".")[0] for name in os.fsdecode(listed).split("\0") if name)
     if any("=" in name for name in names):
         raise _Unable("the repository's configuration names programs that cannot be switched off")
@@ -158,11 +158,18 @@ def _without_filters(git: str, folder: Path, stop: StopFlag) -> list[str]:
     return [word for name in sorted(names) for key, value in off.items() for word in ("-c", f"{name}.{key}={value}")]
 
 
-def _git(git: str, folder: Path, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:
+def _git(git: Git, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:
     """Return git's output and exit status; raise `_Unable` if it cannot be started or takes too long."""
     try:
-        command, env = git_command(git, folder, *arguments), git_environment(folder)
-        done = process.run_process(command, cwd=folder, env=env, stop=stop, seconds=SECONDS, merge=False)
+        done = process.run_process(
+            git.command(*arguments),
+            cwd=git.cwd,
+            env=git.environment(),
+            stop=stop,
+            seconds=SECONDS,
+            merge=False,
+            confinement=git.walls(),
+        )
     except (OSError, ValueError) as error:
         raise _Unable(f"git could not be started ({error})") from None
     if done.timed_out:

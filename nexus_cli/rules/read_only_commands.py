@@ -11,7 +11,6 @@ from nexus_cli.rules.awk_script import is_plain_script as is_plain_awk
 from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
 from nexus_cli.rules.computed_words import CODE_FIRST, NAME, find_forms, lists_names
 from nexus_cli.rules.folders import LISTED, Folders, NotReadOnly, check_glob, check_path
-from nexus_cli.rules.git_repository import NotPlain, check_repository
 from nexus_cli.rules.read_only_forms import AWK, AWKS, find_form, reads_config
 from nexus_cli.rules.read_only_table import (
     FIND_FLAGS,
@@ -23,6 +22,7 @@ from nexus_cli.rules.read_only_table import (
 )
 from nexus_cli.rules.sed_script import is_plain_script
 from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
+from nexus_cli.sandbox.git_repository import NotPlain, check_repository
 
 _GLOB = re.compile(r"[*?\[]")
 _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}

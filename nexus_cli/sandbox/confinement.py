@@ -10,26 +10,31 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.sandbox import confined_launch, syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import bwrap_arguments
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
-from nexus_cli.sandbox.landlock import RuleCache, keep_signals_inside
+from nexus_cli.sandbox.landlock import SIGNALS_SINCE, TRUNCATE_SINCE, RuleCache, keep_signals_inside
 from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.protected_snapshot import take_snapshot
-from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope, end_strays, no_collection
+from nexus_cli.sandbox.restricted_thread import (
+    RestrictedThread,
+    SignalScope,
+    call_restricted,
+    end_strays,
+    no_collection,
+)
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
 from nexus_cli.sandbox.session_network import SessionNetwork
 
-_T = TypeVar("_T")
 _LAUNCHER = """
 import sys, types
 def load(name, source=""):
@@ -42,8 +47,6 @@ load("nexus_cli.sandbox.confined_launch", {!r}).launch()
 """.format(*(Path(str(module.__file__)).read_text(encoding="utf-8") for module in (syscalls, confined_launch)))
 """Read once: if nexus is installed in the project, a command may change the files."""
 _ALL_NETWORKS = frozenset({AF_INET, AF_INET6, AF_NETLINK})
-_TRUNCATE_SINCE, _SIGNALS_SINCE = 3, 6
-"""Landlock ABI versions that first control truncation, and that first keep signals inside the sandbox."""
 
 
 def launch_arguments(interpreter: str, rules: int, program: int, others: Sequence[int]) -> list[str]:
@@ -84,7 +87,7 @@ class Confinement:
                 _ALL_NETWORKS if profile.network or own_network or self.network else frozenset(),
                 unix_sockets=profile.unix_sockets,
                 keep_metadata=profile.name == "read",
-                keep_sizes=not own_network and probe.abi < _TRUNCATE_SINCE,
+                keep_sizes=not own_network and probe.abi < TRUNCATE_SINCE,
                 keep_others=not own_network,
                 is_root=os.getuid() == 0,
             )
@@ -182,8 +185,8 @@ class Confinement:
                 return subprocess.Popen(argv, **options)
             return self._start_in_network(network, argv, options)
 
-        if watched is None or self._abi < _SIGNALS_SINCE:
-            return self._in_walls(confine, start)
+        if watched is None or self._abi < SIGNALS_SINCE:
+            return call_restricted(confine, start)
         with no_collection():
             with self._scope_lock:
                 self._scope = self._scope or SignalScope()
@@ -205,17 +208,8 @@ class Confinement:
 
     def _confine_signals(self) -> None:
         """Keep the signals of this thread and its children among themselves, as far as the kernel can."""
-        if self._abi >= _SIGNALS_SINCE:
+        if self._abi >= SIGNALS_SINCE:
             keep_signals_inside()
-
-    def _in_walls(self, confine: Callable[[], object], act: Callable[[], _T]) -> _T:
-        """Call `act` in a thread that is restricted by `confine` and ends afterwards."""
-        with no_collection():
-            thread = RestrictedThread(confine)
-            try:
-                return thread.call(act)
-            finally:
-                thread.end()
 
     def _confine_thread(self) -> None:
         """Restrict this thread to the profile, irrevocably; raise `SandboxError` if a test shows no effect."""

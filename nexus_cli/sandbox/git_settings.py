@@ -6,12 +6,11 @@ git runs for that outside the sandbox and outside any repository, and again only
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.config.programs import find_program, git_environment, run_program
+from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.protected_places import holds_password
 
 MOST_LISTED = 20
@@ -105,15 +104,11 @@ def _run_git(environ: Mapping[str, str], project: Path, file: Path | None) -> It
     git = find_program("git", project, environ)
     if git is None:
         return None
-    # With this `GIT_DIR` git finds no repository.
-    env = {**git_environment(project, environ), "GIT_DIR": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    alone = {**environ, "GIT_CONFIG_NOSYSTEM": "1"}
     where = ["--file", str(file)] if file else []
-    argv = [git, "config", *where, "--includes", "--show-origin", "--null", "--list"]
-    try:
-        done = run_program(argv, env=env, cwd="/", stdin=subprocess.DEVNULL, timeout=_SECONDS)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return list(_read_rows(os.fsdecode(done.stdout))) if done.returncode == 0 else None
+    query = ("config", *where, "--includes", "--show-origin", "--null", "--list")
+    output = run_git_outside(git, project, alone, *query, seconds=_SECONDS)
+    return None if output is None else list(_read_rows(os.fsdecode(output)))
 
 
 def _read_rows(output: str) -> Iterator[tuple[Path, str, str]]:

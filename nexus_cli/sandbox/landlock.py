@@ -12,6 +12,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.sandbox.syscalls import (
@@ -30,6 +31,8 @@ READ = EXECUTE | READ_FILE | READ_DIR
 WRITE = READ | WRITE_FILE | REMOVE | MAKE_OTHER | REFER | TRUNCATE | IOCTL_DEVICE
 OF_FILES = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE
 """Rights that a rule for a single file may have."""
+TRUNCATE_SINCE, SIGNALS_SINCE = 3, 6
+"""ABI versions that first control truncation, and that first keep signals inside the sandbox."""
 _RIGHTS_BY_ABI = (0, (1 << 13) - 1, REFER, TRUNCATE, 0, IOCTL_DEVICE)
 """Rights that each version of Landlock added."""
 
@@ -61,7 +64,7 @@ def keep_signals_inside() -> None:
     attributes = struct.pack("=QQQ", REFER, 0, _SCOPE_SIGNALS)
     rules = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     try:
-        _allow(rules, "/", REFER)
+        allow(rules, "/", REFER)
         forbid_new_privileges()
         syscall(LANDLOCK_RESTRICT_SELF, rules, 0)
     finally:
@@ -104,63 +107,9 @@ class RuleCache:
         return found
 
 
-def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
-    """Build a rule set; return its descriptor, and the folders whose entries got a rule each."""
-    rules, handled = _create_rules(abi, network=profile.network)
-    split: list[str] = []
-    try:
-        hidden = [os.path.realpath(path) for path in profile.hidden]
-        # Listing is allowed everywhere: Landlock rules always include subfolders, and `ls /` must work.
-        _allow(rules, "/", READ_DIR & handled)
-        # /proc has the command lines of other processes, which may contain keys.
-        closed = ["/dev", "/proc"] if profile.name == "read" else ["/dev"]
-        for path in _cover("/", [*hidden, *closed], split):
-            _allow(rules, path, READ & handled)
-        for name in SYSTEM_FACTS if profile.name == "read" else ():
-            _allow(rules, f"/proc/{name}", READ & handled)
-        shown = list(map(str, profile.shown))
-        for path in (one for place in shown for one in _cover(place, hidden, split)):
-            _allow(rules, path, READ & handled)
-        for name in READABLE_DEVICES + WRITABLE_DEVICES:
-            rights = READ_FILE | IOCTL_DEVICE | (WRITE_FILE | TRUNCATE if name in WRITABLE_DEVICES else 0)
-            _allow(rules, f"/dev/{name}", rights & handled)
-        secret = set(hidden) - set(map(os.path.realpath, profile.denied))
-        for root in map(os.path.realpath, profile.roots):
-            taken: list[str] = []
-            is_hidden = is_below(root, hidden) and root not in shown
-            for path in [] if is_hidden else _cover(root, hidden, taken):
-                _allow(rules, path, WRITE & handled)
-            for path in taken:
-                # A project with a denied file at its top stays writable; new files become readable at the next build.
-                if not any(is_below(one, [path]) for one in secret):
-                    _allow(rules, path, WRITE & ~(READ_FILE | EXECUTE) & handled)
-            split += taken
-        if profile.writable:
-            # Semaphores of multiprocessing, shared memory of databases under test.
-            for path in _cover("/dev/shm", hidden, split):
-                _allow(rules, path, (WRITE & ~EXECUTE) & handled)
-    except BaseException:
-        os.close(rules)
-        raise
-    return rules, split
-
-
-def build_path_rules(reads: Iterable[str], writes: Iterable[str], abi: int) -> int:
-    """Return the descriptor of a rule set without network that opens the existing ones of these paths, and nothing
-    else; the caller closes it. Raises `OSError`."""
-    rules, handled = _create_rules(abi, network=False)
-    try:
-        for paths, rights in ((reads, READ), (writes, WRITE)):
-            for path in dict.fromkeys(map(os.path.realpath, paths)):
-                _allow(rules, path, rights & handled)
-    except BaseException:
-        os.close(rules)
-        raise
-    return rules
-
-
-def _create_rules(abi: int, *, network: bool) -> tuple[int, int]:
-    """Create a rule set that allows nothing yet; return its descriptor, and the rights that it handles."""
+@contextmanager
+def open_ruleset(abi: int, *, network: bool) -> Iterator[tuple[int, int]]:
+    """Yield the descriptor of a new rule set without rules, which is closed at the end, and the rights it controls."""
     handled = 0
     for rights in _RIGHTS_BY_ABI[: abi + 1]:
         handled |= rights
@@ -170,10 +119,61 @@ def _create_rules(abi: int, *, network: bool) -> tuple[int, int]:
         0 if network else _TCP_BIND_AND_CONNECT,
         _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS,
     )[: 8 if abi < 4 else 16 if abi < 6 else 24]
-    return syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0), handled
+    rules = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
+    try:
+        yield rules, handled
+    finally:
+        os.close(rules)
 
 
-def _cover(path: str, hidden: list[str], split: list[str]) -> Iterator[str]:
+def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
+    """Build a rule set; return its descriptor, and the folders whose entries got a rule each."""
+    split: list[str] = []
+    with open_ruleset(abi, network=profile.network) as (rules, handled):
+        hidden = [os.path.realpath(path) for path in profile.hidden]
+        # Listing is allowed everywhere: Landlock rules always include subfolders, and `ls /` must work.
+        allow(rules, "/", READ_DIR & handled)
+        # /proc has the command lines of other processes, which may contain keys.
+        closed = ["/dev", "/proc"] if profile.name == "read" else ["/dev"]
+        for path in cover("/", [*hidden, *closed], split):
+            allow(rules, path, READ & handled)
+        for name in SYSTEM_FACTS if profile.name == "read" else ():
+            allow(rules, f"/proc/{name}", READ & handled)
+        shown = list(map(str, profile.shown))
+        for path in (one for place in shown for one in cover(place, hidden, split)):
+            allow(rules, path, READ & handled)
+        for name in READABLE_DEVICES + WRITABLE_DEVICES:
+            rights = READ_FILE | IOCTL_DEVICE | (WRITE_FILE | TRUNCATE if name in WRITABLE_DEVICES else 0)
+            allow(rules, f"/dev/{name}", rights & handled)
+        secret = set(hidden) - set(map(os.path.realpath, profile.denied))
+        for root in map(os.path.realpath, profile.roots):
+            taken: list[str] = []
+            is_hidden = is_below(root, hidden) and root not in shown
+            for path in [] if is_hidden else cover(root, hidden, taken):
+                allow(rules, path, WRITE & handled)
+            for path in taken:
+                # A project with a denied file at its top stays writable; new files become readable at the next build.
+                if not any(is_below(one, [path]) for one in secret):
+                    allow(rules, path, WRITE & ~(READ_FILE | EXECUTE) & handled)
+            split += taken
+        if profile.writable:
+            # Semaphores of multiprocessing, shared memory of databases under test.
+            for path in cover("/dev/shm", hidden, split):
+                allow(rules, path, (WRITE & ~EXECUTE) & handled)
+        return os.dup(rules), split
+
+
+def build_path_rules(reads: Iterable[str], writes: Iterable[str], abi: int) -> int:
+    """Return the descriptor of a rule set without network that opens the existing ones of these paths, and nothing
+    else; the caller closes it. Raises `OSError`."""
+    with open_ruleset(abi, network=False) as (rules, handled):
+        for paths, rights in ((reads, READ), (writes, WRITE)):
+            for path in dict.fromkeys(map(os.path.realpath, paths)):
+                allow(rules, path, rights & handled)
+        return os.dup(rules)
+
+
+def cover(path: str, hidden: list[str], split: list[str]) -> Iterator[str]:
     """Yield paths that together cover `path` except the hidden ones; add the expanded folders to `split`."""
     if path in hidden:
         return
@@ -190,19 +190,24 @@ def _cover(path: str, hidden: list[str], split: list[str]) -> Iterator[str]:
     for entry in entries:
         # Landlock checks the target of a link.
         if not entry.is_symlink():
-            yield from _cover(entry.path, below, split)
+            yield from cover(entry.path, below, split)
 
 
-def _allow(rules: int, path: str, rights: int) -> None:
+def allow(rules: int, path: str, rights: int) -> None:
     """Add a rule for `path`; do nothing if it cannot be opened."""
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return
     try:
-        if not stat.S_ISDIR(os.fstat(handle).st_mode):
-            rights &= OF_FILES
-        if rights:
-            syscall(LANDLOCK_ADD_RULE, rules, _RULE_PATH_BENEATH, struct.pack("=Qi", rights, handle), 0)
+        allow_open(rules, handle, rights)
     finally:
         os.close(handle)
+
+
+def allow_open(rules: int, handle: int, rights: int) -> None:
+    """Add a rule for an open file or folder."""
+    if not stat.S_ISDIR(os.fstat(handle).st_mode):
+        rights &= OF_FILES
+    if rights:
+        syscall(LANDLOCK_ADD_RULE, rules, _RULE_PATH_BENEATH, struct.pack("=Qi", rights, handle), 0)

@@ -61,6 +61,28 @@ class RestrictedThread:
             del act
 
 
+def call_restricted(confine: Callable[[], object], act: Callable[[], _T]) -> _T:
+    """Call `act` in a thread that is restricted by `confine` and ends afterwards."""
+    with no_collection():
+        thread = RestrictedThread(confine)
+        try:
+            return thread.call(act)
+        finally:
+            thread.end()
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Disable garbage collection, so that no finalizer of an unrelated object runs in a restricted thread."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 _GUARD = "kill -s 0 $PPID 2>/dev/null && exit; echo; read -r _ || kill -s KILL -- -1"
 """Kills all processes that it may signal when its input ends. It first tests that it cannot signal us, so that only
 sandboxed processes are in reach, and then prints a line."""
@@ -165,15 +187,3 @@ def _may_signal(pid: int) -> bool:
     except OSError:
         return False
     return True
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Disable garbage collection, so that no finalizer of an unrelated object runs in a restricted thread."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import getpass
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.programs import find_program, git_command, git_environment, run_program
+from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
@@ -38,16 +37,9 @@ def own_name(ledger: Ledger, settings: Settings) -> str:
 
 def _git_name() -> str:
     """Return git's `user.name` outside of any project, so that a person has one name in all folders."""
-    home, git = Path(os.path.expanduser("~")), find_program("git")
-    cwd = home if home.is_dir() else Path("/")
-    if git is None:
-        return ""
-    try:
-        command = git_command(git, cwd, "config", "--global", "--get", "user.name")
-        done = run_program(command, env=git_environment(cwd), cwd=cwd, stdin=subprocess.DEVNULL, timeout=_SECONDS)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+    git, query = find_program("git"), ("config", "--global", "--get", "user.name")
+    output = run_git_outside(git, Path("/"), os.environ, *query, seconds=_SECONDS) if git else None
+    return (output or b"").decode("utf-8", "replace")
 
 
 def _login_name() -> str:

@@ -10,13 +10,15 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from nexus_cli.config.paths import places
-from nexus_cli.config.programs import find_program, git_command, git_environment
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.real_files import open_folder, open_listable, status_at
+from nexus_cli.sandbox.own_git import Git
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -38,7 +40,10 @@ def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
     """
     try:
         with open_folder(root) as handle:
-            found = _list_by_git(find_program("git", project), handle, stop, 0)
+            program = find_program("git", project)
+            # A submodule has its git folder in that of the repository above it.
+            git = Git(program, root, project=project_root(root)) if program else None
+            found = _list_by_git(git, handle, stop, 0)
             if not found:
                 rules = _inherited_rules(root, project, stop)
                 found = list(_walk(handle, rules, stop)) or (list(_walk(handle, [], stop)) if rules else [])
@@ -67,15 +72,21 @@ def is_regular_file(root: Path, path: str) -> bool:
         return False
 
 
-def _list_by_git(git: str | None, root: int, stop: StopFlag, depth: int) -> list[str]:
+def _list_by_git(git: Git | None, root: int, stop: StopFlag, depth: int) -> list[str]:
     """Return the files that git lists below the folder `root`, including nested repositories; [] if git cannot."""
     if git is None or depth > _SUBMODULES:
         return []
     try:
-        place = _handle_path(root)
-        command = git_command(git, place, "ls-files", "-co", "--exclude-standard", "-z")
-        env = git_environment(place)
-        done = process.run_process(command, cwd=place, env=env, stop=stop, seconds=_SECONDS, merge=False)
+        here = replace(git, cwd=_handle_path(root))
+        done = process.run_process(
+            here.command("ls-files", "-co", "--exclude-standard", "-z"),
+            cwd=here.cwd,
+            env=here.environment(),
+            stop=stop,
+            seconds=_SECONDS,
+            merge=False,
+            confinement=here.walls(),
+        )
     except OSError:
         return []
     stop.raise_if_pressed()
@@ -102,7 +113,7 @@ def _is_file(folder: int, name: str) -> bool:
         return False
 
 
-def _list_nested(git: str, folder: int, last: str, name: str, stop: StopFlag, depth: int) -> list[str]:
+def _list_nested(git: Git, folder: int, last: str, name: str, stop: StopFlag, depth: int) -> list[str]:
     """Return the files of the repository `last` in `folder`, each prefixed by `name`; [] if it is no folder."""
     try:
         with open_folder(last, inside=folder) as nested:

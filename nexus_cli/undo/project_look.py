@@ -11,27 +11,26 @@ import json
 import os
 import re
 import stat
-import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.config.programs import find_program, git_command, run_program
+from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.real_files import copy_content, list_folder, open_folder, open_regular, read_regular
+from nexus_cli.sandbox.own_git import Git, GitError, explain
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.read_state import NOTHING, Seen, StateReader
 from nexus_cli.undo.records import GIT, FileState, fields_of
 from nexus_cli.undo.repository_copy import find_copy, find_written, is_lost, keep_repository
-from nexus_cli.worktrees.git_commands import Git, GitError
 
 MOST = 20_000
 """Most files that git does not track in one look; with more, new files are not followed."""
@@ -125,7 +124,6 @@ class LookedProject:
         self._is_copied = True
         """False if not all of the repository could be kept."""
         self._options: Sequence[str] = ()
-        self._environment: Mapping[str, str] = {}
         self._index_stamp: tuple[int, ...] = ()
         self._lines: set[bytes] = set()
         self._submodules: list[str] = []
@@ -258,7 +256,7 @@ class LookedProject:
         look = self._look({})
         clean = [path for path, one in look.seen.items() if one.state.content.startswith(GIT)]
         if self._git is not None and len(clean) > _REFRESH and self._running == 0:
-            self._run("update-index", "-q", "--refresh", ok=(0, 1))
+            self._refresh_index()
             self._read_index(again=clean)
             look = self._look({})
         return look
@@ -273,7 +271,7 @@ class LookedProject:
         if self._git is None:
             variables = {"GIT_INDEX_FILE": str(self.index), "GIT_WORK_TREE": str(self.root)}
             variables["GIT_CEILING_DIRECTORIES"] = str(self.root.parent)  # a broken one is not that of a folder above
-            git = Git(program, self.root, variables, seconds=self._seconds)
+            git = Git(program, self.root, variables, self._seconds, self.root, reads=(self.index,))
             status, output, _ = git.try_run("rev-parse", "--absolute-git-dir", "--git-common-dir")
             places = os.fsdecode(output).splitlines()
             if status or len(places) != 2:
@@ -282,8 +280,23 @@ class LookedProject:
             self._git = git
             self._git_dir = Path(places[0])
             self._repository = Path(os.path.realpath(self.root / places[1]))
-        self._environment = self._git.environment() | {"LC_ALL": "C"}  # warnings are read
-        self._options = git_command(program, self.root)
+        self._options = ()
+
+    def _refresh_index(self) -> None:
+        """Let git refresh the copy of the index. It writes in a folder that has nothing else."""
+        assert self._git is not None
+        with tempfile.TemporaryDirectory(prefix="nexus-") as name:
+            folder = Path(os.path.realpath(name))
+            with open(self.index, "rb") as source:
+                _copy_index(source, folder / "index")
+            variables = {**self._git.variables, "GIT_INDEX_FILE": str(folder / "index")}
+            git = replace(self._git, variables=variables, writes=(folder,))
+            git.try_run(*self._options, "update-index", "-q", "--refresh")
+            draft = self.index.with_name(f"{self.index.name}.new")
+            draft.unlink(missing_ok=True)
+            with open_folder(folder) as handle, open_regular(handle, "index") as source:
+                _copy_index(source, draft)
+            os.replace(draft, self.index)
 
     def _forget_git(self) -> None:
         self._git = None
@@ -296,7 +309,7 @@ class LookedProject:
     def _switch_off(self) -> None:
         """Find out which filters have to be off now: for all that compares files. Raises if git must not run here."""
         assert self._git is not None
-        self._options = git_command(self._git.program, self.root, *self._git.without_filters())
+        self._options = self._git.without_filters()
 
     def _look_again(self, before: Look) -> Look:
         started = time.monotonic()
@@ -318,8 +331,7 @@ class LookedProject:
             lost = is_lost(self.root, git_dir, self._repository or git_dir)
             if lost or self._git is None:
                 return self._look_without_git(before, lost=lost)
-        if self._git is not None:
-            self._options = git_command(self._git.program, self.root)
+        self._options = ()
         if not self.root.exists():
             return Look(dict.fromkeys(before.seen, NOTHING))
         return self._look(before.seen)
@@ -352,12 +364,7 @@ class LookedProject:
                 return
             self.index.unlink(missing_ok=True)
             if stamp:
-                if about.st_size > MOST_INDEX:
-                    raise GitError(f"the index has more than {MOST_INDEX >> 20} MiB")
-                with open(self.index, "xb") as copy:
-                    copy_content(source.fileno(), copy.fileno(), about.st_size)
-                # git compares the times of files with the time of the index.
-                os.utime(self.index, ns=(about.st_atime_ns, about.st_mtime_ns))
+                _copy_index(source, self.index)
         again: Iterable[str] = self._last.seen if attributes == self._attributes else self._tracked
         self._index_stamp = stamp
         self._attributes = attributes
@@ -519,14 +526,11 @@ class LookedProject:
 
     def _run_told(self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> tuple[bytes, bytes]:
         """Return the output of git and its warnings. Raises `GitError`, `OSError`."""
-        command = [*self._options, *arguments]
-        try:
-            run = run_program(command, env=self._environment, cwd=self.root, input=stdin, timeout=self._seconds)
-        except subprocess.TimeoutExpired:
-            raise GitError(f"git {arguments[0]} takes longer than {self._seconds:.0f} s") from None
-        if run.returncode not in ok:
-            raise GitError(f"git {arguments[0]} failed: {os.fsdecode(run.stderr).strip()[:200]}")
-        return run.stdout, run.stderr
+        assert self._git is not None
+        status, output, errors = self._git.try_run(*self._options, *arguments, stdin=stdin)
+        if status not in ok:
+            raise GitError(explain(arguments[0], status, errors))
+        return output, errors
 
 
 def _path_of(line: bytes) -> str:
@@ -545,6 +549,17 @@ def _split_folders(output: bytes, skips: frozenset[str], look: Look) -> dict[str
             depth = next(i for i, part in enumerate(parts) if part in skips)
             look.skipped.add("/".join(path.split("/")[: depth + 1]))
     return found
+
+
+def _copy_index(source: IO[bytes], target: Path) -> None:
+    """Copy an index to a new file, with its time: git compares the times of files with it. Raises `GitError` for one
+    that is too large, and `OSError`."""
+    about = os.fstat(source.fileno())
+    if about.st_size > MOST_INDEX:
+        raise GitError(f"the index has more than {MOST_INDEX >> 20} MiB")
+    with open(target, "xb") as copy:
+        copy_content(source.fileno(), copy.fileno(), about.st_size)
+    os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
 
 
 def _write(place: Path, values: object) -> None:

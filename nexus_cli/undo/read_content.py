@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Self
 
-from nexus_cli.config.programs import find_program, git_command, git_environment, start_program
+from nexus_cli.config.programs import find_program
+from nexus_cli.sandbox.own_git import GitError, find_git, merge_files
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.records import GIT
 from nexus_cli.undo.repository_copy import find_copy
@@ -67,18 +68,11 @@ class ContentReader:
             raise FileNotFoundError(oid)
         folder = copy or Path(root)
         if (run := self._runs.get(str(folder))) is None:
-            git = find_program("git", folder)
+            git = find_git(folder, copy)
             if git is None:
                 raise FileNotFoundError("git is not installed")
             own = {"GIT_DIR": str(copy), "GIT_WORK_TREE": str(copy)} if copy else {}
-            run = self._runs[str(folder)] = start_program(
-                git_command(git, folder, "cat-file", "--batch"),
-                env=git_environment(folder) | own,
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
+            run = self._runs[str(folder)] = replace(git, variables=own).start("cat-file", "--batch")
         assert run.stdin is not None and run.stdout is not None
         run.stdin.write(f"{oid}\n".encode())
         run.stdin.flush()
@@ -106,17 +100,10 @@ def merge_texts(texts: Sequence[bytes], folder: Path) -> bytes | None:
     git = find_program("git")
     if git is None:
         return None
-    for name, data in zip(("ours", "base", "theirs"), texts, strict=True):
+    for name, data in zip(("ours", "base", "new"), texts, strict=True):
         (folder / name).write_bytes(data)
-    command = [git, "merge-file", "-p", "-q", "ours", "base", "theirs"]
-    env = {"PATH": os.defpath, "LC_ALL": "C", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    with start_program(
-        command,
-        env={**env, "GIT_CEILING_DIRECTORIES": str(folder.parent)},
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as run:
-        merged = run.communicate()[0]
-    return None if run.returncode else merged
+    try:
+        done = merge_files(git, folder)
+    except GitError:
+        return None
+    return None if done.returncode else done.stdout

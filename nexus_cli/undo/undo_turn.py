@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.programs import find_program, git_command, git_environment, run_program
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
+from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
 from nexus_cli.undo.plan_restore import UNSURE, find_paths, merge_changes
@@ -193,11 +193,10 @@ def _has_commit(root: str, commit: str) -> bool:
 
 def _run_git(root: str, *arguments: str) -> str | None:
     """Return the output of git, "" if it cannot be run, None if it fails."""
-    folder = Path(root)
-    if git := find_program("git", folder):
-        with suppress(OSError):
-            done = run_program(git_command(git, folder, *arguments), env=git_environment(folder), cwd=folder)
-            return None if done.returncode else os.fsdecode(done.stdout).strip()
+    if git := find_git(Path(root)):
+        with suppress(GitError):
+            status, output, _ = git.try_run(*arguments)
+            return None if status else os.fsdecode(output).strip()
     return ""
 
 

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.programs import run_program
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.real_files import list_folder, open_folder, open_regular
-from nexus_cli.worktrees.git_commands import GitError, failure
+from nexus_cli.sandbox.own_git import GitError, failure, merge_files
 from nexus_cli.worktrees.inspect_worktree import open_store, save_state
 from nexus_cli.worktrees.make_worktree import find_git
 from nexus_cli.worktrees.snapshot_store import (
@@ -320,17 +319,7 @@ class _Planner:
         if _look_at(place, b"ours", self._format).blob != ours.blob:
             raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
         labels = ("-L", "yours", "-L", "before", "-L", self._label)
-        done = run_program(
-            [self._git, "merge-file", "-p", "-q", *labels, "ours", "base", "new"],
-            cwd=place,
-            env={
-                "PATH": os.defpath,
-                "LC_ALL": "C",
-                "GIT_CONFIG_GLOBAL": os.devnull,
-                "GIT_CONFIG_NOSYSTEM": "1",
-                "GIT_CEILING_DIRECTORIES": str(self._folder),
-            },
-        )
+        done = merge_files(self._git, place, *labels)
         (place / "merged").write_bytes(done.stdout)
         return place / "merged", done.returncode if done.returncode < _FAILED else -1
 

@@ -16,7 +16,7 @@ import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nexus_cli.core.elide import plural
@@ -30,8 +30,8 @@ from nexus_cli.core.real_files import (
     read_regular,
     walk_below,
 )
+from nexus_cli.sandbox.own_git import Git
 from nexus_cli.text.cells import one_line
-from nexus_cli.worktrees.git_commands import Git
 
 USUAL = ("node_modules", ".venv", "venv", "*.egg-info", ".env", ".env.*")
 """Patterns of ignored files that most projects need."""
@@ -70,6 +70,7 @@ def find_needed(git: Git, root: Path, scratch: Path, include: Iterable[str]) -> 
     lines = [*map(os.fsencode, USUAL), own, *map(os.fsencode, include)]
     scratch.write_bytes(b"\n".join(lines) + b"\n")
     # A run may fail on an ignored folder that it cannot list.
+    git = replace(git, reads=(scratch,))
     found = git.try_run("ls-files", "-o", "-i", "-X", str(scratch), "--directory", "-z")[1]
     # Exits with 1 if none is ignored.
     ignored = git.try_run("check-ignore", "-z", "--stdin", stdin=found)[1]

@@ -12,8 +12,8 @@ from pathlib import Path
 from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
 from nexus_cli.core.elide import plural
 from nexus_cli.core.real_files import list_folder, open_folder, read_regular, walk_below
+from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
-from nexus_cli.worktrees.git_commands import Git, GitError
 from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, find_git, list_files
 from nexus_cli.worktrees.own_repository import (
     OWN_REFERENCES,
@@ -205,7 +205,7 @@ def _git_of(record: WorktreeRecord) -> Git | None:
     if folder is None:
         return None
     place = {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(record.folder)}
-    return Git(find_git(record.source), record.folder, place)
+    return Git(find_git(record.source), record.folder, place, project=record.folder, reads=(record.repository,))
 
 
 def _has_moved(record: WorktreeRecord) -> bool:

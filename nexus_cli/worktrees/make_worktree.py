@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -24,9 +25,15 @@ from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import list_folder, open_folder, walk_below
+from nexus_cli.sandbox.own_git import Git, GitError, explain, failure
 from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed, list_names
-from nexus_cli.worktrees.git_commands import Git, GitError, failure
-from nexus_cli.worktrees.own_repository import create_branch, create_repository, is_closed, repository_git
+from nexus_cli.worktrees.own_repository import (
+    create_branch,
+    create_repository,
+    is_closed,
+    own_repository_git,
+    repository_git,
+)
 from nexus_cli.worktrees.snapshot_store import SnapshotStore, split_present
 
 SUBMODULE = b"160000"
@@ -91,10 +98,9 @@ def read_source(root: Path) -> SourceProject:
         status, output, errors = git.try_run("rev-parse", *facts)
         told = os.fsdecode(output).split("\n")
         if status or len(told) < len(facts):
-            why = os.fsdecode(errors).strip().partition("\n")[0].removeprefix("fatal: ")
-            if not errors or "not a git repository" in why:
+            if not errors or b"not a git repository" in errors:
                 raise _refusal(f"{root} is not in a git repository", "`git init` and a first commit make it one")
-            raise _refusal(why, "Run git status there")
+            raise _refusal(explain("rev-parse", status, errors), "Run git status there")
         if told[0] == "true" or told[1] != "true":
             raise _refusal(f"{root} is a bare repository or a git folder, without files", "Work in a clone of it")
         top = git.line("rev-parse", "--show-toplevel")
@@ -159,24 +165,32 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
         if (source.root / path).is_dir():
             with _unless_replaced(), open_folder(record.folder / path, create=True):
                 pass
-    git = Git(source.git.program, record.folder)
     staged = b"".join(entry + b"\0" for entry in files.staged)
     (record.home / STAGED).write_bytes(staged)
-    git.run("update-index", "-z", "--index-info", stdin=staged)
-    if files.sparse:
-        git.run(
-            "update-index", "--skip-worktree", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in files.sparse)
-        )
-    # Exits with an error if a file differs from the index.
-    git.try_run(*git.without_filters(), "update-index", "-q", "--refresh")
+    _write_index(record, source.git.program, staged, files.sparse)
     objects = source.repository / "objects"
-    store = SnapshotStore.create(git.program, record.store, record.folder, objects, source.object_format)
+    store = SnapshotStore.create(source.git.program, record.store, record.folder, objects, source.object_format)
     base = store.save_base(copied)
     store.hold(base, record.start)
     notices = _carry_ignored(record, source)
     record = replace(record, base=base, applied=base, created=format_utc(local_now()))
     record.save()
     return record, [*notices, *_describe_left_out(source, files)]
+
+
+def _write_index(record: WorktreeRecord, program: str, staged: bytes, sparse: Iterable[bytes]) -> None:
+    """Write the index of a new worktree. Git makes it in a folder that has nothing else."""
+    with tempfile.TemporaryDirectory(prefix="index-", dir=record.home) as name:
+        index = Path(name, "index")
+        git = own_repository_git(record, program)
+        git = replace(git, variables={**git.variables, "GIT_INDEX_FILE": str(index)}, writes=(index.parent,))
+        git.run("update-index", "-z", "--index-info", stdin=staged)
+        if skipped := b"".join(path + b"\0" for path in sparse):
+            git.run("update-index", "--skip-worktree", "-z", "--stdin", stdin=skipped)
+        # Exits with an error if a file differs from the index.
+        git.try_run(*git.without_filters(), "update-index", "-q", "--refresh")
+        if index.is_file() and not index.is_symlink():
+            os.replace(index, record.folder / ".git/index")
 
 
 def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:

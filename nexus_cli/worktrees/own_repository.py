@@ -5,21 +5,23 @@ are published there: when a stay ends, and before the worktree is removed.
 
 Commands of a sandbox write the repository of a worktree. Once one may have run there, git only reads it, and only while
 no link leads out of it; the one file that is written, `packed-refs`, is replaced through a descriptor of its folder.
+The project's repository is written by `writing_git`, which its configuration does not reach.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.real_files import open_folder, open_listable, read_regular
-from nexus_cli.worktrees.git_commands import Git, GitError
+from nexus_cli.sandbox.own_git import Git, GitError, explain
 from nexus_cli.worktrees.snapshot_store import quote_alternate
 
 REFERENCES, PUBLISHED = "references", "published"
@@ -31,6 +33,8 @@ _NOT_COPIED = ("refs/stash", OWN_REFERENCES, "refs/nexus/", "refs/bisect/", "ref
 _COPIED_FILES = ("shallow", "info/exclude", "info/attributes", "info/sparse-checkout")
 _READ_FOLDERS = frozenset({"objects", "refs", "logs", "info"})
 """Folders of a repository that git of ours reads."""
+_SHA256 = 64
+"""Digits of an object's name in a repository of that format."""
 _BRANCHES = 100
 """Most names that are tried for the branch."""
 _MOST_SETTINGS, _MOST_REFERENCES = 1 << 20, 64 << 20
@@ -54,7 +58,8 @@ def _hold_references(record: WorktreeRecord, git: Git, references: dict[bytes, b
     kinds = dict(line.split(b" ", 1) for line in told)
     needed = [oid for oid, kind in kinds.items() if kind != b"missing" and (kind != b"commit" or oid not in merged)]
     lines = (b"update %s%s %s\n" % (prefix, oid, oid) for oid in needed)
-    git.run("update-ref", "--stdin", stdin=b"".join(lines))
+    with writing_git(record, git) as writer:
+        writer.run("update-ref", "--stdin", stdin=b"".join(lines))
 
 
 def create_branch(record: WorktreeRecord, git: Git) -> WorktreeRecord:
@@ -69,11 +74,12 @@ def create_branch(record: WorktreeRecord, git: Git) -> WorktreeRecord:
         record.save()
         lines = f"create refs/heads/{branch} {record.start}\n"
         lines += f"update {hold_prefix(record)}{record.start} {record.start}\n"
-        status, _, errors = git.try_run("update-ref", "--stdin", stdin=lines.encode())
+        with writing_git(record, git) as writer:
+            status, _, errors = writer.try_run("update-ref", "--stdin", stdin=lines.encode())
         if status == 0:
             return record
         if not (b"exists" in errors and os.fsencode(branch) in errors):
-            raise GitError(os.fsdecode(errors).strip().split("\n")[-1].removeprefix("fatal: "))
+            raise GitError(explain("update-ref", status, errors))
     raise GitError(f"too many branches begin with {plain}")
 
 
@@ -104,14 +110,15 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     of_head = {entry.partition(b"\t")[0].split(b" ")[2] for entry in listed}
     blobs = {entry.split(b" ", 2)[1] for entry in staged if not entry.startswith(b"160000")} - of_head
     if blobs:
-        own_git = own_repository_git(record, git.program)
+        own_git = replace(own_repository_git(record, git.program), writes=(own / "objects",))
         own_git.run("pack-objects", "-q", str(own / "objects/pack/pack"), stdin=b"\n".join(sorted(blobs)) + b"\n")
 
 
 def own_repository_git(record: WorktreeRecord, program: str) -> Git:
     """Return git in the repository of a worktree; no `commondir` file that a command left there is obeyed."""
     own = str(record.folder / ".git")
-    return Git(program, record.folder, {"GIT_DIR": own, "GIT_COMMON_DIR": own, "GIT_WORK_TREE": str(record.folder)})
+    variables = {"GIT_DIR": own, "GIT_COMMON_DIR": own, "GIT_WORK_TREE": str(record.folder)}
+    return Git(program, record.folder, variables, project=record.folder)
 
 
 def has_own_repository(record: WorktreeRecord) -> bool:
@@ -187,11 +194,12 @@ def publish_branch(record: WorktreeRecord, program: str, *, everything: bool = F
     new = {one for one in (tip, head, *others) if one not in ("", record.start, last)}
     if new:
         objects = quote_alternate(record.folder / ".git/objects", always=True)
-        lent = replace(main, variables={**main.variables, "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects})
+        variables = {**main.variables, "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects}
+        lent = replace(main, variables=variables, reads=(record.folder / ".git/objects",))
         wanted = "".join(f"{one}\n" for one in (*new, "--not", record.start))
-        main.run(
-            "index-pack", "--stdin", stdin=lent.run("pack-objects", "-q", "--revs", "--stdout", stdin=wanted.encode())
-        )
+        pack = lent.run("pack-objects", "-q", "--revs", "--stdout", stdin=wanted.encode())
+        with writing_git(record, main) as writer:
+            writer.run("index-pack", "--stdin", stdin=pack)
     if tip in ("", last):
         return ""
     place = main.line("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
@@ -199,12 +207,15 @@ def publish_branch(record: WorktreeRecord, program: str, *, everything: bool = F
     # A process that was killed before it noted what it published leaves the branch behind the commits.
     is_behind = old == last or (bool(old) and main.try_run("merge-base", "--is-ancestor", old, tip)[0] == 0)
     if is_behind and not checked_out:
-        main.run("update-ref", "-m", "nexus: work in the worktree", f"refs/heads/{branch}", tip, old)
+        with writing_git(record, main) as writer:
+            writer.run("update-ref", "-m", "nexus: work in the worktree", f"refs/heads/{branch}", tip, old)
         _save_published(record, {**published, branch: tip})
         return ""
     for number in range(2, _BRANCHES):
         other = f"{record.branch}-{number}"
-        if main.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0] == 0:
+        with writing_git(record, main) as writer:
+            status = writer.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0]
+        if status == 0:
             _save_published(record, {**published, other: tip})
             return f"branch {branch} is not as nexus left it, or is checked out: the commits are on {other}"
     raise GitError(f"too many branches begin with {record.branch}")
@@ -234,9 +245,11 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
         if is_linked:  # its commits went to the branch itself
             tip = record.start if only_empty else old
         is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
-        if not is_ours or git.try_run("update-ref", "-d", f"refs/heads/{branch}", old)[0]:
-            stay.append(branch)
-    git.run("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in holds).encode())
+        with writing_git(record, git, deletes=True) as writer:
+            if not is_ours or writer.try_run("update-ref", "-d", f"refs/heads/{branch}", old)[0]:
+                stay.append(branch)
+    with writing_git(record, git, deletes=True) as writer:
+        writer.run("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in holds).encode())
     return stay
 
 
@@ -308,7 +321,29 @@ def repository_git(record: WorktreeRecord, program: str) -> Git:
         variables["GIT_COMMON_DIR"] = str(place)
         if not is_closed(place):
             raise GitError(f"links lead out of the repository {place}")
-    return Git(program, place if place.is_dir() else record.home, variables)
+    return Git(program, place if place.is_dir() else record.home, variables, project=place)
+
+
+@contextmanager
+def writing_git(record: WorktreeRecord, git: Git, *, deletes: bool = False) -> Iterator[Git]:
+    """Yield a git that writes references and objects of the repository that `git` reads, and nothing else there.
+
+    It has a git folder of its own with links to them: no line of the repository's configuration is in force. With
+    `deletes` it also writes `packed-refs`, for which git creates files beside it. Raises `OSError`.
+    """
+    place = record.repository
+    with tempfile.TemporaryDirectory(prefix="git-", dir=record.home) as name:
+        own = Path(name)
+        config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogAllRefUpdates = true\n"
+        config += "[extensions]\n\tobjectFormat = sha256\n" if len(record.start) == _SHA256 else ""
+        config += "[extensions]\n\trefStorage = reftable\n" if (place / "reftable").is_dir() else ""
+        (own / "config").write_text(config)
+        (own / "HEAD").write_text("ref: refs/heads/none\n")
+        written = [place / one for one in ("objects", "refs", "logs", "reftable") if (place / one).is_dir()]
+        for path in (*written, place / "packed-refs"):
+            (own / path.name).symlink_to(path)
+        writes = (own, *written, *([place] if deletes else []))
+        yield replace(git, variables={"GIT_DIR": name}, reads=(*git.reads, own), writes=writes)
 
 
 def _list_references(git: Git, record: WorktreeRecord) -> dict[bytes, bytes]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.worktrees.git_commands import Git, GitError
+from nexus_cli.sandbox.own_git import Git, GitError
 
 MISSING = "000000"
 LINK = "120000"
@@ -173,7 +173,8 @@ class SnapshotStore:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_ATTR_NOSYSTEM": "1",
         }
-        return Git(program, self._tree if self._tree.is_dir() else self._folder, own)
+        place = self._tree if self._tree.is_dir() else self._folder
+        return Git(program, place, own, project=place, reads=(self._folder,), writes=(self._folder,))
 
 
 class BlobReader:

@@ -11,7 +11,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,11 +26,12 @@ from nexus_cli.config.worktree_record import (
 )
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.real_tree import RealTree
+from nexus_cli.sandbox.own_git import GitError, failure
 from nexus_cli.worktrees.carry_ignored import read_carried
-from nexus_cli.worktrees.git_commands import GitError, failure
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
 from nexus_cli.worktrees.own_repository import (
+    REFERENCES,
     delete_references,
     has_own_repository,
     list_own_references,
@@ -409,7 +410,10 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:
     kept: list[str] = []
     try:
         git = repository_git(record, find_git(record.source))
-        git.try_run("worktree", "remove", "--force", "--force", str(record.folder))  # made by an earlier version
+        if (linked := record.repository / "worktrees").is_dir() and not (record.home / REFERENCES).exists():
+            # Made by an earlier version.
+            remover = replace(git, writes=(linked,))
+            remover.try_run("worktree", "remove", "--force", "--force", str(record.folder))
         kept = delete_references(record, git, only_empty=not with_branch)
     except (GitError, NexusError):
         kept = [record.branch] if record.repository.is_dir() and record.branch else []

@@ -16,7 +16,6 @@ from ledger.postgres import Server
 from ledger.test_roles import SECRET, fill, first_words, seen
 from rpc.serving import MODEL, SETTINGS, Answering
 
-from nexus_cli.config.repository_key import repository_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger, project_keys, schema
@@ -25,6 +24,7 @@ from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.reports.sessions import list_sessions, search_sessions
 from nexus_cli.rpc.pool import AgentConfig, AgentPool, SharedComponents
+from nexus_cli.sandbox.repository_key import repository_key
 from nexus_cli.session.memory.session_facts import SessionFacts, add_fact
 
 GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")

@@ -14,9 +14,9 @@ import pytest
 from rules.rows import decide, read_rows
 
 from nexus_cli.rules.bash_syntax import read_command_line
-from nexus_cli.rules.git_repository import MOST_CONFIGURATION
 from nexus_cli.rules.read_only_table import ENVIRONMENT, UNSET
 from nexus_cli.rules.rule_set import RuleSet
+from nexus_cli.sandbox.git_repository import MOST_CONFIGURATION
 
 OPENED = re.compile(r'open(?:at)?\((?:[^,"]+, )?"([^"]*)", ([A-Z_|0-9]+)')
 CHANGED = re.compile(

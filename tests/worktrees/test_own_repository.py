@@ -11,7 +11,7 @@ import pytest
 from worktrees.repository import git, make_project, make_worktree, put_link
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.rules.git_repository import NotPlain, check_repository
+from nexus_cli.sandbox.git_repository import NotPlain, check_repository
 from nexus_cli.worktrees import worktrees
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree

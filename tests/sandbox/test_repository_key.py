@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.repository_key import configuration_stamp, normalize_remote, repository_key
+from nexus_cli.sandbox.repository_key import configuration_stamp, normalize_remote, repository_key
 
 GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
 
@@ -83,8 +83,11 @@ def test_no_program_that_the_configuration_names_is_started(tmp_path: Path) -> N
         file.write(
             f"[core]\n fsmonitor = {script}\n hooksPath = {tmp_path}\n sshCommand = {script}\n pager = {script}\n"
         )
-        file.write(f"[alias]\n rev-list = !{script}\n[include]\n path = {tmp_path / 'included'}\n")
+        file.write(f"[alias]\n rev-list = !{script}\n")
     assert str(repository_key(made)).startswith("github.com/acme/shop#")
+    with (made / ".git" / "config").open("a") as file:
+        file.write(f"[include]\n path = {tmp_path / 'included'}\n")
+    assert "evil" not in str(repository_key(made)), "a file outside the project is not read"
     assert not mark.exists()
 
 

@@ -1,17 +1,16 @@
 """Name a repository by its remote and its first commit, so that all clones of it have one name.
 
-Both are read by git with the options of `programs`: nothing that a project's configuration names is started. The name
-is public knowledge and gives no access to anything.
+The name is public knowledge and gives no access to anything.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
+from dataclasses import replace
 from pathlib import Path
 
-from nexus_cli.config.programs import find_program, git_command, git_environment, run_program
+from nexus_cli.sandbox.own_git import Git, GitError, find_git
 
 _SECONDS = 20.0
 """Time limit of one run of git."""
@@ -31,20 +30,24 @@ def repository_key(root: Path) -> str | None:
 
     None if git cannot tell: it is missing, refuses the folder, the clone is shallow, or there is no commit yet.
     """
+    git = find_git(root)
+    if git is None:
+        return None
+    git = replace(git, seconds=_SECONDS)
     try:
-        status, remote = _run_git(root, "config", "--local", "--get", "remote.origin.url")
+        status, remote = _run_git(git, "config", "--local", "--get", "remote.origin.url")
         if status == 1:
             return ""
-        if status or _run_git(root, "rev-parse", "--is-shallow-repository") != (0, "false"):
+        if status or _run_git(git, "rev-parse", "--is-shallow-repository") != (0, "false"):
             return None
         name = normalize_remote(remote, root)
         if not name.isprintable() or _UNFIT.search(name):
             return ""
         for head in _HEADS:
-            status, commits = _run_git(root, "rev-list", "--first-parent", "--max-parents=0", head, "--")
+            status, commits = _run_git(git, "rev-list", "--first-parent", "--max-parents=0", head, "--")
             if status == 0 and commits:
                 return f"{name}#{commits[:_DIGITS]}"
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except (GitError, ValueError):
         return None
     return None
 
@@ -70,11 +73,7 @@ def configuration_stamp(root: Path) -> str:
     return ""
 
 
-def _run_git(root: Path, *arguments: str) -> tuple[int, str]:
-    """Return the exit status and the stripped output of git. Raises `OSError` if it cannot be started."""
-    program = find_program("git", root)
-    if program is None:
-        raise FileNotFoundError("git")
-    command = git_command(program, root, *arguments)
-    done = run_program(command, env=git_environment(root), cwd=root, timeout=_SECONDS)
-    return done.returncode, os.fsdecode(done.stdout).strip()
+def _run_git(git: Git, *arguments: str) -> tuple[int, str]:
+    """Return the exit status and the stripped output of git. Raises `GitError`."""
+    status, output, _ = git.try_run(*arguments)
+    return status, os.fsdecode(output).strip()

@@ -1,0 +1,165 @@
+"""Run git for nexus itself: the one door. Git runs inside walls, because a repository's files may name programs that
+it starts and files that it reads.
+
+It sees the project, the git folders that belong to it, the system and the person's git settings, and writes what
+`Git.writes` names. It has no network, few variables, and bounded memory, time and file size. What git prints as errors
+is not passed on: a file that a link led it to may be quoted there. The walls themselves are in `git_walls`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.programs import find_program, git_command, git_environment
+from nexus_cli.core.errors import NexusError
+
+if TYPE_CHECKING:
+    from nexus_cli.sandbox.git_walls import GitWalls
+
+SECONDS = 600.0
+"""Time limit of one run: a large repository on a slow disk takes minutes."""
+_BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g")
+"""Git maps packs in pieces, so that its address space can be bounded."""
+_PASSED = (
+    "HOME USER LOGNAME PATH TZ XDG_CONFIG_HOME LD_LIBRARY_PATH DYLD_LIBRARY_PATH LOCALE_ARCHIVE NIX_LD "
+    "NIX_LD_LIBRARY_PATH GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONFIG_NOSYSTEM"
+).split()
+"""Variables of the person that git gets: none has a key."""
+_REASONS = (
+    (b"No space left on device", "no space left on the device"),
+    (b"Disk quota exceeded", "the disk quota is exceeded"),
+    (b"dubious ownership", "it belongs to another user: see safe.directory in `git help config`"),
+    (b"Ignoring path", "git takes no such name as .Git: rename or delete it"),
+    (b"could not open directory", "a folder cannot be listed"),
+    (b"ut of memory", "it needs more memory than it may have"),
+    (b"not a git repository", "not a git repository"),
+)
+"""Phrases in git's errors, and what is told instead."""
+_NAMED = re.compile(rb"(?:could not open directory '|Ignoring path )([^'\n]+)")
+_UNSEEN = (b"could not open directory", b"Ignoring path")
+"""Git only warns about a folder that it cannot list and a name like `.Git`; we treat both as errors."""
+
+
+class GitError(Exception):
+    """A run of git that failed. The text has our own words alone, no text of git's: a model may read it."""
+
+
+def explain(what: str, status: int, errors: bytes = b"", cwd: Path | None = None) -> str:
+    """Return why a run of git failed, in our own words, with the name of a file of `cwd` that git complains of."""
+    why = next((told for words, told in _REASONS if words in errors), "")
+    named = [os.fsdecode(one) for one in _NAMED.findall(errors)] if cwd else []
+    shown = next((one for one in named if os.path.lexists(os.path.join(cwd or "", one))), "")
+    return f"git {what} failed: {why}{shown and f' ({shown})'}" if why else f"git {what} ended with status {status}"
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Git in one folder."""
+
+    program: str
+    cwd: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = SECONDS
+    """Time limit of one run."""
+    project: Path | None = None
+    """The folder whose files git may read, with the git folder that belongs to it; None for the project of `cwd`."""
+    reads: tuple[Path, ...] = ()
+    """Further folders that git may read."""
+    writes: tuple[Path, ...] = ()
+    """Folders and files that git may write; no link among them is followed."""
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """Return the output of a run. Raises `GitError` if it fails, cannot be started or takes too long."""
+        status, output, errors = self.try_run(*arguments, stdin=stdin)
+        if status or any(words in errors for words in _UNSEEN):
+            raise GitError(explain(_name(arguments), status, errors, self.cwd))
+        return output
+
+    def line(self, *arguments: str) -> str:
+        """Return the output of a run as one line of text."""
+        return os.fsdecode(self.run(*arguments)).strip("\n")
+
+    def try_run(self, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Return exit status, output and errors, which nobody may be told; raise `GitError` if git cannot be started
+        or takes too long."""
+        try:
+            with self.start(*arguments, stderr=subprocess.PIPE, start_new_session=True) as run:
+                try:
+                    output, errors = run.communicate(stdin, timeout=self.seconds)
+                except BaseException:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(run.pid, signal.SIGKILL)
+                    raise
+        except subprocess.TimeoutExpired:
+            raise GitError(f"git {_name(arguments)} took longer than {self.seconds:.0f} s") from None
+        except (OSError, ValueError) as error:
+            raise GitError(f"git could not be started ({error})") from None
+        return run.returncode, output, errors
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        """Start a run with pipes for input and output. Raises `OSError`."""
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        return self.walls().start(self.command(*arguments), env=self.environment(), cwd=self.cwd, **(streams | options))
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return a command line; raise `OSError` if git must not run in this project now. Start it in `walls`."""
+        return git_command(self.program, self.cwd, *_BOUNDS, *arguments)
+
+    def environment(self) -> dict[str, str]:
+        passed = {name: value for name in _PASSED if (value := os.environ.get(name)) is not None}
+        return {**git_environment(self.cwd, passed), **self.variables}
+
+    def walls(self) -> GitWalls:
+        """Return the walls for a run; raise `OSError` if git must not run here without any."""
+        from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (the first run of git)
+
+        return find_walls(Path(self.program), self.project or project_root(self.cwd), self.reads, self.writes)
+
+    def without_filters(self) -> Sequence[str]:
+        """Return options that switch off every filter of any configuration, because comparing files would run them."""
+        listed = self.try_run("config", "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")[1]
+        names = {name.rpartition(".")[0] for name in os.fsdecode(listed).split("\0") if name}
+        if any("=" in name for name in names):
+            raise GitError("the configuration names filters that cannot be switched off")
+        off = ("clean=", "smudge=", "process=", "required=false")
+        return [word for name in sorted(names) for value in off for word in ("-c", f"{name}.{value}")]
+
+
+def find_git(folder: Path, project: Path | None = None) -> Git | None:
+    """Return git in `folder`, None if it is not installed outside the project."""
+    program = find_program("git", project or folder)
+    return Git(program, folder, project=project) if program else None
+
+
+def merge_files(program: str, folder: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
+    """Merge the files `ours`, `base` and `new` of a private folder, and capture the result. Git finds no repository and
+    no settings there. Raises `GitError`."""
+    alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": os.devnull}
+    git = Git(program, folder, alone, project=folder)
+    status, output, errors = git.try_run("merge-file", "-p", "-q", *options, "ours", "base", "new")
+    return subprocess.CompletedProcess((), status, output, errors)
+
+
+def failure(what: str, error: GitError | OSError) -> NexusError:
+    """Return the error to show to a person when git or the disk failed."""
+    why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    named = f"{why}: {os.fsdecode(error.filename)}" if isinstance(error, OSError) and error.filename else why
+    full = "no space" in why.lower() or "quota" in why.lower()
+    return NexusError("internal", what, named, "Free some space" if full else "Your files are as they were")
+
+
+def _name(arguments: Sequence[str]) -> str:
+    """Return the subcommand of a run that may begin with options `-c NAME=VALUE`."""
+    rest = list(arguments)
+    while rest[:1] == ["-c"]:
+        del rest[:2]
+    return rest[0] if rest else "git"
