@@ -60,6 +60,12 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "tools/foreign_calls.py": {
         "_rows": (PACKAGE, "read_text"),
     },
+    "tools/builtin/grep.py": {
+        "": (PACKAGE, "read_text"),
+    },
+    "tools/web_page.py": {
+        "": (PACKAGE, "read_text"),
+    },
     "tools/grep_worker.py": {
         "_enter_folder": (SYSTEM, "open"),
         "main": ("its own input and output", "open"),
@@ -92,7 +98,9 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "undo/project_look.py": {
         "LookedProject.restore": (DATA, "read_text"),
         "LookedProject.remove": (DATA, "unlink"),
-        "LookedProject._copy_index": (DATA, "open unlink utime"),
+        "LookedProject._copy_index": (DATA, "unlink"),
+        "LookedProject._refresh_index": (DATA, "open unlink replace"),
+        "_copy_index": (DATA, "open utime"),
         "_write": (DATA, "open replace"),
     },
     "undo/read_content.py": {
@@ -134,8 +142,10 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "worktrees/make_worktree.py": {
         "fill_worktree": (NEW, "mkdir write_bytes"),
         "_carry_ignored": (DATA, "write_text"),
+        "_write_index": (NEW, "replace"),
     },
     "worktrees/own_repository.py": {
+        "writing_git": (DATA, "symlink_to write_text"),
         "create_repository": (NEW, "mkdir symlink_to write_bytes write_text"),
         "read_published": (DATA, "read_text"),
         "read_references": (DATA, "read_bytes"),

@@ -275,7 +275,9 @@ class GitWalls:
 @cache
 def _assemble_filter(keep_sizes: bool, is_root: bool) -> bytes:
     """Return the filter of system calls: no socket, no change of a mode or a time."""
-    return assemble_filter(frozenset(), keep_metadata=True, keep_sizes=keep_sizes, keep_others=True, is_root=is_root)
+    return assemble_filter(
+        frozenset(), keep_metadata=True, pretend_times=True, keep_sizes=keep_sizes, keep_others=True, is_root=is_root
+    )
 
 
 @lru_cache(4)

@@ -42,6 +42,7 @@ _REASONS = (
     (b"could not open directory", "a folder cannot be listed"),
     (b"ut of memory", "it needs more memory than it may have"),
     (b"not a git repository", "not a git repository"),
+    (b"ermission denied", "a file of the repository may not be read, or is a link that leads out of the project"),
 )
 """Phrases in git's errors, and what is told instead."""
 _NAMED = re.compile(rb"(?:could not open directory '|Ignoring path )([^'\n]+)")

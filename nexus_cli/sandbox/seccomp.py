@@ -124,6 +124,7 @@ _METADATA = tuple(
     """.split()
 )
 """Calls that change mode, owner, times or attributes of a file."""
+_TIMES = ("utime", "utimes", "futimesat", "utimensat")
 _OF_OTHERS = tuple(
     """
     process_vm_readv process_vm_writev process_madvise process_mrelease pidfd_getfd kcmp get_robust_list shmget
@@ -165,6 +166,7 @@ def assemble_filter(
     *,
     unix_sockets: bool = False,
     keep_metadata: bool = False,
+    pretend_times: bool = False,
     keep_sizes: bool = False,
     keep_others: bool = False,
     is_root: bool = False,
@@ -172,7 +174,8 @@ def assemble_filter(
 ) -> bytes:
     """Assemble a filter that allows sockets of `families`, and connected pairs of Unix sockets.
 
-    `unix_sockets` allows Unix sockets in general. `keep_metadata` refuses chmod and the like. `keep_sizes` refuses
+    `unix_sockets` allows Unix sockets in general. `keep_metadata` refuses chmod and the like; with `pretend_times`
+    changes of times do nothing and succeed: git stores an object again whose time it cannot renew. `keep_sizes` refuses
     truncation without write access (needed for Landlock before ABI version 3). `keep_others` refuses calls that reach
     another process (needed without a pid and IPC namespace). `is_root` also refuses setgid bits. Calls by a 32-bit or
     foreign interface kill the process.
@@ -180,8 +183,11 @@ def assemble_filter(
     name = machine or platform.machine()
     column = list(_ARCHITECTURES).index(name)
     rules = [*_common_rules(families, unix_sockets), *_set_id_rules(_SET_ID | (_SET_GROUP_ID if is_root else 0))]
+    if pretend_times:
+        rules += [_Rule(call, _PRETENDED) for call in _TIMES]
     if keep_metadata:
-        rules += [_Rule("ioctl", _REFUSED, (_Test(1, _FILE_FLAGS),)), *(_Rule(call, _REFUSED) for call in _METADATA)]
+        refused = [call for call in _METADATA if not (pretend_times and call in _TIMES)]
+        rules += [_Rule("ioctl", _REFUSED, (_Test(1, _FILE_FLAGS),)), *(_Rule(call, _REFUSED) for call in refused)]
     if keep_sizes:
         # O_RDONLY with O_TRUNC: Landlock lets it pass, and no program needs it.
         truncates = {call: _Test(at, (_O_TRUNC,), mask=_O_TRUNC | _O_ACCMODE) for call, at in _FLAGS_AT.items()}

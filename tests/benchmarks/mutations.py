@@ -1,8 +1,8 @@
 """Count how many small defects of the product the tests notice, and which of them only the whole matrix notices.
 
-    python tests/benchmarks/mutations.py CLONE choose [--seed N] [--count N]
+    python tests/benchmarks/mutations.py CLONE choose [--seed SEED] [--count COUNT]
     python tests/benchmarks/mutations.py CLONE trace
-    python tests/benchmarks/mutations.py CLONE run [--part K/N] [--whole N]
+    python tests/benchmarks/mutations.py CLONE run [--part K/N] [--whole COUNT]
     python tests/benchmarks/mutations.py CLONE report
 
 CLONE is a clone of this repository with an environment of its own in `.venv`, made as the README's Test line says: its

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from typing import IO
 
 import pytest
 from worktrees.repository import git, make_project, make_worktree
@@ -252,7 +253,7 @@ def test_a_linked_file_or_folder_is_told_to_be_a_link_and_not_a_copy(project: Pa
 
 def test_what_may_not_be_read_is_told_and_the_rest_is_copied(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
-    def refuse(folder: int, name: str) -> int:
+    def refuse(folder: int, name: str) -> IO[bytes]:
         if name == "locked":
             raise PermissionError(13, "Permission denied", name)
         return open_regular(folder, name)

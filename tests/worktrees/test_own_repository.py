@@ -304,7 +304,11 @@ def test_what_is_no_small_file_of_the_repository_is_not_copied_into_a_worktree(
         (project / ".git" / name).write_text("# sekrit" + "\n" * (2 << 20))
     else:
         put_link(project / ".git" / name, key)
-    stay = enter_worktree(project, "fix")
+    try:
+        stay = enter_worktree(project, "fix")
+    except NexusError as error:  # where git sees the link and may not follow it
+        assert not is_large and name == "info/exclude" and "leads out of the project" in str(error)
+        return
     kept = [path for path in (stay.record.folder / ".git").rglob("*") if path.is_file() and "hooks" not in path.parts]
     assert [str(path) for path in kept if b"sekrit" in path.read_bytes()] == []
     assert stay.leave() == ""
