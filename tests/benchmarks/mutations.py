@@ -200,7 +200,7 @@ def is_plausible(tree: Path, mutant: Mutant) -> bool:
             for command in (
                 [_python(tree), "-c", f"import {module}"],
                 [_python(tree), "-m", "ruff", "check", "--quiet", mutant.path],
-                [_python(tree), "-m", "mypy", "--strict", "--no-error-summary", "nexus_cli"],
+                [_python(tree), "-m", "mypy", "--strict", "--no-error-summary", mutant.path],
             )
         )
     except SyntaxError:
