@@ -137,7 +137,7 @@ def find_mutants(tree: Path, path: str, kind: str) -> Iterator[Mutant]:
             elif isinstance(node, ast.Expr):
                 call = node.value.value if isinstance(node.value, ast.Await) else node.value
                 if isinstance(call, ast.Call):
-                    yield make("drop a call", node.value, "None")
+                    yield make("drop a call", node.value, "pass")
             elif isinstance(node, ast.Constant) and type(node.value) is int and text(node).isdigit():
                 yield make("off by one", node, str(node.value + 1))
             elif isinstance(node, ast.Compare) and type(node.ops[0]) in STRICTER and len(node.ops) == 1:
