@@ -26,6 +26,8 @@ from ledger.postgres import Server, run_server
 from programs import describe_left_out
 from surroundings import replace_inherited
 
+pytest_plugins = ["processes"]
+
 # Else every process compiles every test and every module of the product anew: a twentieth of what the suite costs.
 sys.dont_write_bytecode = False
 
@@ -46,7 +48,7 @@ MEMORY, ENOUGH = Path("/dev/shm"), 1 << 30
 
 
 def pytest_sessionstart() -> None:
-    """Before the processes of xdist start, and in each of them before it collects."""
+    """Before anything is collected or started."""
     replace_inherited()
 
 

@@ -46,6 +46,8 @@ ENGINES = (
 SCRIPTED = "openai/scripted"
 """The model of most runs: to look it up in the library's table takes 20 ms."""
 TESTS = Path(__file__).resolve().parent.parent
+RUN = os.getpid()
+"""Names the test run: this module is imported before its processes are forked."""
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
 
@@ -138,8 +140,7 @@ def _one_at_a_time() -> Iterator[None]:
 @cache
 def _nursery(kind: str) -> str:
     """The address of the process that forks. The first process of the test run to need it starts it, for all."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
-    address = Path(tempfile.gettempdir(), f"nexus-{run}-{kind}")
+    address = Path(tempfile.gettempdir(), f"nexus-{RUN}-{kind}")
     held = socket.socket(socket.AF_UNIX)
     process = None
     with _one_at_a_time():

@@ -1,0 +1,239 @@
+"""Run the tests in several processes, forked from one that has collected them: `--processes N`.
+
+To collect is to import every test, most of the product and the model library. That happens once, and the forks share
+the memory. The tests of one file run in one process, because they share what they set up. Files are handed out in the
+order of collection, each to the process that is free first.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import selectors
+import socket
+import sys
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--processes`."""
+    parser.addoption("--processes", type=int, default=1, metavar="N", help="run the tests in N processes")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> object:
+    """Run the collected tests in processes, unless one is enough."""
+    options = session.config.option
+    if options.processes < 2 or options.collectonly or session.testsfailed or not session.items:
+        return None
+    _import_model_library()
+    Runner(session).run(options.processes)
+    return True
+
+
+def _import_model_library() -> None:
+    """Import what most processes would import in their first tests, and have the collector leave it alone."""
+    from nexus_cli.cli.preload import import_run
+
+    import_run()
+    gc.enable()
+    gc.freeze()
+
+
+class Worker:
+    """A forked process, as its parent sees it."""
+
+    def __init__(self, pid: int, channel: socket.socket) -> None:
+        self.pid = pid
+        self.channel = channel
+        self.lines = b""
+        self.tests: list[int] = []
+        """Numbers of the tests that it was given and has not begun."""
+        self.current: int | None = None
+        self.was_sent_home = False
+
+    def receive(self) -> list[Any]:
+        """Return the messages that have arrived; raise EOFError at the end."""
+        piece = self.channel.recv(1 << 16)
+        if not piece:
+            raise EOFError
+        *lines, self.lines = (self.lines + piece).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def give(self, tests: list[int]) -> None:
+        """Answer a request for tests; none means that there are no more."""
+        self.tests += tests
+        self.was_sent_home = not tests
+        try:
+            self.channel.sendall(json.dumps(tests).encode() + b"\n")
+        except OSError:  # it has gone, which the next reading tells
+            pass
+
+
+class Runner:
+    """Hands out tests, and reports what happens to them as if they ran in this process."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        self.session = session
+        self.hook = session.config.hook
+        files = groupby(enumerate(session.items), key=lambda row: row[1].path)
+        self.waiting = deque([number for number, _ in tests] for _, tests in files)
+        self.workers: list[Worker] = []
+        self.events = selectors.DefaultSelector()
+        self.folder: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        self.begun = 0
+
+    def run(self, count: int) -> None:
+        """Run everything in at most so many processes; raise as pytest's own loop does when it is to stop."""
+        try:
+            for _ in range(min(count, len(self.waiting))):
+                self._start()
+            while self.workers:
+                for key, _ in self.events.select():
+                    self._listen(key.data)
+        finally:
+            for worker in self.workers:  # after Ctrl+C, which the workers have got too
+                worker.channel.close()
+                os.waitpid(worker.pid, 0)
+        if self.session.shouldfail:
+            raise self.session.Failed(self.session.shouldfail)
+        if self.session.shouldstop:
+            raise self.session.Interrupted(self.session.shouldstop)
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        self.begun += 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            for channel in (ours, *(worker.channel for worker in self.workers)):
+                channel.close()
+            work(self.session, theirs, self.folder / f"process-{self.begun}")
+        theirs.close()
+        self.workers.append(worker := Worker(pid, ours))
+        self.events.register(ours, selectors.EVENT_READ, worker)
+
+    def _listen(self, worker: Worker) -> None:
+        try:
+            for message in worker.receive():
+                self._obey(worker, **message)
+        except (EOFError, ConnectionResetError):
+            self._part_from(worker)
+
+    def _obey(self, worker: Worker, what: str, number: int = 0, report: dict[str, Any] | None = None) -> None:
+        """Do what a message of a worker asks for."""
+        item = self.session.items[number]
+        if what == "take":
+            is_over = self.session.shouldfail or self.session.shouldstop or not self.waiting
+            worker.give([] if is_over else self.waiting.popleft())
+        elif what == "begin":
+            worker.tests.remove(number)
+            worker.current = number
+            self.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        elif what == "report":
+            read = self.hook.pytest_report_from_serializable(config=self.session.config, data=report)
+            self.hook.pytest_runtest_logreport(report=read)
+        else:
+            worker.current = None
+            self.hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+    def _part_from(self, worker: Worker) -> None:
+        """Let a process go that has ended. If it crashed, the test fails, and another process takes the rest."""
+        self.events.unregister(worker.channel)
+        worker.channel.close()
+        self.workers.remove(worker)
+        _, status = os.waitpid(worker.pid, 0)
+        if status == 0 and worker.was_sent_home and worker.current is None and not worker.tests:
+            return
+        words = f"the process of this test ended with {os.waitstatus_to_exitcode(status)}"
+        item = self.session.items[worker.current if worker.current is not None else 0]
+        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", words, "call")
+        self.hook.pytest_runtest_logreport(report=report)
+        if worker.tests:
+            self.waiting.appendleft(worker.tests)
+        if self.waiting:
+            self._start()
+
+
+def work(session: pytest.Session, channel: socket.socket, folder: Path) -> NoReturn:
+    """Be a worker: run what the parent gives until it has no more."""
+    status = 1
+    try:
+        atexit._clear()  # what the parent registered is its own
+        _be_separate(session, channel, folder)
+        try:
+            _run(session, channel)
+        finally:
+            session._setupstate.teardown_exact(None)
+        atexit._run_exitfuncs()
+        status = 0
+    except (KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
+        pass  # the parent is leaving as well
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _be_separate(session: pytest.Session, channel: socket.socket, folder: Path) -> None:
+    """Replace what this process must not share with its parent: temporary folders, captured output, the reporter."""
+    plugins = session.config.pluginmanager
+    folder.mkdir(0o700)
+    session.config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
+    plugins.unregister(name="terminalreporter")
+    if (capture := plugins.get_plugin("capturemanager")) is not None:
+        capture.stop_global_capturing()
+        capture.start_global_capturing()
+        capture.suspend_global_capture()
+    plugins.register(_Forwarder(session.config, channel))
+
+
+def _say(channel: socket.socket, what: str, **more: Any) -> None:
+    channel.sendall(json.dumps({"what": what, **more}).encode() + b"\n")
+
+
+class _Forwarder:
+    """Sends every report to the parent."""
+
+    def __init__(self, config: pytest.Config, channel: socket.socket) -> None:
+        self.config = config
+        self.channel = channel
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        data = self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
+        _say(self.channel, "report", report=data)
+
+
+def _run(session: pytest.Session, channel: socket.socket) -> None:
+    """Run the tests that the parent gives. What belongs to a file is set down when the next one is known."""
+    tests = _given_tests(channel)
+    number = next(tests, None)
+    while number is not None:
+        following = next(tests, None)
+        item, nextitem = session.items[number], None if following is None else session.items[following]
+        _say(channel, "begin", number=number)
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        _say(channel, "end", number=number)
+        number = following
+
+
+def _given_tests(channel: socket.socket) -> Iterator[int]:
+    """Ask the parent for tests as long as it has any."""
+    with channel.makefile("rb") as lines:
+        while True:
+            _say(channel, "take")
+            if not (given := json.loads(lines.readline() or b"[]")):
+                return
+            yield from given
