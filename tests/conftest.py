@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from ledger.postgres import Server, run_server
+from processes import NOT_RUN
 from programs import describe_left_out
 from surroundings import replace_inherited
 
@@ -195,17 +196,27 @@ def _starting(files: Iterable[Path], starts: Iterable[str]) -> list[Path]:
     return list(dict.fromkeys(path for start in starts for path, name in names.items() if name.startswith(start)))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files come first, one that waits and one that computes in turns: several processes keep every core busy from
     the beginning, and end together."""
     files = dict.fromkeys(item.path for item in items)
+    if config.option.seconds is not None:  # the order is the caller's
+        return
     places = {path: place for starts in (WAITING, COMPUTING) for place, path in enumerate(_starting(files, starts))}
     items.sort(key=lambda item: places.get(item.path, len(files)))
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name what was left out on this machine, and what would have to be installed for it."""
+    """Name what was left out on purpose, for want of time and on this machine, and how to run it."""
+    deselected = terminalreporter.stats.get("deselected", ())
+    if matrix := sum(item.get_closest_marker("matrix") is not None for item in deselected):
+        terminalreporter.write_line(
+            f"left to the full matrix: {matrix:,} cases; with them: python tests/check.py --all"
+        )
+    if left := terminalreporter.config.stash.get(NOT_RUN, []):
+        names = " ".join(dict.fromkeys(str(path.relative_to(Path.cwd())) for path in left))
+        terminalreporter.write_line(f"no time for these; they run with: python -m pytest {names}")
     if lines := describe_left_out(terminalreporter.stats.get("skipped", ())):
         terminalreporter.section("left out on this machine")
         for line in lines:

@@ -2,7 +2,10 @@
 
 To collect is to import every test, most of the product and the model library. That happens once, and the forks share
 the memory. The tests of one file run in one process, because they share what they set up. Files are handed out in the
-order of collection, each to the process that is free first.
+order of collection, each to the process that is free first; those that need a PostgreSQL server go to the first
+process, so that one server is started in a run, and to others only when these have nothing else to do.
+
+With `--seconds N` no test begins after so many seconds; what has not run is named at the end.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import os
 import selectors
 import socket
 import sys
+import time
 import traceback
 from collections import deque
 from collections.abc import Iterator
@@ -23,10 +27,17 @@ from typing import Any, NoReturn
 
 import pytest
 
+SERVER = "postgres"
+"""The fixture that starts a PostgreSQL server, one in each process that needs it."""
+STARTED = time.monotonic()
+NOT_RUN = pytest.StashKey[list[Path]]()
+"""Files of which no test, or not every test, has begun in time."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--processes`."""
+    """Add `--processes` and `--seconds`."""
     parser.addoption("--processes", type=int, default=1, metavar="N", help="run the tests in N processes")
+    parser.addoption("--seconds", type=float, default=None, help="begin no test after so many seconds (in processes)")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -52,8 +63,9 @@ def _import_model_library() -> None:
 class Worker:
     """A forked process, as its parent sees it."""
 
-    def __init__(self, pid: int, channel: socket.socket) -> None:
+    def __init__(self, pid: int, channel: socket.socket, number: int) -> None:
         self.pid = pid
+        self.number = number
         self.channel = channel
         self.lines = b""
         self.tests: list[int] = []
@@ -85,8 +97,14 @@ class Runner:
     def __init__(self, session: pytest.Session) -> None:
         self.session = session
         self.hook = session.config.hook
-        files = groupby(enumerate(session.items), key=lambda row: row[1].path)
-        self.waiting = deque([number for number, _ in tests] for _, tests in files)
+        self.ordinary: deque[list[int]] = deque()
+        """Numbers of the tests of each file that no process has taken."""
+        self.served: deque[list[int]] = deque()
+        """Those of the files that need a PostgreSQL server."""
+        for _, rows in groupby(enumerate(session.items), key=lambda row: row[1].path):
+            tests = list(rows)
+            is_served = any(SERVER in getattr(item, "fixturenames", ()) for _, item in tests)
+            (self.served if is_served else self.ordinary).append([number for number, _ in tests])
         self.workers: list[Worker] = []
         self.events = selectors.DefaultSelector()
         self.folder: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
@@ -95,7 +113,7 @@ class Runner:
     def run(self, count: int) -> None:
         """Run everything in at most so many processes; raise as pytest's own loop does when it is to stop."""
         try:
-            for _ in range(min(count, len(self.waiting))):
+            for _ in range(min(count, len(self.ordinary) + len(self.served))):
                 self._start()
             while self.workers:
                 for key, _ in self.events.select():
@@ -104,6 +122,8 @@ class Runner:
             for worker in self.workers:  # after Ctrl+C, which the workers have got too
                 worker.channel.close()
                 os.waitpid(worker.pid, 0)
+        if left := [self.session.items[tests[0]].path for tests in (*self.ordinary, *self.served)]:
+            self.session.config.stash[NOT_RUN] = left
         if self.session.shouldfail:
             raise self.session.Failed(self.session.shouldfail)
         if self.session.shouldstop:
@@ -120,7 +140,7 @@ class Runner:
                 channel.close()
             work(self.session, theirs, self.folder / f"process-{self.begun}")
         theirs.close()
-        self.workers.append(worker := Worker(pid, ours))
+        self.workers.append(worker := Worker(pid, ours, self.begun))
         self.events.register(ours, selectors.EVENT_READ, worker)
 
     def _listen(self, worker: Worker) -> None:
@@ -130,22 +150,32 @@ class Runner:
         except (EOFError, ConnectionResetError):
             self._part_from(worker)
 
-    def _obey(self, worker: Worker, what: str, number: int = 0, report: dict[str, Any] | None = None) -> None:
+    def _obey(self, worker: Worker, what: str, number: int = 0, **more: Any) -> None:
         """Do what a message of a worker asks for."""
         item = self.session.items[number]
         if what == "take":
-            is_over = self.session.shouldfail or self.session.shouldstop or not self.waiting
-            worker.give([] if is_over else self.waiting.popleft())
+            worker.give(self._next_tests(worker))
         elif what == "begin":
             worker.tests.remove(number)
             worker.current = number
             self.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         elif what == "report":
-            read = self.hook.pytest_report_from_serializable(config=self.session.config, data=report)
-            self.hook.pytest_runtest_logreport(report=read)
+            report = self.hook.pytest_report_from_serializable(config=self.session.config, data=more["report"])
+            self.hook.pytest_runtest_logreport(report=report)
+        elif what == "leave":
+            worker.tests = [left for left in worker.tests if left not in more["tests"]]
+            worker.was_sent_home = True
+            self.ordinary.appendleft(more["tests"])
         else:
             worker.current = None
             self.hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+    def _next_tests(self, worker: Worker) -> list[int]:
+        """Take the tests of a file for this worker; none when there are no more, or the run is to stop."""
+        if self.session.shouldfail or self.session.shouldstop or is_late(self.session):
+            return []
+        first, second = (self.served, self.ordinary) if worker.number == 1 else (self.ordinary, self.served)
+        return (first or second).popleft() if first or second else []
 
     def _part_from(self, worker: Worker) -> None:
         """Let a process go that has ended. If it crashed, the test fails, and another process takes the rest."""
@@ -160,9 +190,15 @@ class Runner:
         report = pytest.TestReport(item.nodeid, item.location, {}, "failed", words, "call")
         self.hook.pytest_runtest_logreport(report=report)
         if worker.tests:
-            self.waiting.appendleft(worker.tests)
-        if self.waiting:
+            self.ordinary.appendleft(worker.tests)
+        if self.ordinary or self.served:
             self._start()
+
+
+def is_late(session: pytest.Session) -> bool:
+    """Return whether the seconds of `--seconds` are over."""
+    seconds = session.config.option.seconds
+    return seconds is not None and time.monotonic() > STARTED + seconds
 
 
 def work(session: pytest.Session, channel: socket.socket, folder: Path) -> NoReturn:
@@ -218,7 +254,7 @@ class _Forwarder:
 
 def _run(session: pytest.Session, channel: socket.socket) -> None:
     """Run the tests that the parent gives. What belongs to a file is set down when the next one is known."""
-    tests = _given_tests(channel)
+    tests = _given_tests(session, channel)
     number = next(tests, None)
     while number is not None:
         following = next(tests, None)
@@ -229,11 +265,15 @@ def _run(session: pytest.Session, channel: socket.socket) -> None:
         number = following
 
 
-def _given_tests(channel: socket.socket) -> Iterator[int]:
-    """Ask the parent for tests as long as it has any."""
+def _given_tests(session: pytest.Session, channel: socket.socket) -> Iterator[int]:
+    """Ask the parent for tests as long as it has any and there is time."""
     with channel.makefile("rb") as lines:
         while True:
             _say(channel, "take")
             if not (given := json.loads(lines.readline() or b"[]")):
                 return
-            yield from given
+            for place, number in enumerate(given):
+                if is_late(session):
+                    _say(channel, "leave", tests=given[place:])
+                    return
+                yield number
