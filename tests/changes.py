@@ -20,7 +20,7 @@ TABLES = (
     "tests/cli/test_twins.py",
     "tests/tools/test_registry.py",
     "tests/reports/text/test_report_forms.py",
-    "tests/config/test_settings.py",
+    "tests/cli/test_settings.py",
     "tests/test_architecture.py",
     "tests/test_promises.py",
     "tests/test_seeds.py",

@@ -23,7 +23,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from ledger.postgres import Server, run_server
-from processes import NOT_RUN
 from programs import describe_left_out
 from surroundings import replace_inherited
 
@@ -208,15 +207,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name what was left out on purpose, for want of time and on this machine, and how to run it."""
+    """Name what was left out on purpose and on this machine, and how to run it."""
     deselected = terminalreporter.stats.get("deselected", ())
     if matrix := sum(item.get_closest_marker("matrix") is not None for item in deselected):
         terminalreporter.write_line(
             f"left to the full matrix: {matrix:,} cases; with them: python tests/check.py --all"
         )
-    if left := terminalreporter.config.stash.get(NOT_RUN, []):
-        names = " ".join(dict.fromkeys(str(path.relative_to(Path.cwd())) for path in left))
-        terminalreporter.write_line(f"no time for these; they run with: python -m pytest {names}")
     if lines := describe_left_out(terminalreporter.stats.get("skipped", ())):
         terminalreporter.section("left out on this machine")
         for line in lines:

@@ -51,6 +51,13 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     return True
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the files for which there was no time."""
+    if left := terminalreporter.config.stash.get(NOT_RUN, []):
+        names = " ".join(dict.fromkeys(os.path.relpath(path) for path in left))
+        terminalreporter.write_line(f"no time for these; they run with: python -m pytest {names}")
+
+
 def _import_model_library() -> None:
     """Import what most processes would import in their first tests, and have the collector leave it alone."""
     from nexus_cli.cli.preload import import_run
