@@ -25,13 +25,21 @@ def some(rows: Sequence[T], every: int, first: int = 0) -> Sequence[T]:
 def sample(rows: Iterable[Any], every: int, first: int = 0) -> list[Any]:
     """All rows of a parametrization; the gate runs the `first` one and from there one in `every`.
 
-    A row that is a tuple has a value for each argument.
+    A row that is a tuple has a value for each argument, also where there is but one.
     """
-    return [row if place >= first and (place - first) % every == 0 else variant(row) for place, row in enumerate(rows)]
+    parameters = [_parameter(row) for row in rows]
+    return [
+        row if place >= first and (place - first) % every == 0 else variant(row) for place, row in enumerate(parameters)
+    ]
 
 
 def variant(row: Any) -> Any:
     """Return a row of a parametrization, or a parameter of a fixture, that only the full matrix runs."""
-    values, more = (row.values, {"id": row.id}) if hasattr(row, "marks") else (row, {})
-    marks = [*getattr(row, "marks", ()), pytest.mark.matrix]
-    return pytest.param(*(values if isinstance(values, tuple) else (values,)), marks=marks, **more)
+    given = _parameter(row)
+    return pytest.param(*given.values, marks=[*given.marks, pytest.mark.matrix], id=given.id)
+
+
+def _parameter(row: Any) -> Any:
+    if hasattr(row, "marks"):
+        return row
+    return pytest.param(*row) if isinstance(row, tuple) else pytest.param(row)

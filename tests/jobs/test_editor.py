@@ -20,7 +20,8 @@ import pytest
 from acp import connect_to_agent, schema
 from acp.exceptions import RequestError
 from acp.interfaces import Agent
-from program.stage import MODEL, NEXUS, PRICED, QUICK, Stage, calls, stage
+from program.nursery import launcher
+from program.stage import MODEL, PRICED, QUICK, Stage, calls, stage
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
 EDIT = ("edit_file", {"path": "price.py", "edits": [{"old": "return 1", "new": "return 2"}]})
@@ -84,7 +85,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
 @asynccontextmanager
 async def connected(place: Stage, editor: Editor, *options: str) -> AsyncIterator[tuple[Agent, Any]]:
     process = await asyncio.create_subprocess_exec(
-        NEXUS,
+        launcher(),
         "acp",
         *options,
         stdin=subprocess.PIPE,

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from program.stage import PRICED, QUICK, Done, Stage, calls, clean, stage, until
+from search import sample
 
 NEVER: dict[str, Any] = {"text": "...", "fault": {"kind": "stall", "seconds": 500.0, "after": 0}}
 PROMPT = "Summarize {} in a line"
@@ -64,7 +65,7 @@ def place(tmp_path: Path, reader: Reader) -> Iterator[Stage]:
 FILES = [f"{number}.py" for number in range(8)]
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("ending", sample([signal.SIGINT, signal.SIGKILL], 2, 1))
 def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Reader, ending: int) -> None:
     reader.slow = {"4.py", "5.py"}
     command = ("map", PROMPT, *FILES, "-j", "2", "--resume", "out.jsonl")
@@ -255,18 +256,21 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("words", "text"),
-    [
-        (("map",), "PROMPT"),
-        (("map", " ", "0.py"), "the prompt is empty"),
-        (("map", "x", "-0", "0.py"), "--null"),
-        (("map", "x", "-j", "0", "0.py"), "at least 1"),
-        (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
-        (("map", "x", "0.py", "--resume", "."), "is a directory"),
-        (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a file"),
-        (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not from a resume file"),
-        (("map", "x", "0.py", "--recipe", "nope"), "nope"),
-        (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
-    ],
+    sample(
+        [
+            (("map",), "PROMPT"),
+            (("map", " ", "0.py"), "the prompt is empty"),
+            (("map", "x", "-0", "0.py"), "--null"),
+            (("map", "x", "-j", "0", "0.py"), "at least 1"),
+            (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
+            (("map", "x", "0.py", "--resume", "."), "is a directory"),
+            (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a file"),
+            (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not from a resume file"),
+            (("map", "x", "0.py", "--recipe", "nope"), "nope"),
+            (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
+        ],
+        5,
+    ),
 )
 def test_wrong_usage_is_one_line_and_costs_nothing(place: Stage, words: tuple[str, ...], text: str) -> None:
     done = place.run(*words)

@@ -18,6 +18,7 @@ import os
 import pkgutil
 import random
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -195,6 +196,47 @@ def born(
     for descriptor in theirs:
         os.close(descriptor)
     return Child(channel, ours)
+
+
+LAUNCHER = """#!/bin/sh
+'''exec' '{python}' -I -S "$0" "$@"
+'''
+import os, signal, sys
+sys.path.append({folder!r})
+import nursery
+nursery._nursery = lambda kind: {address!r}
+sent = []
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, lambda number, frame: sent.append(number))
+child = nursery.born(sys.argv[1:], cwd=os.getcwd(), env=dict(os.environ), stdin=0, stdout=1, stderr=2)
+for stream in range(3):
+    os.close(stream)
+while child.returncode is None:
+    try:
+        child.wait(0.5)
+    except nursery.subprocess.TimeoutExpired:
+        pass
+    while sent:
+        child.send_signal(sent.pop())
+os._exit(child.returncode if child.returncode >= 0 else 128 - child.returncode)
+"""
+
+
+@cache
+def launcher() -> Path:
+    """Return a file that is run as `nexus` by a shell or another program: what it runs is forked from the nursery.
+
+    It passes on its streams, its folder, its environment and the signals that end a program, but no other
+    descriptors, limits or parents: a test of these starts the installed script.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="nexus-bin-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = folder / "nexus"
+    made.write_text(
+        LAUNCHER.format(python=sys.executable, folder=str(Path(__file__).parent), address=_nursery("whole"))
+    )
+    made.chmod(0o755)
+    return made
 
 
 def run_born(

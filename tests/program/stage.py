@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from program.nursery import SCRIPTED, Child, born
+from program.nursery import SCRIPTED, Child, born, launcher
 from server.play import ScriptedServer
 from server.script import Source
 
@@ -165,9 +165,10 @@ class Stage:
         """`nexus ask ARGUMENTS`."""
         return self.run("ask", *arguments, **more)
 
-    def shell(self, line: str, **more: Any) -> Done:
-        """A line of bash in which `nexus` is the program."""
-        path = f"{Path(self.program).parent}{os.pathsep}{self.environment['PATH']}"
+    def shell(self, line: str, *, installed: bool = False, **more: Any) -> Done:
+        """A line of bash in which `nexus` is the program, forked as in `begin`, or with `installed` the script."""
+        program = self.program if self.warm or installed else launcher()
+        path = f"{Path(program).parent}{os.pathsep}{self.environment['PATH']}"
         env = self.env({"PATH": path, **more.pop("env", {})})
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         child = subprocess.Popen(

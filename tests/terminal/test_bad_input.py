@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from search import sample
 from terminal.repl import Opens, Place, Repl
 from terminal.stories import call
 from terminal.terminal import Terminal, ctrl
@@ -112,7 +113,7 @@ def test_a_history_that_cannot_be_read_or_written_is_told_once(
     assert "Traceback" not in "\n".join(made.scrollback())
 
 
-@pytest.mark.parametrize("editor", ["false", "rm -f", "no-such-editor-at-all", "sh -c 'kill -9 $$'"])
+@pytest.mark.parametrize("editor", sample(["false", "rm -f", "no-such-editor-at-all", "sh -c 'kill -9 $$'"], 4))
 def test_an_editor_that_fails_leaves_the_words_as_they_were(repl: Opens, editor: str) -> None:
     made = repl(env={"EDITOR": editor, "VISUAL": None})
     made.send("precious words")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from program.nursery import born
 from program.stage import until
+from search import sample
 from terminal.repl import Opens, Place
 from terminal.terminal import TAB, Terminal, ctrl
 
@@ -160,7 +161,7 @@ def test_what_cannot_be_posted_comes_back_into_the_box(here: Place, ledger: Ledg
     assert len(said(ledger)) == 1
 
 
-@pytest.mark.parametrize(("columns", "env"), [(40, {}), (80, {"NO_COLOR": "1"}), (40, {"TERM": "dumb"})])
+@pytest.mark.parametrize(("columns", "env"), sample([(40, {}), (80, {"NO_COLOR": "1"}), (40, {"TERM": "dumb"})], 3))
 def test_narrow_colourless_and_dumb_terminals(
     here: Place, ledger: Ledger, repl: Opens, columns: int, env: dict[str, str]
 ) -> None:
@@ -292,7 +293,7 @@ def working(ledger: Ledger, name: str = "Ana", text: str = "@Ana look") -> Run:
     return claimed
 
 
-@pytest.mark.parametrize(("key", "answer"), [("y", "yes"), ("n", "no")])
+@pytest.mark.parametrize(("key", "answer"), sample([("y", "yes"), ("n", "no")], 2))
 def test_an_approval_is_given_in_the_space_with_one_key(
     here: Place, ledger: Ledger, repl: Opens, key: str, answer: str
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
 from terminal.terminal import ALT_ENTER, BACKSPACE, ENTER, ESCAPE, UP, ctrl
@@ -217,7 +218,7 @@ def test_keys_pressed_all_the_time_do_not_answer_a_question(repl: Opens) -> None
     assert not (made.folder / "made").exists()
 
 
-@pytest.mark.parametrize(("term", "key"), [("xterm-256color", ESCAPE), ("dumb", ctrl("c"))])
+@pytest.mark.parametrize(("term", "key"), sample([("xterm-256color", ESCAPE), ("dumb", ctrl("c"))], 2))
 def test_esc_or_ctrl_c_at_a_question_stops_the_turn(repl: Opens, term: str, key: str) -> None:
     made = repl([call("bash", command="touch made"), "well then"], env={"TERM": term})
     made.say("go", ends=False)
@@ -249,7 +250,9 @@ def test_always_is_asked_once(repl: Opens) -> None:
     assert (made.folder / "made").read_text() == "one\none\n"
 
 
-@pytest.mark.parametrize(("columns", "term"), [(60, "xterm-256color"), (100, "dumb"), (160, "xterm-256color")])
+@pytest.mark.parametrize(
+    ("columns", "term"), sample([(60, "xterm-256color"), (100, "dumb"), (160, "xterm-256color")], 3)
+)
 def test_several_calls_of_a_step_are_one_list_and_a_level_answers_what_it_allows(
     repl: Opens, columns: int, term: str
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.repl import Opens, Place, Repl
 from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 
@@ -128,7 +129,7 @@ def test_two_workers_work_side_by_side_while_a_person_types_and_their_diffs_are_
     with_workers.close()
 
 
-@pytest.mark.parametrize("key", [ESCAPE, ctrl("c")], ids=["esc", "ctrl-c"])
+@pytest.mark.parametrize("key", sample([ESCAPE, ctrl("c")], 2), ids=["esc", "ctrl-c"])
 def test_a_stop_stops_the_workers_and_keeps_what_is_typed(key: str, repl: Opens, places: Callable[..., Place]) -> None:
     made = begun(repl, places, columns=40)
     made.say("hand over", ends=False)
