@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from program.nursery import launcher
-from program.stage import BY_PYTHON, Stage, stage
+from program.stage import BY_PYTHON, SECONDS, Stage, stage
 from search import sample
 
 FOLDER = Path(__file__).resolve().parents[2] / ".github" / "actions" / "review"
@@ -65,7 +65,7 @@ class Runner:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=SECONDS,
         )
 
     def gh(self, command: str) -> list[dict[str, Any]]:

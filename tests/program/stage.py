@@ -29,7 +29,7 @@ from nexus_cli.cli.signal_result import is_one_shot
 NEXUS = str(Path(sys.executable).with_name("nexus"))
 MODEL = SCRIPTED
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "CI")
-SECONDS = 180
+SECONDS = 600
 """After so long a child is ended and its test fails."""
 PRICED = f'[models."{MODEL}"]\nwindow = 128000\nmax_output = 8192\ninput_price = 2.0\noutput_price = 8.0\n'
 QUICK = "[provider]\nretries = 1\nretry_seconds = 60.0\nstall_seconds = 30.0\n"
