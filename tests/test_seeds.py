@@ -17,7 +17,8 @@ def test_every_test_that_is_named_exists() -> None:
         for found in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     assert named
-    assert sorted(named - there) == []
+    gone = sorted(named - there)
+    assert not gone, f"tests/SEEDS.md names tests that are not there; write their new names: {', '.join(gone)}"
 
 
 def test_every_row_of_a_seed_names_a_test_or_a_room() -> None:

@@ -100,7 +100,7 @@ def test_every_command_of_the_table_has_its_module_and_its_help(nexus: Run, name
 def test_the_help_names_every_command_and_shared_option(nexus: Run) -> None:
     text = nexus("--help").stdout.decode()
     for word in (*COMMANDS, "--model", "--effort", "--continue", "--resume", "--cd", "--recipe", "--no-tools"):
-        assert word in text
+        assert word in text, f"add {word} to the help, and run: COLUMNS=80 nexus --verbose --help > {help_page.PAGE}"
     for word in ("--allow", "--no-save", "--verbose", "--quiet", "--version", "--install-completion"):
         assert word in text
 

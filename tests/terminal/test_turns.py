@@ -17,7 +17,7 @@ TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
 """A second and a half."""
 
 
-def gone(mark: str, seconds: float = 10.0) -> bool:
+def gone(mark: str, seconds: float = PATIENCE) -> bool:
     """No process of this machine has `mark` on its command line any more."""
     limit = time.monotonic() + seconds
     while everywhere(mark):
@@ -214,7 +214,7 @@ def test_keys_pressed_all_the_time_do_not_answer_a_question(repl: Opens) -> None
     made.asked_about("bash")
     assert not (made.folder / "made").exists()
     made.send("n\r")
-    made.wait_for("well then", 20, back=True)
+    made.wait_for("well then", back=True)
     assert not (made.folder / "made").exists()
 
 

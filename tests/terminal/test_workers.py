@@ -47,7 +47,7 @@ def hands_over(here: Place, **more: Any) -> Callable[[dict[str, Any]], Any]:
         if not task:
             asked = [call("agent", task=one, **more) for one in TASKS]
             if heard := re.findall(r"worker (w\d) has ended", str(body["messages"])):
-                return f"HEARD {' '.join(sorted(heard))}"
+                return f"HEARD {' '.join(sorted(set(heard)))}"
             return {"text": "I hand this over.", "calls": asked} if not count else "Both tasks are done."
         name, other = READY if task == TASKS[0] else READY[::-1]
         steps = [
@@ -179,6 +179,7 @@ def test_workers_go_to_the_background_by_a_key_and_are_not_left_unasked(
     made.send(ctrl("b"))
     made.wait_for(lambda one: "w1, w2 in the background" in one.text)
     made.wait_for(lambda one: "Both tasks are done." in one.text)
+    made.idle()  # while a turn runs, Ctrl+D does nothing
     made.send(ctrl("d"))
     made.wait_for(lambda one: "workers w1, w2 still work. Leave again to stop that" in " ".join(one.text.split()))
     (made.folder / "go").touch()
