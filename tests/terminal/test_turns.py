@@ -10,7 +10,7 @@ import pytest
 from search import sample
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
-from terminal.terminal import ALT_ENTER, BACKSPACE, ENTER, ESCAPE, UP, ctrl
+from terminal.terminal import ALT_ENTER, BACKSPACE, ENTER, ESCAPE, PATIENCE, UP, ctrl
 from ui.screen.test_key_table import bytes_of, rows_of_table
 
 TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
