@@ -44,7 +44,9 @@ def choose_tests(changed: Iterable[str], root: Path) -> list[str]:
         test: min([distances.get(str(test), far), *(_distance_by_name(test, PurePosixPath(name)) for name in changed)])
         for test in tests
     }
-    nearest = sorted((test for test in tests if places[test] < far), key=lambda test: (places[test], str(test)))
+    rooms = {PurePosixPath("tests", *PurePosixPath(name).parent.parts[1:]) for name in changed}
+    reached = [test for test in tests if places[test] < far]
+    nearest = sorted(reached, key=lambda test: (places[test], test.parent not in rooms, str(test)))
     near = [str(test) for test in nearest if places[test] <= NEAR]
     return list(dict.fromkeys([*near, *(name for name in TABLES if name in graph), *map(str, nearest)]))
 

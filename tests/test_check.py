@@ -44,7 +44,7 @@ def test_what_imports_a_change_runs_nearest_first_and_tables_before_what_is_far(
         "tests/core/test_other.py",
         "tests/lane/test_verb.py",
         "tests/session/test_act.py",
-    ]
+    ], "a test of the same room comes before others that are as far"
 
 
 def test_what_a_registry_finds_by_itself_runs_the_tests_of_its_room(tree: Path) -> None:
