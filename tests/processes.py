@@ -129,7 +129,8 @@ class Runner:
             for worker in self.workers:  # after Ctrl+C, which the workers have got too
                 worker.channel.close()
                 os.waitpid(worker.pid, 0)
-        if left := [self.session.items[tests[0]].path for tests in (*self.ordinary, *self.served)]:
+        if is_late(self.session):
+            left = [self.session.items[tests[0]].path for tests in (*self.ordinary, *self.served)]
             self.session.config.stash[NOT_RUN] = left
         if self.session.shouldfail:
             raise self.session.Failed(self.session.shouldfail)
@@ -170,9 +171,9 @@ class Runner:
             report = self.hook.pytest_report_from_serializable(config=self.session.config, data=more["report"])
             self.hook.pytest_runtest_logreport(report=report)
         elif what == "leave":
-            worker.tests = [left for left in worker.tests if left not in more["tests"]]
-            worker.was_sent_home = True
-            self.ordinary.appendleft(more["tests"])
+            if worker.tests:
+                self.ordinary.appendleft(worker.tests)
+            worker.tests, worker.was_sent_home = [], True
         else:
             worker.current = None
             self.hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -269,7 +270,8 @@ def _run(session: pytest.Session, channel: socket.socket) -> None:
         _say(channel, "begin", number=number)
         session.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         _say(channel, "end", number=number)
-        number = following
+        number = None if session.shouldfail or session.shouldstop else following
+    _say(channel, "leave")
 
 
 def _given_tests(session: pytest.Session, channel: socket.socket) -> Iterator[int]:
@@ -279,8 +281,7 @@ def _given_tests(session: pytest.Session, channel: socket.socket) -> Iterator[in
             _say(channel, "take")
             if not (given := json.loads(lines.readline() or b"[]")):
                 return
-            for place, number in enumerate(given):
+            for number in given:
                 if is_late(session):
-                    _say(channel, "leave", tests=given[place:])
                     return
                 yield number

@@ -163,3 +163,9 @@ def test_no_test_begins_when_the_time_is_over(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, "--processes", "2", "--seconds", "0")
     assert "passed" not in done.stdout and "failed" not in done.stdout, done.stdout
     assert "they run with: python -m pytest test_plain.py\n" in done.stdout, done.stdout
+
+
+def test_a_first_failure_that_is_to_be_the_last_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "test_plain.py").write_text("def test_fails():\n    assert 0\n\n\ndef test_later():\n    assert 0\n")
+    done = run_pytest(tmp_path, "--processes", "2", "-x")
+    assert done.returncode == 1 and "1 failed" in done.stdout and "no time" not in done.stdout, done.stdout

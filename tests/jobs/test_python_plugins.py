@@ -133,8 +133,6 @@ def test_its_own_tests_run_ours(place: Stage) -> None:
         "-q",
         "-p",
         "no:cacheprovider",
-        "-p",
-        "no:xdist",
         "--rootdir=.",
         test.name,
     ]
