@@ -37,7 +37,9 @@ QUICK_SECONDS = 45
 QUICK_FILES = 100
 """So many files of tests are collected at most: the others would not run in time."""
 README = ROOT / "tests" / "README.md"
-LAST_RUN = re.compile(r"^The full matrix last passed on (\S+) at commit ([0-9a-f]+)\.$", re.MULTILINE)
+LAST_RUN = re.compile(
+    r"^The full matrix (?:has not passed yet|last passed on (\S+) at commit ([0-9a-f]+))\.$", re.MULTILINE
+)
 MANY_COMMITS = 50
 LONG = 200
 """Characters of the path in which a clone is checked."""
@@ -100,9 +102,9 @@ def note_full_run() -> None:
 def describe_age() -> str:
     """Return a line if the full matrix has not passed for many commits, else ""."""
     noted = LAST_RUN.search(README.read_text(encoding="utf-8"))
-    if noted is None:
-        return "the full matrix has never passed; run it with: python tests/check.py --all"
-    day, commit = noted.groups()
+    day, commit = noted.groups() if noted else (None, None)
+    if commit is None:
+        return "the full matrix has not passed yet; run it with: python tests/check.py --all"
     since = _git("rev-list", "--count", f"{commit}..HEAD")
     if since.isdigit() and int(since) <= MANY_COMMITS:
         return ""

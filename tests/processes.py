@@ -169,6 +169,8 @@ class Runner:
             self.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         elif what == "report":
             report = self.hook.pytest_report_from_serializable(config=self.session.config, data=more["report"])
+            if isinstance(report.longrepr, list):  # of a skipped test: pytest expects what JSON has no form for
+                report.longrepr = tuple(report.longrepr)
             self.hook.pytest_runtest_logreport(report=report)
         elif what == "leave":
             if worker.tests:

@@ -135,7 +135,7 @@ def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine: Run, way
     assert done.returncode == 1 and b"stdout cannot be written: No space left" in error and b"Resume" in resume
 
 
-@pytest.mark.parametrize("closed", sample([(0,), (1,), (2,), (0, 1, 2)], 2, 1))
+@pytest.mark.parametrize("closed", sample([((0,),), ((1,),), ((2,),), ((0, 1, 2),)], 2, 1))
 def test_closed_descriptors_are_no_trouble(engine: Run, nexus: Run, closed: tuple[int, ...]) -> None:
     def close() -> None:
         for number in closed:
