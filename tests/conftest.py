@@ -42,9 +42,21 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None, 
 settings.register_profile(
     "search", deadline=None, database=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("gate", settings.get_profile("ci"), max_examples=8)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 MEMORY, ENOUGH = Path("/dev/shm"), 1 << 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The gate looks at fewer examples than the full matrix."""
+    if is_gate(config) and "HYPOTHESIS_PROFILE" not in os.environ:
+        settings.load_profile("gate")
+
+
+def is_gate(config: pytest.Config) -> bool:
+    """Return whether variants are left to the full matrix."""
+    return bool(config.option.markexpr == "not matrix")
 
 
 def pytest_sessionstart() -> None:
@@ -209,8 +221,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what was left out on purpose and on this machine, and how to run it."""
     deselected = terminalreporter.stats.get("deselected", ())
-    is_gate = terminalreporter.config.option.markexpr == "not matrix"
-    if matrix := is_gate and sum(item.get_closest_marker("matrix") is not None for item in deselected):
+    if is_gate(terminalreporter.config) and (
+        matrix := sum(item.get_closest_marker("matrix") is not None for item in deselected)
+    ):
         terminalreporter.write_line(
             f"left to the full matrix: {matrix:,} cases; with them: python tests/check.py --all"
         )

@@ -194,6 +194,7 @@ def test_findings_of_one_file_are_not_those_of_another(
     )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("command", "line"), sample([(STYLISH, "1:BAD"), ("grep -n BAD *.txt && exit 1", "2.txt:1:BAD")], 2)
 )
@@ -208,6 +209,7 @@ def test_a_finding_mended_in_the_same_step_hides_none_in_another_file(place: Sta
     assert f"[nexus: {line}]" in told(place)[-1], told(place)
 
 
+@pytest.mark.matrix
 def test_files_edited_in_one_step_are_looked_at_together_afterwards(place: Stage) -> None:
     log = place.home / "log"
     spy = f"""from nexus_cli.turn import edit_checks

@@ -400,6 +400,7 @@ def test_hooks_that_say_nothing_change_no_byte_of_a_request(place: Stage) -> Non
     assert sent[0] == sent[1]
 
 
+@pytest.mark.matrix
 def test_before_trust_no_process_starts_for_a_hook(place: Stage) -> None:
     need("strace")
     trace = place.home / "trace"

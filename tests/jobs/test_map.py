@@ -102,6 +102,7 @@ def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Read
     )
 
 
+@pytest.mark.matrix
 def test_a_batch_that_is_killed_twice_and_stopped_once_pays_only_for_replies_that_were_cut_off(
     place: Stage, reader: Reader
 ) -> None:
@@ -154,6 +155,7 @@ def test_without_a_resume_file_the_run_names_one_that_has_the_answers(place: Sta
     assert whole.status == 0 and len(list(kept.glob("*"))) == 1, "a run that is done leaves no file"
 
 
+@pytest.mark.matrix
 def test_the_steps_of_an_item_that_was_killed_are_not_paid_again(place: Stage) -> None:
     waits = [True]
 
@@ -227,6 +229,7 @@ def test_lines_of_stdin_are_items(place: Stage) -> None:
     assert none.status == 0 and none.text == "" and none.told == ["nexus: stdin has no items, nothing was asked"]
 
 
+@pytest.mark.matrix
 def test_what_is_true_of_every_item_is_said_once(place: Stage) -> None:
     (place.folder / "CLAUDE.md").write_text("See @missing.md\n")
     done = place.run("map", "Summarize {}", *FILES)
@@ -246,6 +249,7 @@ def test_a_dollar_limit_holds_over_all_items(place: Stage) -> None:
     assert unknown.status == 2 and unknown.text == "" and "price" in unknown.told[0], unknown
 
 
+@pytest.mark.matrix
 def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
     many = b"".join(b"n%d\n" % n for n in range(10_000))
     done = place.run("map", "About", "--max-cost", "0.03", "-j", "3", stdin=many)
@@ -323,6 +327,7 @@ def test_a_file_that_is_no_resume_file_is_refused_before_an_item_is_paid_twice(p
     assert len(place.server.requests) == 2 and (place.folder / "printed.jsonl").read_bytes() == printed.stdout
 
 
+@pytest.mark.matrix
 def test_a_resume_file_that_cannot_grow_ends_the_run_with_one_reason(place: Stage) -> None:
     command = "seq 30 | nexus map About -j 2 --no-save --resume r.jsonl"
     done = place.shell(f"export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1; {command} | cat")
@@ -343,6 +348,7 @@ def test_a_reader_that_leaves_and_a_full_disk_keep_what_was_paid(place: Stage) -
     assert counted(place)["0.py"] == 1 and sum(counted(place).values()) <= 8 + 4
 
 
+@pytest.mark.matrix
 def test_poor_surroundings(place: Stage) -> None:
     closed = place.shell(f"nexus map '{PROMPT}' 0.py <&- >&- 2>&-")
     assert closed.status == 0, closed

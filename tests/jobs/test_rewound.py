@@ -193,6 +193,7 @@ def test_a_killed_rewind_is_completed_by_the_next_one(here: Place, at: int) -> N
         assert not [name for name in os.listdir(here.folder) if name.startswith(".nexus-")]
 
 
+@pytest.mark.matrix
 def test_a_dumb_terminal_goes_back_by_numbers(here: Place) -> None:
     before = work(here)
     here.settings(SETTINGS)

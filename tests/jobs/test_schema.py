@@ -171,6 +171,7 @@ def test_tools_run_before_the_answer_and_only_the_last_step_is_held_to_the_schem
     assert done.status == 0 and done.result["data"] == RIGHT and done.result["steps"] == 2
 
 
+@pytest.mark.matrix
 def test_the_answer_after_work_until_a_command_passes_is_validated(place: Stage) -> None:
     def works(body: Any) -> dict[str, Any]:
         words = last_words(body)
@@ -273,12 +274,14 @@ def test_a_schema_that_cannot_be_used_is_one_line_and_nothing_is_sent(place: Sta
     assert why in line and line.startswith("nexus: "), line
 
 
+@pytest.mark.matrix
 def test_a_schema_of_a_megabyte_is_refused_with_the_bound(place: Stage) -> None:
     (place.folder / "big.json").write_text(json.dumps({"description": "x" * 1_000_000}))
     done = place.ask("--schema", "big.json", "x")
     assert done.status == 2 and not bodies(place) and len(done.told) == 1 and "at most 64 KiB" in done.told[0]
 
 
+@pytest.mark.matrix
 def test_a_schema_that_describes_a_tree_by_itself_works(place: Stage) -> None:
     node = {"type": "object", "properties": {"sub": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
     tree: Any = {}
@@ -309,12 +312,14 @@ def test_an_answer_that_is_no_sound_json_is_repaired(place: Stage, name: str) ->
     assert done.status == 0 and done.result["data"] == {"a": 1} and done.result["steps"] == 2, done.told
 
 
+@pytest.mark.matrix
 def test_a_lone_surrogate_becomes_the_replacement_character(place: Stage) -> None:
     place.script(says('["\\ud800", {"\\udc00": 1}]'))
     done = place.ask("--schema", "true", "x")
     assert done.status == 0 and done.text == '["\ufffd", {"\ufffd": 1}]\n'
 
 
+@pytest.mark.matrix
 def test_ten_megabytes_of_answer_arrive_whole(place: Stage) -> None:
     text = json.dumps({"a": "xyz " * 2_500_000})
     place.script(lambda body: {"text": text, "chunk": 65536})
@@ -322,6 +327,7 @@ def test_ten_megabytes_of_answer_arrive_whole(place: Stage) -> None:
     assert done.status == 0 and len(done.stdout) == 10_000_010
 
 
+@pytest.mark.matrix
 def test_a_reader_that_leaves_early_is_no_failure_and_a_full_disk_is(place: Stage) -> None:
     place.script(says({"a": ["x" * 1000] * 1000}))
     left = place.shell("nexus ask --schema true x | head -c 5")
@@ -347,6 +353,7 @@ def test_ctrl_c_in_a_repair_keeps_the_session_and_prints_nothing(place: Stage) -
     assert stderr.decode().splitlines()[-1].startswith("Resume with: nexus ask --schema errors.json -r ")
 
 
+@pytest.mark.matrix
 def test_no_tools_and_no_save_and_a_warm_start_change_nothing(place: Stage) -> None:
     done = extract(place, "--no-tools", "--no-save", "--json")
     assert done.status == 0 and done.result["data"] == RIGHT and not bodies(place)[0].get("tools")

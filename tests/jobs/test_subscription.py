@@ -156,6 +156,7 @@ def test_a_declined_login_is_one_line_and_stores_nothing(person: Person, ending:
     assert "nexus login github-copilot" in done.told[-1] and not person.copilot.exists()
 
 
+@pytest.mark.matrix
 def test_an_account_without_the_subscription_is_told_at_once(person: Person) -> None:
     person.device.refusal = 403
     done = person.sign_in()
@@ -186,6 +187,7 @@ def test_ctrl_c_ends_a_login_that_waits(person: Person) -> None:
     assert child.returncode == 130 and b"Traceback" not in stderr and not person.copilot.exists()
 
 
+@pytest.mark.matrix
 def test_a_login_works_without_a_home(person: Person) -> None:
     without: dict[str, Any] = {"HOME": None}
     assert person.run("login", "github-copilot", env=without).status == 0
@@ -200,6 +202,7 @@ stored_keys.replace_private_file, file_lock.FileLock.take = refuse, refuse
 """
 
 
+@pytest.mark.matrix
 def test_a_disk_that_cannot_be_written_refuses_a_login_and_keeps_one_working(person: Person) -> None:
     person.sign_in()
     person.age(person.copilot)
@@ -233,6 +236,7 @@ def test_without_any_key_the_login_is_named(person: Person) -> None:
     assert "github-copilot" in keys["hint"] and "chatgpt" in keys["hint"]
 
 
+@pytest.mark.matrix
 def test_two_accounts_have_a_login_each(person: Person) -> None:
     person.sign_in()
     assert person.run("login", "github-copilot", "--as", "work").status == 0

@@ -103,6 +103,7 @@ def test_a_change_across_a_library_and_its_application(place: Stage, backend: Ba
     assert not (library / ".git/hooks/pre-commit").exists() and not (library / "NEXUS.md").exists(), results[9:]
 
 
+@pytest.mark.matrix
 def test_a_command_that_only_reads_there_needs_no_approval(place: Stage) -> None:
     library = place.folder.parent / "library"
     line = ("bash", {"command": "cat ../library/shapes.py"})
@@ -181,6 +182,7 @@ def test_an_unusable_folder_is_one_line_and_exit_2(place: Stage, named: str, why
     assert done.status == 2 and line.startswith(f"nexus: --add-dir {shown}: ") and why in line, done
 
 
+@pytest.mark.matrix
 def test_a_folder_given_twice_is_one_line_and_exit_2(place: Stage) -> None:
     done = place.ask("--add-dir", "../library", "--add-dir", "../library/", "x")
     assert done.status == 2 and len(done.told) == 1 and "is added already" in done.told[0], done

@@ -140,6 +140,7 @@ def test_what_no_round_mends_stops_by_the_brake_and_names_what_is_left(place: St
     assert resumed.status == 0 and resumed.result["until"]["passed"] and passes(place.folder), resumed
 
 
+@pytest.mark.matrix
 def test_changed_files_are_progress_though_the_output_stays(place: Stage) -> None:
     def writes(body: Any) -> dict[str, Any]:
         users = [one for one in body["messages"] if one["role"] == "user"]
@@ -155,6 +156,7 @@ def test_changed_files_are_progress_though_the_output_stays(place: Stage) -> Non
     assert place.run("undo").status == 0 and not (place.folder / "log").exists()
 
 
+@pytest.mark.matrix
 def test_files_that_the_command_itself_writes_are_no_progress(place: Stage) -> None:
     place.script(talks)
     done = place.ask("--allow", "auto", "--until", "date +%N > log; false", "--json", "wait")
@@ -181,6 +183,7 @@ def test_a_command_that_may_not_run_costs_nothing(place: Stage) -> None:
     assert place.ask("--until", " ", "x").status == 2
 
 
+@pytest.mark.matrix
 def test_the_limits_of_a_run_hold_for_the_command(place: Stage) -> None:
     place.script(talks)
     opened = place.ask("--allow", "auto", "--until", "echo x >> ran; exit 1", "--json", "go")
@@ -195,6 +198,7 @@ def test_the_limits_of_a_run_hold_for_the_command(place: Stage) -> None:
     assert not (place.folder / "ran").exists() and len(bodies(place)) == before
 
 
+@pytest.mark.matrix
 def test_a_failed_part_of_a_pipe_is_not_done(place: Stage) -> None:
     done = place.ask("--allow", "auto", "--until", f"{SUITE} 2>&1 | tail -30", "--json", "make the suite pass")
     assert done.status == 0 and passes(place.folder) and done.result["until"]["rounds"] == 4, done

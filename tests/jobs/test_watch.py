@@ -84,6 +84,7 @@ def test_a_failed_batch_does_not_end_the_watch_and_is_not_forgotten(place: Stage
     assert done.status == 1 and done.text == "aa\ncc\n" and clean(done), done
 
 
+@pytest.mark.matrix
 def test_a_batch_whose_answer_never_matches_the_schema_does_not_end_the_watch(place: Stage) -> None:
     def answers(body: Any) -> dict[str, Any]:
         users = [str(one["content"]) for one in body["messages"] if one["role"] == "user"]
@@ -97,6 +98,7 @@ def test_a_batch_whose_answer_never_matches_the_schema_does_not_end_the_watch(pl
     assert done.status == 3 and done.text == '["fine"]\nno JSON\n["fine"]\n' and clean(done), done
 
 
+@pytest.mark.matrix
 def test_ctrl_c_keeps_what_was_done(place: Stage) -> None:
     child = place.begin("ask", "--watch", "--watch-lines", "1", PROMPT, stdin=subprocess.PIPE)
     assert child.stdin is not None
@@ -131,6 +133,7 @@ def test_wrong_usage_is_one_line(place: Stage, words: tuple[str, ...], text: str
     assert done.status == 2 and len(done.told) == 1 and text in done.told[0] and not place.server.requests, done
 
 
+@pytest.mark.matrix
 def test_a_writer_that_is_faster_than_the_model_waits_and_loses_nothing() -> None:
     async def read(descriptor: int) -> list[str]:
         is_full = asyncio.Event()

@@ -173,6 +173,7 @@ def test_an_accepted_summary_keeps_the_request_the_newest_turns_and_the_own_word
             assert drop.id in said[0] and drop.entries is not None and drop.entries[0] == 1
 
 
+@pytest.mark.matrix
 def test_a_failed_compaction_is_not_tried_again_at_once(place: Path) -> None:
     model = Lister(BAD["empty"])
 

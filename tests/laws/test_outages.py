@@ -100,6 +100,7 @@ def the_session() -> str:
     return path.name.partition("-")[0]
 
 
+@pytest.mark.matrix
 def test_a_server_that_is_away_for_three_seconds_loses_nothing(place: Path, url: str, postgres: Server) -> None:
     back = threading.Timer(3.0, postgres.start)
 
@@ -187,6 +188,7 @@ def test_a_journal_is_written_back_once(place: Path, url: str, postgres: Server)
         check_all_is_there(around, session)
 
 
+@pytest.mark.matrix
 def test_a_journal_that_another_process_made_unfit_is_set_aside(place: Path, url: str, postgres: Server) -> None:
     with world(place, four_steps({2: postgres.stop}), ledger_url=url) as around:
         try:
@@ -211,6 +213,7 @@ def test_a_journal_that_another_process_made_unfit_is_set_aside(place: Path, url
         ledger.close()
 
 
+@pytest.mark.matrix
 def test_the_journal_of_another_ledger_stays(place: Path, url: str, postgres: Server) -> None:
     with world(place, four_steps({1: postgres.stop}), ledger_url=url) as around:
         try:

@@ -121,6 +121,7 @@ def passes(path: Path, session: str) -> bool:
         ledger.close()
 
 
+@pytest.mark.matrix
 def test_a_changed_row_is_named_by_its_request_and_line(place: Path) -> None:
     _, session = lived(place)
     path = place / "home" / "data" / "ledger.db"

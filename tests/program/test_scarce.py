@@ -32,6 +32,7 @@ def test_too_few_open_files_are_one_line_that_says_how_to_allow_more(tmp_path: P
         assert len(done.told) == 1 and f"the limit is {most}" in done.told[0] and "ulimit -n 256" in done.told[0]
 
 
+@pytest.mark.matrix
 def test_neither_a_home_folder_nor_a_path_is_needed(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         reach = ("NEXUS_HOME", "NEXUS_MODEL", "OPENAI_API_KEY", "OPENAI_API_BASE")

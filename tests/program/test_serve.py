@@ -93,6 +93,7 @@ def test_a_socket_file_is_for_the_person_alone_and_goes_with_the_server(place: S
         assert not path.exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="needs /proc")
 def test_it_may_open_a_file_for_each_agent_and_each_connection(place: Stage) -> None:
     def lower() -> None:

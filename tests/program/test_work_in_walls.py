@@ -149,6 +149,7 @@ def test_a_failing_test_is_fixed_without_a_question(name: str, backend: str, tmp
     assert len(told) == 1 and "OPENAI_API_KEY" in told[0], told
 
 
+@pytest.mark.matrix
 def test_it_is_fixed_in_a_run_that_a_warm_process_forked(warm: WarmProcess, backend: str, tmp_path: Path) -> None:
     with runs(warm):
         assert fix_a_test(tmp_path, LANGUAGES["python"], backend)[2].endswith("[exit status 0]")

@@ -72,6 +72,7 @@ def test_a_large_paste_is_folded_and_sent_whole(repl: Opens) -> None:
     assert "pasted 213" in sent(made) and "pasted 0\npasted 1\n" in sent(made)
 
 
+@pytest.mark.matrix
 def test_fifty_megabytes_are_pasted(repl: Opens) -> None:
     made = repl()
     line = "x" * 63 + "\n"
@@ -85,6 +86,7 @@ def test_fifty_megabytes_are_pasted(repl: Opens) -> None:
     assert sent(made).endswith("look") or "look" in sent(made)[-400:]
 
 
+@pytest.mark.matrix
 def test_a_model_that_says_fifty_megabytes_without_a_newline_can_be_stopped(repl: Opens) -> None:
     made = repl([{"text": "abcdefghij", "repeat": 5_000_000, "chunk": 65536}], emulate=False)
     made.say("go", ends=False)

@@ -100,6 +100,7 @@ def test_login_in_a_terminal_reads_the_key_unseen_and_nothing_stores_nothing(
     assert (here.nexus_home / "data" / "keys" / "OPENAI_API_KEY").read_text() == KEY
 
 
+@pytest.mark.matrix
 def test_a_key_stays_unseen_after_a_shell_has_continued_the_program(
     places: Callable[..., Place], opened: Callable[[Terminal], Any]
 ) -> None:

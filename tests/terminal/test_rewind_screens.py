@@ -65,6 +65,7 @@ def test_a_rewind(repl: Opens, columns: int) -> None:
     check(f"rewind_{columns}", [*screens, "=" * columns, *seen(made)])
 
 
+@pytest.mark.matrix
 def test_a_rewind_without_a_screen(repl: Opens) -> None:
     made = told(repl, 60, env={"TERM": "dumb"})
     made.send("/rewind" + ENTER)

@@ -31,11 +31,13 @@ def test_a_conversation_at_80_columns(repl: Opens) -> None:
     check("conversation_80", styled(made.cells()))
 
 
+@pytest.mark.matrix
 def test_a_conversation_at_40_columns(repl: Opens) -> None:
     made = talked(repl, rows=120, columns=40)
     check("conversation_40", styled(made.cells()))
 
 
+@pytest.mark.matrix
 def test_a_conversation_on_a_light_ground(repl: Opens) -> None:
     made = talked(repl, rows=100, settings='[ui]\ntheme = "light"\n')
     check("conversation_light", styled(made.cells()))

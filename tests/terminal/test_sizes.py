@@ -41,6 +41,7 @@ def test_no_row_is_lost_or_doubled_when_the_window_changes_at_every_tenth_delta(
     assert rows_of(made.scrollback()) == ROWS
 
 
+@pytest.mark.matrix
 def test_a_storm_of_size_changes_disturbs_neither_the_answer_nor_what_is_typed(repl: Opens) -> None:
     made = repl([paced()])
     made.say("go", ends=False)
@@ -75,6 +76,7 @@ def test_the_smallest_and_the_largest_useful_windows(repl: Opens, size: tuple[in
     assert all(len(line) <= size[0] for line in made.lines())
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not PRESENT, reason="tmux is not installed")
 def test_no_row_is_lost_where_the_terminal_breaks_its_lines_anew(places: Callable[..., Place]) -> None:
     here = places([paced(0.012)])

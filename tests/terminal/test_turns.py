@@ -301,6 +301,7 @@ def test_words_entered_at_the_very_end_of_a_turn_are_answered(repl: Opens) -> No
     assert [text.split()[-1] for text in said] == [str(number) for number in range(60)]
 
 
+@pytest.mark.matrix
 def test_a_hundred_turns_in_one_repl(repl: Opens) -> None:
     made = repl(bug="import nexus_cli.ui.screen.redraw as redraw\nredraw.RATE = 100\n")
     for number in range(1, 101):

@@ -351,6 +351,7 @@ def test_temporary_files_of_ours_are_never_listed(tree: Any) -> None:
     assert "draft" not in tree.run("grep", pattern="def").output
 
 
+@pytest.mark.matrix
 def test_folders_nested_deeper_than_the_interpreter_recurses_are_listed(desk: Any) -> None:
     depth = sys.getrecursionlimit() + 50
     place = os.open(desk.project, os.O_RDONLY)
@@ -505,6 +506,7 @@ PATTERNS = st.sampled_from(
 )
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(REAL_RG is None or shutil.which("git") is None, reason="needs rg and git")
 @settings(max_examples=settings().max_examples // 2)
 @given(TREES, IGNORED, PATTERNS, st.booleans(), st.sampled_from([1, 3, 100]))
