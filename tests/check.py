@@ -32,8 +32,8 @@ RUFF = (
 MYPY = ("-m", "mypy", "--strict", "--no-error-summary")
 SUITE = ("-m", "pytest", "--processes", PROCESSES)
 GATE = ("-m", "not matrix")
-QUICK_SECONDS = 45
-"""After so many seconds `quick` begins no more tests."""
+QUICK_SECONDS = 40
+"""So long after collecting `quick` begins no more tests."""
 QUICK_FILES = 100
 """So many files of tests are collected at most: the others would not run in time."""
 README = ROOT / "tests" / "README.md"

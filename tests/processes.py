@@ -29,7 +29,8 @@ import pytest
 
 SERVER = "postgres"
 """The fixture that starts a PostgreSQL server, one in each process that needs it."""
-STARTED = time.monotonic()
+DEADLINE = pytest.StashKey[float]()
+"""When the seconds of `--seconds` are over. They begin when everything is collected and imported."""
 NOT_RUN = pytest.StashKey[list[Path]]()
 """Files of which no test, or not every test, has begun in time."""
 
@@ -47,6 +48,8 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     if options.processes < 2 or options.collectonly or session.testsfailed or not session.items:
         return None
     _import_model_library()
+    if options.seconds is not None:
+        session.config.stash[DEADLINE] = time.monotonic() + options.seconds
     Runner(session).run(options.processes)
     return True
 
@@ -207,8 +210,8 @@ class Runner:
 
 def is_late(session: pytest.Session) -> bool:
     """Return whether the seconds of `--seconds` are over."""
-    seconds = session.config.option.seconds
-    return seconds is not None and time.monotonic() > STARTED + seconds
+    deadline = session.config.stash.get(DEADLINE, None)
+    return deadline is not None and time.monotonic() > deadline
 
 
 def work(session: pytest.Session, channel: socket.socket, folder: Path) -> NoReturn:
