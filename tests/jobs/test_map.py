@@ -330,7 +330,7 @@ def test_a_file_that_is_no_resume_file_is_refused_before_an_item_is_paid_twice(p
 @pytest.mark.matrix
 def test_a_resume_file_that_cannot_grow_ends_the_run_with_one_reason(place: Stage) -> None:
     command = "seq 30 | nexus map About -j 2 --no-save --resume r.jsonl"
-    done = place.shell(f"export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1; {command} | cat")
+    done = place.shell(f"export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1; {command} | cat", installed=True)
     made = [line["item"] for line in lines(done)]
     assert done.status == 1 and 0 < len(made) < 30 and clean(done), done
     assert [line.partition(":")[0] for line in done.told] == ["nexus", "nexus", "Resume with"], done
@@ -350,13 +350,13 @@ def test_a_reader_that_leaves_and_a_full_disk_keep_what_was_paid(place: Stage) -
 
 @pytest.mark.matrix
 def test_poor_surroundings(place: Stage) -> None:
-    closed = place.shell(f"nexus map '{PROMPT}' 0.py <&- >&- 2>&-")
+    closed = place.shell(f"nexus map '{PROMPT}' 0.py <&- >&- 2>&-", installed=True)
     assert closed.status == 0, closed
-    few = place.shell(f"ulimit -n 20; nexus map '{PROMPT}' *.py -j 2")
+    few = place.shell(f"ulimit -n 20; nexus map '{PROMPT}' *.py -j 2", installed=True)
     assert few.status in (0, 1, 3) and b"Traceback" not in few.stderr, few
     for files, jobs in ((20, 16), (64, 64)):
         before = len(place.server.requests)
-        few = place.shell(f"ulimit -n {files}; seq 40 | nexus map 'About {files}-{{}}' -j {jobs}")
+        few = place.shell(f"ulimit -n {files}; seq 40 | nexus map 'About {files}-{{}}' -j {jobs}", installed=True)
         systems = {str(one.body["messages"][0]["content"]) for one in place.server.requests[before:]}
         assert few.status == 0 and len(lines(few)) == 40 and len(systems) == 1, few
         assert len(few.told) == 1 and f"ulimit -n allows {files} open files" in few.told[0], few

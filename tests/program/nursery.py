@@ -204,6 +204,11 @@ LAUNCHER = """#!/bin/sh
 import os, signal, sys
 sys.path.append({folder!r})
 import nursery
+for stream in range(3):
+    try:
+        os.fstat(stream)
+    except OSError:
+        os.open(os.devnull, os.O_RDWR)
 nursery._nursery = lambda kind: {address!r}
 sent = []
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -316,7 +321,12 @@ class Nursery:
             connection.close()
             return
         with connection.makefile("rb") as lines:
-            job = json.loads(lines.readline())
+            line = lines.readline()
+        if not line.endswith(b"\n"):  # it ended while it asked; the connection says so when it is next read
+            for descriptor in streams:
+                os.close(descriptor)
+            return
+        job = json.loads(line)
         pid = os.fork()
         if pid == 0:
             self._leave()
