@@ -81,6 +81,7 @@ def looked(place: Stage, *arguments: str, before: str = "", env: str = "") -> li
     ]
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux")
 def test_the_child_is_what_a_cold_process_would_be(place: Stage) -> None:
     """Environment, limits, signals, descriptors. What is open beyond the three streams stays with the caller alone."""
