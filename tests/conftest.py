@@ -9,6 +9,7 @@ import faulthandler
 import gc
 import ipaddress
 import os
+import re
 import shutil
 import signal
 import socket
@@ -44,6 +45,11 @@ settings.register_profile(
 )
 settings.register_profile("gate", settings.get_profile("ci"), max_examples=8)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+TESTS = Path(__file__).parent
+STORIES = ("jobs", "terminal")
+"""Folders of which the gate runs what these pages name; the rest of a story is for the full matrix."""
+PROMISES = ("PROMISES.md", "SEEDS.md")
 
 MEMORY, ENOUGH = Path("/dev/shm"), 1 << 30
 
@@ -210,6 +216,11 @@ def _starting(files: Iterable[Path], starts: Iterable[str]) -> list[Path]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files come first, one that waits and one that computes in turns: several processes keep every core busy from
     the beginning, and end together."""
+    named = set(re.findall(r"`(test_\w+)`", "".join((TESTS / page).read_text("utf-8") for page in PROMISES)))
+    for item in items:
+        is_story = item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in STORIES
+        if is_story and getattr(item, "originalname", item.name) not in named:
+            item.add_marker("matrix")
     files = dict.fromkeys(item.path for item in items)
     if config.option.seconds is not None:  # the order is the caller's
         return
