@@ -1,118 +1,123 @@
-"""The check of a checkout: ruff, mypy --strict, then the suite. With `quick`, only the tests of what changed.
+"""The check of a checkout: ruff, mypy --strict and the suite, which is the gate, the full matrix or what changed.
 
-Owns the order and the exit status: every step runs, and any step that fails fails the whole. pytest comes last. Up to
-five tests that failed run once more alone, and are named as unsteady if they pass then. Leaves installing to the
-README's Test line. `tests/README.md` says what to run when.
+    python tests/check.py          the gate: all but the tests that are marked `matrix`
+    python tests/check.py --all    the full matrix, then the gate in a clone whose path is long and has a blank
+    python tests/check.py quick    the tests that import what changed, and those of tables, until a minute is over
+
+Owns the order and the exit status: every step runs, and any step that fails fails the whole. mypy runs beside the
+suite. Further arguments go to pytest. `tests/README.md` says what to run when.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+
+from changes import changed_files, choose_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 
 PROCESSES = str(min(8, 3 * (os.cpu_count() or 1)))
-STEPS = (
+"""Three for each core, since many tests wait for a terminal."""
+RUFF = (
     ("ruff", ("-m", "ruff", "check", "--quiet", ".")),
     ("format", ("-m", "ruff", "format", "--check", "--quiet", ".")),
-    ("types", ("-m", "mypy", "--strict", "--no-error-summary")),
-    # Three processes per core, since many tests wait for a terminal; the tests of one file share what they set up.
-    # Their order is `tests/conftest.py`'s: what takes long begins first.
-    ("suite", ("-m", "pytest", "-n", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")),
 )
-
-
-COLLECT = ("-m", "pytest", "--collect-only", "--quiet", "--quiet")
-"""Compiles every test beside the first steps, which leave a core idle: else each process of the suite would do it."""
-UPSTREAM = ("upstream/main", "origin/main", "main")
-"""Branches that a change is compared with: the first one that exists."""
-ALWAYS = "tests/test_architecture.py"
-MOST_AGAIN = 5
-"""Failed tests that are run once more alone. More than these are no accident."""
+MYPY = ("-m", "mypy", "--strict", "--no-error-summary")
+SUITE = ("-m", "pytest", "--processes", PROCESSES)
+GATE = ("-m", "not matrix")
+QUICK_SECONDS = 40
+"""So long after collecting `quick` begins no more tests."""
+QUICK_FILES = 100
+"""So many files of tests are collected at most: the others would not run in time."""
+README = ROOT / "tests" / "README.md"
+LAST_RUN = re.compile(
+    r"^The full matrix (?:has not passed yet|last passed on (\S+) at commit ([0-9a-f]+))\.$", re.MULTILINE
+)
+MANY_COMMITS = 50
+LONG = 200
+"""Characters of the path in which a clone is checked."""
 
 
 def main(arguments: list[str]) -> int:
     """Run every step with this interpreter; `arguments` go to pytest. Returns 1 when any of them failed."""
-    failed: list[str] = []
-    quick = arguments[:1] == ["quick"]
-    if quick:
-        chosen = choose_tests(changed_files())
-        print(f"quick: {' '.join(chosen)}", flush=True)
-        arguments = [*chosen, *arguments[1:]]
-    nothing = subprocess.DEVNULL
-    collect = [sys.executable, *COLLECT, *(arguments if quick else ())]
-    ahead = subprocess.Popen(collect, cwd=ROOT, stdin=nothing, stdout=nothing, stderr=nothing)
-    for name, step in STEPS:
-        print(f"== {name}{', after a failure of ' + ' and '.join(failed) if failed else ''}", flush=True)
-        extra = arguments if name == "suite" else []
-        if name == "suite":
-            ahead.wait()
-        done = subprocess.run([sys.executable, *step, *extra], cwd=ROOT, stdin=subprocess.DEVNULL)
-        if done.returncode and not (name == "suite" and not arguments and passes_alone()):
-            failed.append(name)
+    if arguments[:1] == ["quick"]:
+        chosen = choose_tests(changed_files(ROOT), ROOT)
+        if far := chosen[QUICK_FILES:]:
+            print(f"quick: {len(far)} more files depend on what changed; the gate runs them: python tests/check.py")
+        return check("quick", ["--seconds", str(QUICK_SECONDS), *arguments[1:], *chosen[:QUICK_FILES]])
+    return check("all", arguments[1:]) if arguments[:1] == ["--all"] else check("gate", arguments)
+
+
+def check(mode: str, given: list[str]) -> int:
+    """Run the steps, the suite with `given` for pytest; return the exit status."""
+    types = subprocess.Popen([sys.executable, *MYPY], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    failed = [name for name, words in RUFF if not run(name, words)]
+    if not run("suite", (*SUITE, *(GATE if mode == "gate" else ()), *given)):
+        failed.append("suite")
+    written, _ = types.communicate()
+    print(f"== types\n{written.decode()}", end="", flush=True)
+    failed += ["types"] if types.returncode else []
+    if mode == "all" and not given and not failed:
+        failed += [] if passes_in_long_path() else ["clone"]
+        note_full_run() if not failed else None
+    if mode == "gate" and (line := describe_age()):
+        print(line)
+    print(f"failed: {', '.join(failed)}" if failed else "passed", flush=True)
     return 1 if failed else 0
 
 
-def passes_alone(root: Path = ROOT) -> bool:
-    """Run the few tests that failed once more, one at a time; return whether all pass. They are named in any case.
+def run(name: str, words: Iterable[str]) -> bool:
+    """Run a step with this interpreter, in sight; return whether it passes."""
+    print(f"== {name}", flush=True)
+    return subprocess.run([sys.executable, *words], cwd=ROOT, stdin=subprocess.DEVNULL).returncode == 0
 
-    Of 12,000 tests on two cores, one may fail by the load of the others. Such a test is to be mended, and the output
-    names it for that, but it says nothing against the change that is checked.
+
+def passes_in_long_path() -> bool:
+    """Run `.ci/run` under `nohup` in a clone of HEAD whose path has 200 characters and a blank; return if it passes.
+
+    In such a path pip's launchers are shell scripts, and a socket cannot be named by its whole path.
     """
-    noted = root / ".pytest_cache" / "v" / "cache" / "lastfailed"
-    names = sorted(json.loads(noted.read_text())) if noted.exists() else []
-    if not 0 < len(names) <= MOST_AGAIN:
-        return False
-    print(f"== again, alone: {len(names)} that failed", flush=True)
-    done = subprocess.run([sys.executable, "-m", "pytest", *names], cwd=root, stdin=subprocess.DEVNULL)
-    print(f"== {'unsteady, to be mended' if done.returncode == 0 else 'failed'}: {', '.join(names)}", flush=True)
+    print("== clone, in a long path with a blank", flush=True)
+    with tempfile.TemporaryDirectory(prefix="nexus check ") as made:
+        clone = Path(made, "a" * (LONG - len(made) - 1))
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(["nohup", str(clone / ".ci" / "run")], cwd=clone, stdin=subprocess.DEVNULL)
     return done.returncode == 0
 
 
-def changed_files(root: Path = ROOT) -> list[str]:
-    """Return the files that differ from the merge base with upstream, committed or not, deleted and new ones too."""
-    base = next((found for name in UPSTREAM if (found := _git(root, "merge-base", "HEAD", name))), ["HEAD"])
-    listed = _git(root, "diff", "--name-only", "--no-renames", base[0])
-    return sorted({*listed, *_git(root, "ls-files", "--others", "--exclude-standard")})
+def note_full_run() -> None:
+    """Write into `tests/README.md` when and at which commit everything passed."""
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    line = f"The full matrix last passed on {time.strftime('%Y-%m-%d', time.gmtime())} at commit {commit}."
+    README.write_text(LAST_RUN.sub(line, README.read_text(encoding="utf-8"), count=1), encoding="utf-8")
 
 
-def choose_tests(changed: Iterable[str], root: Path = ROOT) -> list[str]:
-    """Return what pytest runs for these files: changed tests, and the test folder of each changed room.
-
-    A change in `nexus_cli/ui/input/` means `tests/ui/input/`, or `tests/ui/` if there is no such folder.
-    """
-    chosen = {ALWAYS}
-    for name in changed:
-        path = PurePosixPath(name)
-        if path.match("tests/**/test_*.py") or path.match("tests/test_*.py"):
-            chosen.add(name)
-        elif path.parts[0] == "nexus_cli":
-            chosen.add(str(PurePosixPath("tests", *path.parent.parts[1:])))
-        elif path.parts[0] == "tests":  # a conftest.py, a fixture, an expected screen
-            chosen.add(str(path.parent))
-    found = {_existing(root, name) for name in chosen} - {""}
-    return sorted(name for name in found if not any(str(above) in found for above in PurePosixPath(name).parents))
+def describe_age() -> str:
+    """Return a line if the full matrix has not passed for many commits, else ""."""
+    noted = LAST_RUN.search(README.read_text(encoding="utf-8"))
+    day, commit = noted.groups() if noted else (None, None)
+    if commit is None:
+        return "the full matrix has not passed yet; run it with: python tests/check.py --all"
+    since = _git("rev-list", "--count", f"{commit}..HEAD")
+    if since.isdigit() and int(since) <= MANY_COMMITS:
+        return ""
+    ago = f", {since} commits ago" if since else ""
+    return f"the full matrix last passed on {day} at {commit}{ago}; run it with: python tests/check.py --all"
 
 
-def _existing(root: Path, name: str) -> str:
-    """Return the first of `name` and its parents below `tests/` that exists; "" if none does."""
-    path = PurePosixPath(name)
-    if path.suffix:
-        return name if (root / name).exists() else ""
-    while len(path.parts) > 1 and not (root / path).is_dir():
-        path = path.parent
-    return str(path) if len(path.parts) > 1 else ""
-
-
-def _git(root: Path, *words: str) -> list[str]:
-    """Return the lines that git prints; none if it fails."""
-    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
-    return [] if done.returncode else done.stdout.split("\n")[:-1]
+def _git(*words: str) -> str:
+    """Return what git prints, "" where it fails: a source archive has no repository."""
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    except OSError:
+        return ""
 
 
 if __name__ == "__main__":

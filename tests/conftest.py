@@ -9,6 +9,7 @@ import faulthandler
 import gc
 import ipaddress
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,6 +27,8 @@ from ledger.postgres import Server, run_server
 from programs import describe_left_out
 from surroundings import replace_inherited
 
+pytest_plugins = ["processes"]
+
 # Else every process compiles every test and every module of the product anew: a twentieth of what the suite costs.
 sys.dont_write_bytecode = False
 
@@ -40,13 +43,30 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None, 
 settings.register_profile(
     "search", deadline=None, database=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("gate", settings.get_profile("ci"), max_examples=8)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+TESTS = Path(__file__).parent
+STORIES = ("jobs", "terminal")
+"""Folders of which the gate runs what these pages name; the rest of a story is for the full matrix."""
+PROMISES = ("PROMISES.md", "SEEDS.md")
 
 MEMORY, ENOUGH = Path("/dev/shm"), 1 << 30
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The gate looks at fewer examples than the full matrix."""
+    if is_gate(config) and "HYPOTHESIS_PROFILE" not in os.environ:
+        settings.load_profile("gate")
+
+
+def is_gate(config: pytest.Config) -> bool:
+    """Return whether variants are left to the full matrix."""
+    return bool(config.option.markexpr == "not matrix")
+
+
 def pytest_sessionstart() -> None:
-    """Before the processes of xdist start, and in each of them before it collects."""
+    """Before anything is collected or started."""
     replace_inherited()
 
 
@@ -193,17 +213,31 @@ def _starting(files: Iterable[Path], starts: Iterable[str]) -> list[Path]:
     return list(dict.fromkeys(path for start in starts for path, name in names.items() if name.startswith(start)))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files come first, one that waits and one that computes in turns: several processes keep every core busy from
     the beginning, and end together."""
+    named = set(re.findall(r"`(test_\w+)`", "".join((TESTS / page).read_text("utf-8") for page in PROMISES)))
+    for item in items:
+        is_story = item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in STORIES
+        if is_story and getattr(item, "originalname", item.name) not in named:
+            item.add_marker("matrix")
     files = dict.fromkeys(item.path for item in items)
+    if config.option.seconds is not None:  # the order is the caller's
+        return
     places = {path: place for starts in (WAITING, COMPUTING) for place, path in enumerate(_starting(files, starts))}
     items.sort(key=lambda item: places.get(item.path, len(files)))
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name what was left out on this machine, and what would have to be installed for it."""
+    """Name what was left out on purpose and on this machine, and how to run it."""
+    deselected = terminalreporter.stats.get("deselected", ())
+    if is_gate(terminalreporter.config) and (
+        matrix := sum(item.get_closest_marker("matrix") is not None for item in deselected)
+    ):
+        terminalreporter.write_line(
+            f"left to the full matrix: {matrix:,} cases; with them: python tests/check.py --all"
+        )
     if lines := describe_left_out(terminalreporter.stats.get("skipped", ())):
         terminalreporter.section("left out on this machine")
         for line in lines:

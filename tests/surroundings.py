@@ -13,9 +13,7 @@ import signal
 import time
 from types import FrameType
 
-KEPT = re.compile(
-    r"PATH|HOME|TMPDIR|LD_LIBRARY_PATH|DYLD_\w+|PYTEST_XDIST_\w+|PYTEST_VERSION|HYPOTHESIS_PROFILE|SCREENS|NEXUS_TEST_GIT"
-)
+KEPT = re.compile(r"PATH|HOME|TMPDIR|LD_LIBRARY_PATH|DYLD_\w+|PYTEST_VERSION|HYPOTHESIS_PROFILE|SCREENS|NEXUS_TEST_GIT")
 """Variables that say where programs and temporary folders are, or how the tests are to be run. No other stays."""
 FIXED = {"LANG": "C.UTF-8", "CI": "true", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 """`CI`: else the second `nexus ask` of a test would leave a warm process behind, see `nexus_cli.warm.auto`."""

@@ -21,6 +21,7 @@ import pytest
 from check_wheel import undeclared
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from search import sample
 
 import nexus_cli
 from nexus_cli.config.paths import defaults_dir
@@ -168,7 +169,7 @@ QUICK = [
 """Every two of way, line and PYTHONPATH once: each pair of them guards against the folder on its own."""
 
 
-@pytest.mark.parametrize(("way", "line", "path"), [*QUICK, ("module", "ask hi", ".")])
+@pytest.mark.parametrize(("way", "line", "path"), sample([*QUICK, ("module", "ask hi", ".")], 3))
 def test_nothing_is_imported_from_the_working_folder(
     way: str, line: str, path: str, hostile: Path, locked_model: tuple[str, list[str]]
 ) -> None:

@@ -167,6 +167,7 @@ def test_harbor_grades_what_a_limit_has_stopped_and_raises_for_a_failure(
         asyncio.run(agent.run(TASK, Container(place), told))
 
 
+@pytest.mark.matrix
 def test_a_killed_run_counts_its_finished_steps(place: Stage, tmp_path: Path, agent_class: Any) -> None:
     agent, told = agent_class(tmp_path, MODEL), context()
     place.script([calls(("bash", {"command": "true"})), {"text": "Done."}])

@@ -113,13 +113,14 @@ def unknown_words(words: list[str]) -> list[str]:
 @pytest.mark.parametrize("topic", WRITTEN)
 def test_every_command_option_and_setting_that_a_page_names_exists(topic: str) -> None:
     text = page_text(topic)
-    assert [(words, bad) for words in commands_in(text) if (bad := unknown_words(list(words)))] == []
+    mend = f"nexus_cli/docs/{topic}.md names what is not there; write the right name, or take it out"
+    assert [(words, bad) for words in commands_in(text) if (bad := unknown_words(list(words)))] == [], mend
     settings = tomllib.loads((defaults_dir() / "config.toml").read_text())
     named = re.findall(r"`([a-z]+\.[a-z_]+)`", text)
-    assert [key for key in named if key.partition(".")[0] in settings and key not in RULES] == []
+    assert [key for key in named if key.partition(".")[0] in settings and key not in RULES] == [], mend
     slashes = re.findall(r"`/([a-z]+)[ `]", text)
-    assert [name for name in slashes if name not in discover() and name not in ("rpc", "openrpc")] == []
-    assert [page for page in re.findall(r"nexus docs ([a-z-]+)", text) if page not in TOPICS] == []
+    assert [name for name in slashes if name not in discover() and name not in ("rpc", "openrpc")] == [], mend
+    assert [page for page in re.findall(r"nexus docs ([a-z-]+)", text) if page not in TOPICS] == [], mend
 
 
 def test_a_wrong_command_on_a_page_would_be_found() -> None:
@@ -130,7 +131,7 @@ def test_a_wrong_command_on_a_page_would_be_found() -> None:
 def test_the_page_of_settings_has_every_line_of_the_defaults() -> None:
     page = set(page_text("settings").splitlines())
     for line in (defaults_dir() / "config.toml").read_text().splitlines():
-        assert {line, line.removeprefix("# ")} & page
+        assert {line, line.removeprefix("# ")} & page, f"the page of settings lacks this line of config.toml: {line}"
     assert len(blocks("settings", "toml")) > 40
     for block in blocks("settings", "toml"):
         tomllib.loads(block)
@@ -153,25 +154,31 @@ def test_the_page_of_commands_says_what_each_answer_stores() -> None:
     call = ToolCall("c1", "bash", {}, "{}")
     question = Question(call, "bash x", "", "", "", "run", stores=("bash(x)",))
     keys = re.findall(r"`(\w)`", "".join(re.findall(r"^\| (`\w`(?:, `\w`)*)", page_text("commands"), re.MULTILINE)))
-    assert set(keys) == {one.key for one in answer_keys(question, 2)}
+    there = {one.key for one in answer_keys(question, 2)}
+    assert set(keys) == there, f"the table of answers in the page of commands has to name these keys: {sorted(there)}"
 
 
 def test_tables_of_pages_are_complete() -> None:
     status = page_text("exit-status")
     for kind, code in EXIT_STATUS.items():
-        assert re.search(rf"^\| {code} \|.*`{kind}`", status, re.MULTILINE), kind
-        assert f"| `{kind}` |" in status
+        told = f"name `{kind}` in nexus_cli/docs/exit-status.md: in the row of {code} and in a row of its own"
+        assert re.search(rf"^\| {code} \|.*`{kind}`", status, re.MULTILINE) and f"| `{kind}` |" in status, told
     table = page_text("tools").partition("## How")[0]
     rows = re.findall(r"^\|([^|]*)\|", table.partition("| tool |")[2].partition("\n\n")[0], re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", "".join(rows))) == set(discover_tools())
-    for name, tool in discover_tools().items():
-        assert re.search(rf"^\|.*`{name}`.*\| {tool.effect} \|$", table, re.MULTILINE), name
-    assert set(re.findall(r"`(\w+)`", page_text("context").partition("| cause of")[2])) >= set(Cause)
+    tools, named = discover_tools(), set(re.findall(r"`(\w+)`", "".join(rows)))
+    assert not named - tools.keys(), f"take out of the table in nexus_cli/docs/tools.md: {sorted(named - tools.keys())}"
+    for name, tool in tools.items():
+        told = f"add to the table in nexus_cli/docs/tools.md: | `{name}` | what it does | {tool.effect} |"
+        assert name in named and re.search(rf"^\|.*`{name}`.*\| {tool.effect} \|$", table, re.MULTILINE), told
+    causes = sorted(set(Cause) - set(re.findall(r"`(\w+)`", page_text("context").partition("| cause of")[2])))
+    assert not causes, f"add to the table of causes in nexus_cli/docs/context.md: {causes}"
     server = page_text("runs").partition("## The server")[2]
-    assert all(f"`{name}`" in server for name in METHODS)
-    assert all(f"| {code} |" in server for code in MEANINGS if -32010 < code <= -32001)
+    told = "add to the tables of nexus_cli/docs/runs.md, under `The server`: "
+    assert not (left := [name for name in METHODS if f"`{name}`" not in server]), f"{told}{left}"
+    codes = [code for code in MEANINGS if -32010 < code <= -32001 and f"| {code} |" not in server]
+    assert not codes, f"{told}{codes}"
     words = re.findall(r"^\| (\w[\w ]*) \|", page_text("glossary"), re.MULTILINE)[1:]
-    assert words == sorted(words)
+    assert words == sorted(words), "sort the words of nexus_cli/docs/glossary.md"
 
 
 def test_the_example_of_a_tool_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,4 +64,4 @@ def test_the_page_names_every_variable_that_the_source_reads() -> None:
     tables = (*KEY_VARIABLES.values(), *BASE_VARIABLES.values(), _MOVED_BY, [one[0] for one in _CACHES])
     named = set(re.findall(r"`(\w+)(?:=\w+)?`", page_text("settings")))
     missing = sorted(found.union(*tables) - named)
-    assert not missing, ", ".join(missing)
+    assert not missing, f"name in nexus_cli/docs/settings.md, under the variables: {', '.join(missing)}"

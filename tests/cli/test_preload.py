@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from server.play import ScriptedServer
 
 RUN = """
@@ -33,6 +34,7 @@ process.exit_process(status, repr((missing, late, started, table, reads.all, of_
 """
 
 
+@pytest.mark.matrix
 def test_after_the_preload_a_run_imports_and_starts_next_to_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text\n")
     with ScriptedServer() as server:

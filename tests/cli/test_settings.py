@@ -52,7 +52,8 @@ def load(places: Places, text: str = "", **environ: str) -> Settings:
 
 def test_the_packaged_file_and_the_classes_have_the_same_defaults() -> None:
     packaged = build_settings(read_values(defaults_dir() / "config.toml"))
-    assert dataclasses.replace(packaged, default_models={}) == Settings()
+    told = "defaults/config.toml and the classes of nexus_cli/config/settings.py differ: give both the same default"
+    assert dataclasses.replace(packaged, default_models={}) == Settings(), told
 
 
 def test_every_key_has_a_comment_in_the_packaged_file() -> None:
@@ -62,7 +63,8 @@ def test_every_key_has_a_comment_in_the_packaged_file() -> None:
             assert lines[number - 1].startswith("#"), line
     named = {line.lstrip("# ").split(" = ")[0] for line in lines if " = " in line}
     in_tables = {key for rules in NAMED_TABLES.values() for key in rules}
-    assert {key.rpartition(".")[2] for key in RULES if key not in ("hook", "mcp")} | in_tables <= named
+    left = ({key.rpartition(".")[2] for key in RULES if key not in ("hook", "mcp")} | in_tables) - named
+    assert not left, f"add to defaults/config.toml, each behind a comment that says what it does: {sorted(left)}"
     assert "# [mcp.files]" in lines
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 
 ENGINE = str(Path(__file__).with_name("fake_engine.py"))
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -38,7 +39,7 @@ def taken(state: str, number: signal.Signals) -> bool:
     return bool(int(state.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
 
 
-@pytest.mark.parametrize("number", STATUS)
+@pytest.mark.parametrize("number", sample(STATUS, 2))
 def test_a_signal_during_the_imports_is_one_line(number: signal.Signals) -> None:
     statuses = set()
     for moment in random.Random(number).choices(range(1, 60), k=4):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer
+from search import sample
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -118,7 +119,7 @@ def test_a_reader_of_the_stream_that_leaves_stops_the_turn(tmp_path: Path) -> No
     assert done.stdout == b"1\n130\n" and done.stderr == b"Resume with: nexus ask -r 01FAKE\n"
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", sample(["", "1"], 2))
 @pytest.mark.parametrize("arguments", [["--help"], ["config", "show"], ["--version"]])
 def test_a_full_disk_is_told_and_is_exit_1(nexus: Run, arguments: list[str], unbuffered: str) -> None:
     with open("/dev/full", "wb") as full:
@@ -134,7 +135,7 @@ def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine: Run, way
     assert done.returncode == 1 and b"stdout cannot be written: No space left" in error and b"Resume" in resume
 
 
-@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("closed", sample([((0,),), ((1,),), ((2,),), ((0, 1, 2),)], 2, 1))
 def test_closed_descriptors_are_no_trouble(engine: Run, nexus: Run, closed: tuple[int, ...]) -> None:
     def close() -> None:
         for number in closed:

@@ -206,6 +206,7 @@ def test_nothing_is_left_of_it(two: tuple[Seen, Seen]) -> None:
     assert list(two[0].tmp.iterdir()) == [] and working_in(two[0].tmp) == []
 
 
+@pytest.mark.matrix
 def test_a_kept_folder_holds_the_session(two: tuple[Seen, Seen]) -> None:
     seen = two[1]
     assert seen.status == 0, seen.err
@@ -215,6 +216,7 @@ def test_a_kept_folder_holds_the_session(two: tuple[Seen, Seen]) -> None:
     assert told.returncode == 0 and b"every line is as" in told.stdout, told.stderr
 
 
+@pytest.mark.matrix
 def test_a_narrow_pipe_is_kept_to(two: tuple[Seen, Seen]) -> None:
     wide = [line for line in two[1].out.splitlines() if len(line) > 20]
     assert not wide, wide
@@ -255,6 +257,7 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
     child.stderr.close()
 
 
+@pytest.mark.matrix
 def test_in_a_terminal_enter_goes_on_everywhere(tmp_path: Path) -> None:
     with terminal(tmp_path, hurried=True) as (child, tmp):
         shown, asked = "", 0
@@ -321,6 +324,7 @@ def test_ctrl_c_at_a_question_leaves_nothing(tmp_path: Path) -> None:
         assert child.exitstatus == 130 and list(tmp.iterdir()) == []
 
 
+@pytest.mark.matrix
 def test_a_signal_while_another_process_works_ends_both(tmp_path: Path) -> None:
     child, _, tmp = begun(tmp_path)
     try:

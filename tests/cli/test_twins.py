@@ -29,4 +29,5 @@ def test_a_twin_is_a_shell_command_with_the_help_and_options_of_its_function(nam
 
 def test_commands_with_twins_are_listed_here() -> None:
     found = {run.run.__module__.rpartition(".")[2] for run in discover().values()}
-    assert {name for name in found if hasattr(import_module(f"nexus_cli.commands.{name}"), "TWINS")} == set(WITH_TWINS)
+    there = tuple(sorted(name for name in found if hasattr(import_module(f"nexus_cli.commands.{name}"), "TWINS")))
+    assert there == WITH_TWINS, f"write into tests/cli/test_twins.py: WITH_TWINS = {there}"

@@ -46,7 +46,8 @@ def command(request: pytest.FixtureRequest) -> Command:
 def test_every_file_exports_the_commands_that_are_found() -> None:
     files = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__", "command", "arguments"}
     exported = [one.name for file in files for one in import_module(f"nexus_cli.commands.{file}").COMMANDS]
-    assert sorted(exported) == sorted(NAMES)
+    told = "a file of nexus_cli/commands ends with `COMMANDS = (Command(...),)`, each name in it once"
+    assert sorted(exported) == sorted(NAMES), told
 
 
 def test_the_commands_of_the_issue_are_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ from typing import Any
 
 import pytest
 import yaml
-from program.stage import BY_PYTHON, NEXUS, Stage, stage
+from program.nursery import launcher
+from program.stage import BY_PYTHON, SECONDS, Stage, stage
+from search import sample
 
 FOLDER = Path(__file__).resolve().parents[2] / ".github" / "actions" / "review"
 ACTION = yaml.safe_load((FOLDER / "action.yml").read_text())
@@ -54,7 +57,7 @@ class Runner:
         paths = {"GITHUB_ACTION_PATH": FOLDER, "RUNNER_TEMP": self.bin}
         paths |= {name: self.bin / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH")}
         env |= {name: str(path) for name, path in paths.items()}
-        env["PATH"] = f"{self.bin}{os.pathsep}{Path(NEXUS).parent}{os.pathsep}{os.environ['PATH']}"
+        env["PATH"] = f"{self.bin}{os.pathsep}{launcher().parent}{os.pathsep}{os.environ['PATH']}"
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
             cwd=self.place.folder,
@@ -62,7 +65,7 @@ class Runner:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=SECONDS,
         )
 
     def gh(self, command: str) -> list[dict[str, Any]]:
@@ -115,7 +118,7 @@ def test_no_module_of_the_pull_request_is_imported(runner: Runner) -> None:
     planted = "import os; from pathlib import Path; Path(os.environ['RUNNER_TEMP'], 'pwned').touch()"
     for name in ("venv", "json", "re", "ensurepip"):
         (runner.place.folder / f"{name}.py").write_text(planted)
-    (runner.bin / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"')
+    (runner.bin / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"')
     (runner.bin / "python3").chmod(0o755)
     (runner.bin / "nexus" / "bin").mkdir(parents=True)
     runner.step("Install nexus", package=str(runner.bin / "nowhere"))
@@ -130,10 +133,13 @@ def test_the_instructions_in_the_checkout_are_a_file_among_others(runner: Runner
     assert "whatever you find" not in sent(runner.place) and "Global Configuration" in sent(runner.place)
 
 
-@pytest.mark.parametrize("where", ["config", "modules/libs/inner/config"])
+@pytest.mark.parametrize("where", sample(["config", "modules/libs/inner/config"], 2))
 @pytest.mark.parametrize(
     "line",
-    ['[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic eA==', "url = https://x:y@github.com/a/b"],
+    sample(
+        ['[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic eA==', "url = https://x:y@github.com/a/b"],
+        2,
+    ),
 )
 def test_a_checkout_with_a_token_is_not_shown_to_the_model(runner: Runner, where: str, line: str) -> None:
     path = runner.place.folder / ".git" / where
@@ -143,7 +149,7 @@ def test_a_checkout_with_a_token_is_not_shown_to_the_model(runner: Runner, where
     assert done.returncode == 1 and "persist-credentials: false" in done.stderr and not runner.place.server.requests
 
 
-@pytest.mark.parametrize(("fail_on", "status"), [("never", 0), ("error", 0), ("findings", 1)])
+@pytest.mark.parametrize(("fail_on", "status"), sample([("never", 0), ("error", 0), ("findings", 1)], 3, 2))
 def test_a_serious_finding_fails_the_step_where_that_is_chosen(runner: Runner, fail_on: str, status: int) -> None:
     assert runner.step("Review", fail_on=fail_on).returncode == status and runner.gh("comment")
 
@@ -167,7 +173,7 @@ def test_a_diff_that_the_model_cannot_hold_is_said_to_be_cut(runner: Runner) -> 
     assert runner.gh("comment")[0]["given"].startswith("The diff is too long")
 
 
-@pytest.mark.parametrize(("fail_on", "status"), [("never", 0), ("error", 2), ("findings", 2)])
+@pytest.mark.parametrize(("fail_on", "status"), sample([("never", 0), ("error", 2), ("findings", 2)], 3, 1))
 def test_a_failing_model_fails_the_step_with_the_status_of_nexus(runner: Runner, fail_on: str, status: int) -> None:
     runner.place.script(lambda body: {"fault": 401})
     done = runner.step("Review", fail_on=fail_on)
@@ -183,7 +189,10 @@ def test_an_empty_diff_asks_nobody(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize(
-    "inputs", [{"pull_request": ""}, {"pull_request": "7; touch pwned"}, {"fail_on": "sometimes"}, {"max_cost": "much"}]
+    "inputs",
+    sample(
+        [{"pull_request": ""}, {"pull_request": "7; touch pwned"}, {"fail_on": "sometimes"}, {"max_cost": "much"}], 4, 1
+    ),
 )
 def test_a_wrong_input_is_one_line(runner: Runner, inputs: dict[str, str]) -> None:
     done = runner.step("Review", **inputs)

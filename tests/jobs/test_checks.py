@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from programs import need
+from search import sample
 
 RUFF = Path(sys.executable).with_name("ruff")
 OLD = "import os\n\n\ndef price(net):\n    return net * 1.19\n"
@@ -114,11 +115,14 @@ def test_a_project_brings_checks_only_when_it_is_trusted(place: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("command", "why"),
-    [
-        ("sleep 60; echo {files}", "it took longer than 0.5 s, 2 times"),
-        ("head -c 60000000 /dev/zero | tr '\\\\0' x; exit 1", "it printed 60 MB, 2 times"),
-        ("no-such-program {files}", "no-such-program: "),
-    ],
+    sample(
+        [
+            ("sleep 60; echo {files}", "it took longer than 0.5 s, 2 times"),
+            ("head -c 60000000 /dev/zero | tr '\\\\0' x; exit 1", "it printed 60 MB, 2 times"),
+            ("no-such-program {files}", "no-such-program: "),
+        ],
+        3,
+    ),
 )
 def test_a_check_that_is_broken_twice_is_off_and_said_once(place: Stage, command: str, why: str) -> None:
     place.settings(QUICK + PRICED + f"[[check]]\nglob = '*.md'\ncommand = {json.dumps(command)}\nseconds = 0.5\n")
@@ -145,29 +149,37 @@ STYLISH = 'for f in {files}; do grep -q BAD "$f" && echo "$f" && s=1; grep -n BA
 
 @pytest.mark.parametrize(
     ("command", "files", "edits", "new"),
-    [
-        pytest.param(
-            LINES,
-            {"a.txt": "one", "data.txt": "BAD\nx"},
-            [("data.txt", "x", "y"), ("a.txt", "one", "two"), ("data.txt", "y", "z")],
-            [[], [], []],
-            id="a name within another name",
-        ),
-        pytest.param(
-            LINES,
-            {"0001.txt": "BAD", "0002.txt": "one"},
-            [("0001.txt", "BAD", "x\nBAD"), ("0002.txt", "one", "x\nBAD")],
-            [[], ["0002.txt:2:BAD"]],
-            id="names that differ in their digits",
-        ),
-        pytest.param(
-            STYLISH,
-            {"one.txt": "ok", "two.txt": "ok"},
-            [("one.txt", "ok", "BAD"), ("one.txt", "BAD", "ok"), ("two.txt", "ok", "BAD"), ("one.txt", "ok", "BAD")],
-            [["one.txt", "1:BAD"], [], ["two.txt", "1:BAD"], ["one.txt", "1:BAD"]],
-            id="lines without names",
-        ),
-    ],
+    sample(
+        [
+            pytest.param(
+                LINES,
+                {"a.txt": "one", "data.txt": "BAD\nx"},
+                [("data.txt", "x", "y"), ("a.txt", "one", "two"), ("data.txt", "y", "z")],
+                [[], [], []],
+                id="a name within another name",
+            ),
+            pytest.param(
+                LINES,
+                {"0001.txt": "BAD", "0002.txt": "one"},
+                [("0001.txt", "BAD", "x\nBAD"), ("0002.txt", "one", "x\nBAD")],
+                [[], ["0002.txt:2:BAD"]],
+                id="names that differ in their digits",
+            ),
+            pytest.param(
+                STYLISH,
+                {"one.txt": "ok", "two.txt": "ok"},
+                [
+                    ("one.txt", "ok", "BAD"),
+                    ("one.txt", "BAD", "ok"),
+                    ("two.txt", "ok", "BAD"),
+                    ("one.txt", "ok", "BAD"),
+                ],
+                [["one.txt", "1:BAD"], [], ["two.txt", "1:BAD"], ["one.txt", "1:BAD"]],
+                id="lines without names",
+            ),
+        ],
+        3,
+    ),
 )
 def test_findings_of_one_file_are_not_those_of_another(
     place: Stage, command: str, files: dict[str, str], edits: list[tuple[str, str, str]], new: list[list[str]]
@@ -182,7 +194,10 @@ def test_findings_of_one_file_are_not_those_of_another(
     )
 
 
-@pytest.mark.parametrize(("command", "line"), [(STYLISH, "1:BAD"), ("grep -n BAD *.txt && exit 1", "2.txt:1:BAD")])
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("command", "line"), sample([(STYLISH, "1:BAD"), ("grep -n BAD *.txt && exit 1", "2.txt:1:BAD")], 2)
+)
 def test_a_finding_mended_in_the_same_step_hides_none_in_another_file(place: Stage, command: str, line: str) -> None:
     place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = {json.dumps(command)}\n")
     (place.folder / "1.txt").write_text("BAD\n")
@@ -194,6 +209,7 @@ def test_a_finding_mended_in_the_same_step_hides_none_in_another_file(place: Sta
     assert f"[nexus: {line}]" in told(place)[-1], told(place)
 
 
+@pytest.mark.matrix
 def test_files_edited_in_one_step_are_looked_at_together_afterwards(place: Stage) -> None:
     log = place.home / "log"
     spy = f"""from nexus_cli.turn import edit_checks
@@ -254,7 +270,9 @@ def test_a_name_is_one_word_and_never_runs(place: Stage) -> None:
     assert any("is off: " in line and "deny bash(" in line for line in denied.told), denied.told
 
 
-@pytest.mark.parametrize("command", ['cat "{files}"', "cat '{files}'", "sh -c 'cat {files}'", 'echo \\" "x {files}"'])
+@pytest.mark.parametrize(
+    "command", sample(['cat "{files}"', "cat '{files}'", "sh -c 'cat {files}'", 'echo \\" "x {files}"'], 4)
+)
 def test_files_between_quotes_are_refused(place: Stage, command: str) -> None:
     place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.txt'\ncommand = {json.dumps(command)}\n")
     done = place.ask("hello")

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, end, stage, until
 from programs import need
+from search import variant
 
 SECRET = "it-is-known-to-github-alone"
 SERVICE = """
@@ -110,7 +111,7 @@ class Hooks:
             return error.code, json.loads(error.read())
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", variant("postgres")])
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
     need("bwrap")
     ledger = ""

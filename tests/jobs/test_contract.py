@@ -101,6 +101,7 @@ def test_a_session_is_priced_warm_and_the_next_morning_cold(place: Stage) -> Non
     assert {"instructions.project", "clock.date"} <= {one["id"] for one in warm["sections"]} | {"clock.date"}
 
 
+@pytest.mark.matrix
 def test_the_price_has_the_schema_too(place: Stage) -> None:
     place.script(lambda _body: {"text": "{}"})
     wanted = ("--schema", json.dumps({"type": "object", "description": "words " * 200}))
@@ -130,6 +131,7 @@ def test_input_that_does_not_fit_is_refused_before_anything_is_sent(place: Stage
     assert place.ask("--max-input-tokens", str(needed), "Why did it fail?", "-f", "big.log").status == 0
 
 
+@pytest.mark.matrix
 def test_a_price_is_checked_against_the_contract_too(place: Stage) -> None:
     refused(place, "--price", "--max-input", "1000", "hi")
     refused(place, "--price", "--no-drops", "hi", stdin=LOG.encode())
@@ -193,6 +195,7 @@ def test_a_later_request_that_grows_too_large_stops_the_turn(place: Stage) -> No
     assert done.result["steps"] == 1 and done.told[-1].startswith("Resume with: ")
 
 
+@pytest.mark.matrix
 def test_a_window_that_is_smaller_than_listed_does_not_break_the_contract(tmp_path: Path) -> None:
     with stage(tmp_path, lambda _body: {"text": "Understood."}, refuse_above=12_000) as small:
         for option in ("--no-drops", "--require-full-input"):

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage, until
 from programs import need
+from search import sample
 
 APP = """\
 import http.server
@@ -109,7 +110,7 @@ def processes(word: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+@pytest.mark.parametrize("backend", sample(["bwrap", "landlock"], 2))
 def test_a_server_is_run_tested_mended_and_stopped(place: Stage, backend: str) -> None:
     wall(place, backend)
     with socket.socket() as own:
@@ -204,7 +205,7 @@ def test_a_job_reads_input_and_its_output_is_bounded(place: Stage) -> None:
     assert "j1" in unknown and "nope" in unknown, unknown
 
 
-@pytest.mark.parametrize("backend", ["bwrap", "landlock", "off"])
+@pytest.mark.parametrize("backend", sample(["bwrap", "landlock", "off"], 3))
 def test_jobs_end_with_a_killed_program(place: Stage, backend: str) -> None:
     wall(place, backend)
     level = "all" if backend == "off" else "auto"
@@ -227,7 +228,7 @@ def test_jobs_end_with_a_killed_program(place: Stage, backend: str) -> None:
     assert "ended with the session" in json.dumps(bodies[-1]["messages"])
 
 
-@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+@pytest.mark.parametrize("backend", sample(["bwrap", "landlock"], 2, 1))
 def test_an_approved_edit_of_a_guarded_file_stays_when_the_job_ends(place: Stage, backend: str) -> None:
     wall(place, backend, '[rules]\nallow = ["edit_file(*.md)"]\n')
     for name in ("AGENTS.md", "CLAUDE.md", "GEMINI.md"):

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from programs import need
-from search import some
+from search import sample, some
 
 OWN = ("node_modules", ".venv", ".env")
 Call = tuple[str, dict[str, Any]]
@@ -224,7 +224,7 @@ def test_the_tests_of_a_node_project_run_in_a_worktree(place: Stage, level: str)
     assert listed["carried"] == [".env", "node_modules/"] and listed["state"] == "applied", listed
 
 
-@pytest.mark.parametrize("level", ["auto", "all"])
+@pytest.mark.parametrize("level", sample(["auto", "all"], 2))
 def test_the_tests_of_a_python_project_run_in_a_worktree_and_test_its_code(place: Stage, level: str) -> None:
     make_python_project(place.folder)
     environment = place.folder / ".venv"

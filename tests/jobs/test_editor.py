@@ -20,7 +20,8 @@ import pytest
 from acp import connect_to_agent, schema
 from acp.exceptions import RequestError
 from acp.interfaces import Agent
-from program.stage import MODEL, NEXUS, PRICED, QUICK, Stage, calls, stage
+from program.nursery import launcher
+from program.stage import MODEL, PRICED, QUICK, Stage, calls, stage
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
 EDIT = ("edit_file", {"path": "price.py", "edits": [{"old": "return 1", "new": "return 2"}]})
@@ -84,7 +85,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
 @asynccontextmanager
 async def connected(place: Stage, editor: Editor, *options: str) -> AsyncIterator[tuple[Agent, Any]]:
     process = await asyncio.create_subprocess_exec(
-        NEXUS,
+        launcher(),
         "acp",
         *options,
         stdin=subprocess.PIPE,
@@ -170,6 +171,7 @@ def test_a_bug_is_fixed_from_an_editor_with_a_question_a_diff_and_a_plan(place: 
     assert {"context", "compact"} <= named and "exit" not in named
 
 
+@pytest.mark.matrix
 def test_own_commands_are_offered_a_compaction_is_told_and_a_loaded_session_shows_the_diff_of_its_time(
     place: Stage,
 ) -> None:
@@ -287,6 +289,7 @@ def test_a_running_command_is_cancelled_and_a_question_of_the_model_is_a_form(pl
     assert "the second one" in told[0]
 
 
+@pytest.mark.matrix
 def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> None:
     pytest.importorskip("mcp")
     server, notes = str(Path(__file__).with_name("notes_server.py")), place.folder / "notes.txt"
@@ -343,6 +346,7 @@ def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> N
     assert "Team_notes" not in place.run("mcp", "list").text
 
 
+@pytest.mark.matrix
 def test_prompts_at_once_run_one_after_the_other_and_a_cancel_ends_them_all(place: Stage) -> None:
     steps = iter([calls(EDIT), {"text": "Second."}, calls(EDIT), {"text": "Third."}, {"text": "Fourth."}])
     place.script(lambda body: next(steps))
@@ -435,6 +439,7 @@ BLOCKS = (
 )
 
 
+@pytest.mark.matrix
 def test_what_no_right_editor_sends_is_answered_in_one_line_each(place: Stage) -> None:
     place.script(lambda body: {"text": "Hello."})
     child = place.begin("acp", stdin=subprocess.PIPE)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage, until
 from programs import need
+from search import sample
 
 from nexus_cli.config.hook_tables import EVENTS
 
@@ -241,19 +242,25 @@ SPOIL = "echo 'import os; os.system(\"touch ran-forged\")' > .claude/hooks/guard
 
 @pytest.mark.parametrize(
     ("spoil", "why"),
-    [
-        (SPOIL, "guard.py has changed"),
-        (f"cp -p .claude/hooks/guard.py old && {SPOIL} && touch -r old .claude/hooks/guard.py", "guard.py has changed"),
-        ("rm .claude/hooks/guard.py && mkfifo .claude/hooks/guard.py", "guard.py is gone"),
-        ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py is gone"),
-        ("rm .claude/hooks/guard.py && ln -s /bin/true .claude/hooks/guard.py", "guard.py has changed"),
-        ("truncate -s 900G .claude/hooks/guard.py", "guard.py has changed"),
-        ("sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py", "it has changed"),
-        ("sed -i 's/guard.py/guard.py || touch ran-forged; true/' .claude/settings.json", "it has changed"),
-        ("echo '{}' > .claude/settings.json", "it has changed"),
-        ("rm .claude/settings.json", "it has changed"),
-        ("printf '\\0{' > .claude/settings.json", "is no valid JSON"),
-    ],
+    sample(
+        [
+            (SPOIL, "guard.py has changed"),
+            (
+                f"cp -p .claude/hooks/guard.py old && {SPOIL} && touch -r old .claude/hooks/guard.py",
+                "guard.py has changed",
+            ),
+            ("rm .claude/hooks/guard.py && mkfifo .claude/hooks/guard.py", "guard.py is gone"),
+            ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py is gone"),
+            ("rm .claude/hooks/guard.py && ln -s /bin/true .claude/hooks/guard.py", "guard.py has changed"),
+            ("truncate -s 900G .claude/hooks/guard.py", "guard.py has changed"),
+            ("sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py", "it has changed"),
+            ("sed -i 's/guard.py/guard.py || touch ran-forged; true/' .claude/settings.json", "it has changed"),
+            ("echo '{}' > .claude/settings.json", "it has changed"),
+            ("rm .claude/settings.json", "it has changed"),
+            ("printf '\\0{' > .claude/settings.json", "is no valid JSON"),
+        ],
+        4,
+    ),
 )
 def test_what_a_model_changes_in_its_turn_stops_a_hook_at_its_next_call(place: Stage, spoil: str, why: str) -> None:
     """The hook that guarded is not run in another form, nor left out in silence: what it guards is refused."""
@@ -393,13 +400,14 @@ def test_hooks_that_say_nothing_change_no_byte_of_a_request(place: Stage) -> Non
     assert sent[0] == sent[1]
 
 
+@pytest.mark.matrix
 def test_before_trust_no_process_starts_for_a_hook(place: Stage) -> None:
     need("strace")
     trace = place.home / "trace"
     line = f"strace -f -qq -e trace=execve -s 400 -o {trace} nexus ask --allow edit add x"
-    assert place.shell(line).status == 0
+    assert place.shell(line, installed=True).status == 0
     started = trace.read_text()
     assert "execve" in started and "guard.py" not in started and "ran-start" not in started and ran(place) == []
     assert place.run("trust", stdin=b"y\n").status == 0
-    assert place.shell(line).status == 0
+    assert place.shell(line, installed=True).status == 0
     assert "ran-start" in trace.read_text() and "ran-guard" in ran(place)

@@ -112,6 +112,7 @@ def test_a_rule_by_path_is_sent_once_and_stands_after_compaction_and_resume(plac
     assert "path_rules..claude/rules/backend/api.md" in rows, rows
 
 
+@pytest.mark.matrix
 def test_an_attached_file_brings_its_rule_and_an_edited_rule_comes_again(place: Stage) -> None:
     place.script(model)
     assert place.ask("-f", "src/api/users.ts", "look").status == 0
@@ -232,6 +233,7 @@ def test_a_file_with_a_key_is_not_imported_unless_it_is_a_document(place: Stage)
     assert not {".env", "docs/key", "docs/link.md"} & {one["path"] for one in report["files"]}
 
 
+@pytest.mark.matrix
 def test_what_is_read_for_other_agents_is_told_once_in_a_project(place: Stage) -> None:
     def told(*arguments: str) -> str:
         return "\n".join(place.ask(*arguments, "hello").told)

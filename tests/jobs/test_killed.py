@@ -12,11 +12,12 @@ import pytest
 from jobs.test_only_copy import open_project
 from jobs.test_taken_back import own_files, report
 from program.stage import Stage, end
+from search import variant
 
 from nexus_cli.undo.follow_changes import KILLED_SINCE
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
+@pytest.fixture(params=["bwrap", variant("landlock")])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     with open_project(tmp_path, request.param) as made:
         yield made

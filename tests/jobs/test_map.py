@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from program.stage import PRICED, QUICK, Done, Stage, calls, clean, stage, until
+from search import sample
 
 NEVER: dict[str, Any] = {"text": "...", "fault": {"kind": "stall", "seconds": 500.0, "after": 0}}
 PROMPT = "Summarize {} in a line"
@@ -64,7 +65,7 @@ def place(tmp_path: Path, reader: Reader) -> Iterator[Stage]:
 FILES = [f"{number}.py" for number in range(8)]
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("ending", sample([signal.SIGINT, signal.SIGKILL], 2, 1))
 def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Reader, ending: int) -> None:
     reader.slow = {"4.py", "5.py"}
     command = ("map", PROMPT, *FILES, "-j", "2", "--resume", "out.jsonl")
@@ -101,6 +102,7 @@ def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Read
     )
 
 
+@pytest.mark.matrix
 def test_a_batch_that_is_killed_twice_and_stopped_once_pays_only_for_replies_that_were_cut_off(
     place: Stage, reader: Reader
 ) -> None:
@@ -153,6 +155,7 @@ def test_without_a_resume_file_the_run_names_one_that_has_the_answers(place: Sta
     assert whole.status == 0 and len(list(kept.glob("*"))) == 1, "a run that is done leaves no file"
 
 
+@pytest.mark.matrix
 def test_the_steps_of_an_item_that_was_killed_are_not_paid_again(place: Stage) -> None:
     waits = [True]
 
@@ -226,6 +229,7 @@ def test_lines_of_stdin_are_items(place: Stage) -> None:
     assert none.status == 0 and none.text == "" and none.told == ["nexus: stdin has no items, nothing was asked"]
 
 
+@pytest.mark.matrix
 def test_what_is_true_of_every_item_is_said_once(place: Stage) -> None:
     (place.folder / "CLAUDE.md").write_text("See @missing.md\n")
     done = place.run("map", "Summarize {}", *FILES)
@@ -245,6 +249,7 @@ def test_a_dollar_limit_holds_over_all_items(place: Stage) -> None:
     assert unknown.status == 2 and unknown.text == "" and "price" in unknown.told[0], unknown
 
 
+@pytest.mark.matrix
 def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
     many = b"".join(b"n%d\n" % n for n in range(10_000))
     done = place.run("map", "About", "--max-cost", "0.03", "-j", "3", stdin=many)
@@ -255,18 +260,21 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("words", "text"),
-    [
-        (("map",), "PROMPT"),
-        (("map", " ", "0.py"), "the prompt is empty"),
-        (("map", "x", "-0", "0.py"), "--null"),
-        (("map", "x", "-j", "0", "0.py"), "at least 1"),
-        (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
-        (("map", "x", "0.py", "--resume", "."), "is a directory"),
-        (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a file"),
-        (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not from a resume file"),
-        (("map", "x", "0.py", "--recipe", "nope"), "nope"),
-        (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
-    ],
+    sample(
+        [
+            (("map",), "PROMPT"),
+            (("map", " ", "0.py"), "the prompt is empty"),
+            (("map", "x", "-0", "0.py"), "--null"),
+            (("map", "x", "-j", "0", "0.py"), "at least 1"),
+            (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
+            (("map", "x", "0.py", "--resume", "."), "is a directory"),
+            (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a file"),
+            (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not from a resume file"),
+            (("map", "x", "0.py", "--recipe", "nope"), "nope"),
+            (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
+        ],
+        5,
+    ),
 )
 def test_wrong_usage_is_one_line_and_costs_nothing(place: Stage, words: tuple[str, ...], text: str) -> None:
     done = place.run(*words)
@@ -319,9 +327,10 @@ def test_a_file_that_is_no_resume_file_is_refused_before_an_item_is_paid_twice(p
     assert len(place.server.requests) == 2 and (place.folder / "printed.jsonl").read_bytes() == printed.stdout
 
 
+@pytest.mark.matrix
 def test_a_resume_file_that_cannot_grow_ends_the_run_with_one_reason(place: Stage) -> None:
     command = "seq 30 | nexus map About -j 2 --no-save --resume r.jsonl"
-    done = place.shell(f"export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1; {command} | cat")
+    done = place.shell(f"export PYTHONDONTWRITEBYTECODE=1; ulimit -f 1; {command} | cat", installed=True)
     made = [line["item"] for line in lines(done)]
     assert done.status == 1 and 0 < len(made) < 30 and clean(done), done
     assert [line.partition(":")[0] for line in done.told] == ["nexus", "nexus", "Resume with"], done
@@ -339,14 +348,15 @@ def test_a_reader_that_leaves_and_a_full_disk_keep_what_was_paid(place: Stage) -
     assert counted(place)["0.py"] == 1 and sum(counted(place).values()) <= 8 + 4
 
 
+@pytest.mark.matrix
 def test_poor_surroundings(place: Stage) -> None:
-    closed = place.shell(f"nexus map '{PROMPT}' 0.py <&- >&- 2>&-")
+    closed = place.shell(f"nexus map '{PROMPT}' 0.py <&- >&- 2>&-", installed=True)
     assert closed.status == 0, closed
-    few = place.shell(f"ulimit -n 20; nexus map '{PROMPT}' *.py -j 2")
+    few = place.shell(f"ulimit -n 20; nexus map '{PROMPT}' *.py -j 2", installed=True)
     assert few.status in (0, 1, 3) and b"Traceback" not in few.stderr, few
     for files, jobs in ((20, 16), (64, 64)):
         before = len(place.server.requests)
-        few = place.shell(f"ulimit -n {files}; seq 40 | nexus map 'About {files}-{{}}' -j {jobs}")
+        few = place.shell(f"ulimit -n {files}; seq 40 | nexus map 'About {files}-{{}}' -j {jobs}", installed=True)
         systems = {str(one.body["messages"][0]["content"]) for one in place.server.requests[before:]}
         assert few.status == 0 and len(lines(few)) == 40 and len(systems) == 1, few
         assert len(few.told) == 1 and f"ulimit -n allows {files} open files" in few.told[0], few

@@ -263,6 +263,7 @@ def test_the_next_night_knows_what_the_last_one_reported_and_learned(place: Stag
     assert "Last night" not in other["last_words"], "another plan has another past"
 
 
+@pytest.mark.matrix
 def test_a_clock_that_is_set_back_in_the_midst_of_a_night_repeats_nothing_and_loses_nothing(place: Stage) -> None:
     place.script({"default": {"text": "Looked."}})
     for name, cron in (("Early", "30 2 * * *"), ("Late", "45 3 * * *"), ("Hourly", "0 * * * *")):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from program.stage import Stage, calls, end, stage, until
+from search import sample
 
 from nexus_cli.ledger.lock_owners import UNKNOWN_OWNER, describe_process, end_owner, find_owners
 
@@ -71,7 +72,16 @@ def test_a_process_that_has_not_the_lock_is_never_hit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "command"),
-    [("--allow ask", ""), ("-m serve -c", ""), ("--allow all ask --json hello", "ask"), ("serve --port 1", "serve")],
+    sample(
+        [
+            ("--allow ask", ""),
+            ("-m serve -c", ""),
+            ("--allow all ask --json hello", "ask"),
+            ("serve --port 1", "serve"),
+        ],
+        4,
+        2,
+    ),
 )
 def test_a_lock_names_the_command_and_not_the_value_of_an_option(
     monkeypatch: pytest.MonkeyPatch, words: str, command: str

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Done, Stage, calls, stage
 from programs import need
+from search import sample
 from undo.world import files, tree
 
 from nexus_cli.ledger import Ledger
@@ -115,7 +116,7 @@ def test_a_worktree_that_the_person_applied_in_the_shell(place: Stage) -> None:
     assert other.status == 2, other
 
 
-@pytest.mark.parametrize("by", ["newest", "run", "session"])
+@pytest.mark.parametrize("by", sample(["newest", "run", "session"], 3))
 def test_a_run_that_nobody_watched(place: Stage, by: str) -> None:
     need("bwrap")
     added = place.run("schedule", "add", "TASK night", "--in", "1h", "--allow", "auto")

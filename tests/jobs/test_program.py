@@ -108,6 +108,7 @@ def test_a_program_that_is_killed_takes_its_server_along_and_its_session_goes_on
     assert later[-2].startswith("It was helo"), later
 
 
+@pytest.mark.matrix
 def test_the_page_shows_both_programs_as_they_run() -> None:
     page = page_text("events")
     assert PROGRAM.read_text() in page and SHORT in page

@@ -122,6 +122,7 @@ def test_broken_plugins_are_named_once_and_the_others_work(place: Stage) -> None
     assert run(place, "--no-plugins", "context").told == []
 
 
+@pytest.mark.matrix
 def test_its_own_tests_run_ours(place: Stage) -> None:
     install_page(place)
     test = place.folder / "test_texts.py"
@@ -133,8 +134,6 @@ def test_its_own_tests_run_ours(place: Stage) -> None:
         "-q",
         "-p",
         "no:cacheprovider",
-        "-p",
-        "no:xdist",
         "--rootdir=.",
         test.name,
     ]

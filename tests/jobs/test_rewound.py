@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from program.stage import calls
-from search import some
+from search import sample, some
 from terminal.repl import SETTINGS, Place, Repl, place
 from terminal.terminal import ENTER, Terminal, ctrl
 from undo.world import Tree, files, tree
@@ -113,7 +113,7 @@ def brought_back(count: int, one: Terminal) -> bool:
     return "\n".join(one.scrollback()).count("Redid") == count
 
 
-@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("columns", sample([80, 40], 2))
 def test_a_day_goes_back_to_its_second_turn_and_on(here: Place, columns: int) -> None:
     before = work(here)
     with Repl(here, "-c", "--allow", "all", columns=columns, rows=30) as one:
@@ -193,6 +193,7 @@ def test_a_killed_rewind_is_completed_by_the_next_one(here: Place, at: int) -> N
         assert not [name for name in os.listdir(here.folder) if name.startswith(".nexus-")]
 
 
+@pytest.mark.matrix
 def test_a_dumb_terminal_goes_back_by_numbers(here: Place) -> None:
     before = work(here)
     here.settings(SETTINGS)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from program.stage import Done, Stage, calls, end, stage, until
+from search import sample
 
 LOG = """\
 2026-03-01 10:00:01 ERROR db: connection refused
@@ -145,7 +146,7 @@ def test_a_schema_that_is_never_met_ends_with_the_best_attempt(place: Stage) -> 
     assert extract(place).stdout == b"  none\n"
 
 
-@pytest.mark.parametrize("schema", ["false", '{"type": "string", "minLength": 5, "maxLength": 3}'])
+@pytest.mark.parametrize("schema", sample(["false", '{"type": "string", "minLength": 5, "maxLength": 3}'], 2))
 def test_a_schema_that_nothing_matches_costs_two_repairs(place: Stage, schema: str) -> None:
     place.script(says('"four"'))
     done = place.ask("--schema", schema, "x")
@@ -170,6 +171,7 @@ def test_tools_run_before_the_answer_and_only_the_last_step_is_held_to_the_schem
     assert done.status == 0 and done.result["data"] == RIGHT and done.result["steps"] == 2
 
 
+@pytest.mark.matrix
 def test_the_answer_after_work_until_a_command_passes_is_validated(place: Stage) -> None:
     def works(body: Any) -> dict[str, Any]:
         words = last_words(body)
@@ -231,7 +233,7 @@ class Errors(BaseModel):
 """
 
 
-@pytest.mark.parametrize("named", ["shop.models:Errors", "shop.models.Errors"])
+@pytest.mark.parametrize("named", sample(["shop.models:Errors", "shop.models.Errors"], 2))
 def test_a_pydantic_model_of_the_project_is_imported_when_it_is_named(place: Stage, named: str) -> None:
     package = place.folder / "shop"
     package.mkdir()
@@ -264,7 +266,7 @@ BAD: Sequence[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "why"), BAD, ids=[why for _, why in BAD])
+@pytest.mark.parametrize(("schema", "why"), sample(BAD, 5), ids=[why for _, why in BAD])
 def test_a_schema_that_cannot_be_used_is_one_line_and_nothing_is_sent(place: Stage, schema: str, why: str) -> None:
     done = place.ask("--schema", schema, "x")
     assert done.status == 2 and not bodies(place) and done.text == ""
@@ -272,12 +274,14 @@ def test_a_schema_that_cannot_be_used_is_one_line_and_nothing_is_sent(place: Sta
     assert why in line and line.startswith("nexus: "), line
 
 
+@pytest.mark.matrix
 def test_a_schema_of_a_megabyte_is_refused_with_the_bound(place: Stage) -> None:
     (place.folder / "big.json").write_text(json.dumps({"description": "x" * 1_000_000}))
     done = place.ask("--schema", "big.json", "x")
     assert done.status == 2 and not bodies(place) and len(done.told) == 1 and "at most 64 KiB" in done.told[0]
 
 
+@pytest.mark.matrix
 def test_a_schema_that_describes_a_tree_by_itself_works(place: Stage) -> None:
     node = {"type": "object", "properties": {"sub": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
     tree: Any = {}
@@ -301,19 +305,21 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", sample(ODD, 4))
 def test_an_answer_that_is_no_sound_json_is_repaired(place: Stage, name: str) -> None:
     place.script(says(ODD[name], {"a": 1}))
     done = place.ask("--schema", '{"type": "object"}', "--json", "x")
     assert done.status == 0 and done.result["data"] == {"a": 1} and done.result["steps"] == 2, done.told
 
 
+@pytest.mark.matrix
 def test_a_lone_surrogate_becomes_the_replacement_character(place: Stage) -> None:
     place.script(says('["\\ud800", {"\\udc00": 1}]'))
     done = place.ask("--schema", "true", "x")
     assert done.status == 0 and done.text == '["\ufffd", {"\ufffd": 1}]\n'
 
 
+@pytest.mark.matrix
 def test_ten_megabytes_of_answer_arrive_whole(place: Stage) -> None:
     text = json.dumps({"a": "xyz " * 2_500_000})
     place.script(lambda body: {"text": text, "chunk": 65536})
@@ -321,6 +327,7 @@ def test_ten_megabytes_of_answer_arrive_whole(place: Stage) -> None:
     assert done.status == 0 and len(done.stdout) == 10_000_010
 
 
+@pytest.mark.matrix
 def test_a_reader_that_leaves_early_is_no_failure_and_a_full_disk_is(place: Stage) -> None:
     place.script(says({"a": ["x" * 1000] * 1000}))
     left = place.shell("nexus ask --schema true x | head -c 5")
@@ -346,12 +353,13 @@ def test_ctrl_c_in_a_repair_keeps_the_session_and_prints_nothing(place: Stage) -
     assert stderr.decode().splitlines()[-1].startswith("Resume with: nexus ask --schema errors.json -r ")
 
 
+@pytest.mark.matrix
 def test_no_tools_and_no_save_and_a_warm_start_change_nothing(place: Stage) -> None:
     done = extract(place, "--no-tools", "--no-save", "--json")
     assert done.status == 0 and done.result["data"] == RIGHT and not bodies(place)[0].get("tools")
 
 
-@pytest.mark.parametrize("how", ["signal", "timeout"])
+@pytest.mark.parametrize("how", sample(["signal", "timeout"], 2, 1))
 def test_a_pattern_that_takes_for_ever_is_stopped_like_any_other_work(place: Stage, how: str) -> None:
     place.script(says(json.dumps("a" * 60 + "!")))
     limit = ["--timeout", "5"] if how == "timeout" else []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
+from search import sample
 
 SERVER = Path(__file__).with_name("notes_server.py")
 ADD = "mcp__notes__add_note"
@@ -40,14 +41,17 @@ def told(place: Stage) -> list[str]:
 
 @pytest.mark.parametrize(
     ("rules", "arguments"),
-    [
-        ("", ("--allow", "run")),
-        ("allow mcp__notes__*", ("--no-tools",)),
-        ("allow mcp__notes__*\ndeny mcp__notes__add_note", ("--allow", "all")),
-        ("deny mcp__notes__*", ("--allow", "all")),
-        ("deny mcp__Notes__*", ("--allow", "all")),
-        ("allow mcp__notes__*", ("--recipe", "narrow", "--allow", "all")),
-    ],
+    sample(
+        [
+            ("", ("--allow", "run")),
+            ("allow mcp__notes__*", ("--no-tools",)),
+            ("allow mcp__notes__*\ndeny mcp__notes__add_note", ("--allow", "all")),
+            ("deny mcp__notes__*", ("--allow", "all")),
+            ("deny mcp__Notes__*", ("--allow", "all")),
+            ("allow mcp__notes__*", ("--recipe", "narrow", "--allow", "all")),
+        ],
+        3,
+    ),
 )
 def test_a_refused_tool_of_a_server_runs_in_no_way(tmp_path: Path, rules: str, arguments: tuple[str, ...]) -> None:
     with stage(tmp_path, model) as place:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program.nursery import launcher
 from program.stage import MODEL, NEXUS, Done, Stage, stage
 from programs import need
+from search import sample
 
 from nexus_cli.cli.doc_pages import page_text
 
@@ -46,7 +48,7 @@ def git(place: Stage, *words: str) -> str:
 
 
 def with_nexus(place: Stage) -> dict[str, str]:
-    return place.env({"PATH": f"{Path(NEXUS).parent}{os.pathsep}{place.environment['PATH']}"})
+    return place.env({"PATH": f"{launcher().parent}{os.pathsep}{place.environment['PATH']}"})
 
 
 def run(place: Stage, script: str) -> Done:
@@ -87,7 +89,15 @@ def test_a_commit_works_without_network(place: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "status", "told"),
-    [('{"serious": []}', 0, ""), ('{"serious": ["price.py:1: doubled"]}', 1, "price.py:1: doubled\n"), ("fine", 3, "")],
+    sample(
+        [
+            ('{"serious": []}', 0, ""),
+            ('{"serious": ["price.py:1: doubled"]}', 1, "price.py:1: doubled\n"),
+            ("fine", 3, ""),
+        ],
+        3,
+        1,
+    ),
 )
 def test_a_review_fails_the_build_for_a_finding_and_for_no_review(
     place: Stage, answer: str, status: int, told: str

@@ -17,6 +17,7 @@ import pytest
 from json_shape import problems
 from program.stage import PRICED, QUICK, Done, Stage, calls, stage
 from programs import need
+from search import sample
 from undo.world import files, tree
 
 from nexus_cli.core.json_types.report_types import UndoReport
@@ -145,7 +146,7 @@ def check_turn(place: Stage, level: str) -> tuple[dict[str, Any], dict[str, Any]
     return before, after
 
 
-@pytest.mark.parametrize("level", ["all", "auto"])
+@pytest.mark.parametrize("level", sample(["all", "auto"], 2))
 def test_a_wiped_repository_comes_back_whole(begin: Callable[[str], Stage], level: str) -> None:
     if level == "auto":
         need("bwrap")

@@ -18,6 +18,7 @@ import pytest
 from ledger.postgres import Server, sharing
 from program.stage import PRICED, QUICK, Done, Stage, calls, stage
 from program.terminal_run import TerminalRun
+from search import variant
 
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.ledger import Ledger
@@ -128,7 +129,7 @@ class Office:
                 ledger.plans.change(plan, next_at=time.time() - 1.0)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=[variant("sqlite"), "postgres"])
 def office(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Office]:
     server: Server | None = request.getfixturevalue("postgres") if request.param == "postgres" else None
     with stage(tmp_path, Team()) as place:

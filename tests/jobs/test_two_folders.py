@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Done, Stage, calls, stage
 from programs import need
+from search import sample
 
 from nexus_cli.config.paths import places
 from nexus_cli.sandbox.backend import Backend
@@ -70,7 +71,7 @@ def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
     return "edit_file", {"path": path, "edits": [{"old": old, "new": new}]}
 
 
-@pytest.mark.parametrize("backend", [Backend.BWRAP, Backend.LANDLOCK])
+@pytest.mark.parametrize("backend", sample([Backend.BWRAP, Backend.LANDLOCK], 2))
 def test_a_change_across_a_library_and_its_application(place: Stage, backend: Backend) -> None:
     if find_backend(backend, own=places(), project=place.folder).backend is not backend:
         need("bwrap") if backend is Backend.BWRAP else pytest.skip("no landlock")
@@ -102,6 +103,7 @@ def test_a_change_across_a_library_and_its_application(place: Stage, backend: Ba
     assert not (library / ".git/hooks/pre-commit").exists() and not (library / "NEXUS.md").exists(), results[9:]
 
 
+@pytest.mark.matrix
 def test_a_command_that_only_reads_there_needs_no_approval(place: Stage) -> None:
     library = place.folder.parent / "library"
     line = ("bash", {"command": "cat ../library/shapes.py"})
@@ -123,7 +125,7 @@ def test_the_session_keeps_the_folder_and_says_when_it_is_gone(place: Stage) -> 
     assert any(str(library) in line and "there is no such folder" in line for line in gone.told), gone.told
 
 
-@pytest.mark.parametrize("backend", [Backend.BWRAP, Backend.LANDLOCK])
+@pytest.mark.parametrize("backend", sample([Backend.BWRAP, Backend.LANDLOCK], 2, 1))
 def test_deny_rules_without_a_slash_in_front_hold_in_it(place: Stage, backend: Backend) -> None:
     if find_backend(backend, own=places(), project=place.folder).backend is not backend:
         need("bwrap") if backend is Backend.BWRAP else pytest.skip("no landlock")
@@ -158,15 +160,18 @@ def test_its_settings_and_instructions_do_not_count(place: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("named", "why"),
-    [
-        ("/", "holds"),
-        ("..", "it is or holds your home folder"),
-        (".", "it is in the project already"),
-        ("sub", "it is in the project already"),
-        ("link", "it is in the project already"),
-        ("app.py", "it is not a folder"),
-        ("nowhere", "there is no such folder"),
-    ],
+    sample(
+        [
+            ("/", "holds"),
+            ("..", "it is or holds your home folder"),
+            (".", "it is in the project already"),
+            ("sub", "it is in the project already"),
+            ("link", "it is in the project already"),
+            ("app.py", "it is not a folder"),
+            ("nowhere", "there is no such folder"),
+        ],
+        3,
+    ),
 )
 def test_an_unusable_folder_is_one_line_and_exit_2(place: Stage, named: str, why: str) -> None:
     (place.folder / "sub").mkdir()
@@ -177,6 +182,7 @@ def test_an_unusable_folder_is_one_line_and_exit_2(place: Stage, named: str, why
     assert done.status == 2 and line.startswith(f"nexus: --add-dir {shown}: ") and why in line, done
 
 
+@pytest.mark.matrix
 def test_a_folder_given_twice_is_one_line_and_exit_2(place: Stage) -> None:
     done = place.ask("--add-dir", "../library", "--add-dir", "../library/", "x")
     assert done.status == 2 and len(done.told) == 1 and "is added already" in done.told[0], done

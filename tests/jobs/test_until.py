@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from program.stage import Stage, calls, stage, until
 from programs import need
+from search import sample
 
 SUITE = "python3 -m unittest -f"
 MODULE = """\
@@ -139,6 +140,7 @@ def test_what_no_round_mends_stops_by_the_brake_and_names_what_is_left(place: St
     assert resumed.status == 0 and resumed.result["until"]["passed"] and passes(place.folder), resumed
 
 
+@pytest.mark.matrix
 def test_changed_files_are_progress_though_the_output_stays(place: Stage) -> None:
     def writes(body: Any) -> dict[str, Any]:
         users = [one for one in body["messages"] if one["role"] == "user"]
@@ -154,6 +156,7 @@ def test_changed_files_are_progress_though_the_output_stays(place: Stage) -> Non
     assert place.run("undo").status == 0 and not (place.folder / "log").exists()
 
 
+@pytest.mark.matrix
 def test_files_that_the_command_itself_writes_are_no_progress(place: Stage) -> None:
     place.script(talks)
     done = place.ask("--allow", "auto", "--until", "date +%N > log; false", "--json", "wait")
@@ -180,6 +183,7 @@ def test_a_command_that_may_not_run_costs_nothing(place: Stage) -> None:
     assert place.ask("--until", " ", "x").status == 2
 
 
+@pytest.mark.matrix
 def test_the_limits_of_a_run_hold_for_the_command(place: Stage) -> None:
     place.script(talks)
     opened = place.ask("--allow", "auto", "--until", "echo x >> ran; exit 1", "--json", "go")
@@ -194,6 +198,7 @@ def test_the_limits_of_a_run_hold_for_the_command(place: Stage) -> None:
     assert not (place.folder / "ran").exists() and len(bodies(place)) == before
 
 
+@pytest.mark.matrix
 def test_a_failed_part_of_a_pipe_is_not_done(place: Stage) -> None:
     done = place.ask("--allow", "auto", "--until", f"{SUITE} 2>&1 | tail -30", "--json", "make the suite pass")
     assert done.status == 0 and passes(place.folder) and done.result["until"]["rounds"] == 4, done
@@ -218,7 +223,7 @@ def test_the_output_cannot_end_its_block_or_speak_as_nexus(place: Stage) -> None
     assert "the person allows everything" in output
 
 
-@pytest.mark.parametrize(("given", "told"), [("0.004", "$0.004"), ("2", "$2.00"), ("0.00001", "$0.00001")])
+@pytest.mark.parametrize(("given", "told"), sample([("0.004", "$0.004"), ("2", "$2.00"), ("0.00001", "$0.00001")], 3))
 def test_the_most_dollars_are_named_as_given(place: Stage, given: str, told: str) -> None:
     done = place.ask("--allow", "auto", "--until", "true", "--max-cost", given, "go")
     assert f"requests, {told}, no time" in done.told[0], done.told

@@ -17,6 +17,7 @@ import pexpect
 import pytest
 from program.stage import BY_PYTHON, Stage, calls, stage, until
 from program.terminal_run import TerminalRun
+from search import sample
 
 from nexus_cli.warm import auto
 
@@ -122,6 +123,7 @@ def test_the_second_call_leaves_a_process_that_the_later_ones_use(place: Stage) 
         assert LEFT not in someone.ask("hi") and someone.known()["calls"] == 2, "the way to switch it off"
 
 
+@pytest.mark.matrix
 def test_of_calls_side_by_side_one_leaves_a_process(place: Stage) -> None:
     with person(place) as someone:
         shown = someone.shell("for number in 1 2 3 4; do nexus ask hi & done; wait")
@@ -146,6 +148,7 @@ def test_a_question_is_answered_in_a_run_that_a_warm_process_forked(place: Stage
         assert run.exitstatus == 130 and someone.known()["calls"] == 2
 
 
+@pytest.mark.matrix
 def test_in_the_background_a_run_takes_no_key_from_the_shell(place: Stage) -> None:
     with person(place) as someone:
         someone.leave()
@@ -170,16 +173,20 @@ def test_in_the_background_a_run_takes_no_key_from_the_shell(place: Stage) -> No
         assert someone.known()["calls"] == 1, "one that begins in the background runs cold"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("arguments", "env"),
-    [
-        (("hi",), {"CI": "true"}),
-        (("hi",), {"GIT_EXEC_PATH": "/usr/lib/git-core"}),
-        (("hi",), {"SUDO_UID": "1000"}),
-        (("hi",), {"NEXUS_WARM": "0"}),
-        (("--no-save", "hi"), {}),
-        (("-q", "hi"), {}),
-    ],
+    sample(
+        [
+            (("hi",), {"CI": "true"}),
+            (("hi",), {"GIT_EXEC_PATH": "/usr/lib/git-core"}),
+            (("hi",), {"SUDO_UID": "1000"}),
+            (("hi",), {"NEXUS_WARM": "0"}),
+            (("--no-save", "hi"), {}),
+            (("-q", "hi"), {}),
+        ],
+        3,
+    ),
 )
 def test_nothing_is_left_where_nobody_would_expect_it(
     arguments: tuple[str, ...], env: dict[str, str], place: Stage
@@ -205,6 +212,7 @@ def test_without_a_terminal_memory_or_a_place_to_write_nothing_is_left(place: St
     assert not someone.known()["running"]
 
 
+@pytest.mark.matrix
 def test_after_an_upgrade_and_a_downgrade_the_process_is_a_new_one(place: Stage, tmp_path: Path) -> None:
     packages = folder_of_packages(tmp_path, "a")
     with person(place, packages) as someone:
@@ -219,6 +227,7 @@ def test_after_an_upgrade_and_a_downgrade_the_process_is_a_new_one(place: Stage,
             assert first != before
 
 
+@pytest.mark.matrix
 def test_two_installations_on_one_home_leave_each_other_alone(place: Stage, tmp_path: Path) -> None:
     with (
         person(place, folder_of_packages(tmp_path, "a")) as one,
@@ -231,6 +240,7 @@ def test_two_installations_on_one_home_leave_each_other_alone(place: Stage, tmp_
         assert (one.known()["pid"], other.known()["pid"]) == pids
 
 
+@pytest.mark.matrix
 def test_in_another_environment_a_call_runs_cold_and_ends_nothing(place: Stage) -> None:
     with person(place) as someone:
         pid = someone.leave()

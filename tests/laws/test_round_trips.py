@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from laws.world import outcome, say, world
 from ledger.postgres import Server
+from search import sample
 
 from nexus_cli.ledger import Ledger
 
@@ -72,7 +73,7 @@ def url(postgres: Server) -> Iterator[str]:
     postgres.drop(made)
 
 
-@pytest.mark.parametrize("is_fork", [False, True])
+@pytest.mark.parametrize("is_fork", sample([False, True], 2))
 def test_a_step_waits_at_most_twelve_times_for_the_server(
     is_fork: bool, place: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

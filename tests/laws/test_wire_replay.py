@@ -12,6 +12,7 @@ import pytest
 from laws.model import FORK, Habits, Model
 from laws.world import MODELS, World, outcome, say, the_ledger, world
 from ledger.conftest import on
+from search import sample
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -42,7 +43,7 @@ def checked(session: str, step: int | None = None) -> dict[str, Any]:
         return asyncio.run(check_wire(ledger, session, Settings(), step))
 
 
-@pytest.mark.parametrize("form", list(MODELS))
+@pytest.mark.parametrize("form", sample(list(MODELS), 2))
 def test_the_bodies_made_again_are_what_the_server_received(place: Path, form: str) -> None:
     with world(place, Model(3, form, QUIET), form=form, steps=30) as around:
         session = lived(around)
@@ -78,7 +79,7 @@ def test_another_body_and_another_version_are_told_apart(place: Path) -> None:
         assert json.loads(json.dumps(found)) == found
 
 
-@pytest.mark.parametrize("form", ["chat", "anthropic"])
+@pytest.mark.parametrize("form", sample(["chat", "anthropic"], 2))
 def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Path, form: str) -> None:
     """Claude's cache marks say how much of a request was sent before: after a rewrite that is what both begin with."""
     with world(place, Model(6, form, QUIET), form=form, steps=30) as around:
@@ -109,7 +110,7 @@ def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Pat
             assert found["differ"] == [] and found["skipped"] == {} and found["equal"]
 
 
-@pytest.mark.parametrize("form", list(MODELS))
+@pytest.mark.parametrize("form", sample(list(MODELS), 3, 1))
 def test_the_bodies_of_side_lanes_are_compared_too_and_told_apart(place: Path, form: str) -> None:
     summary = {"when": {"contains": FORK}, "then": {"text": "Goal: as said. Next: go on. SUMMARY: lists " * 9}}
     listing = {"calls": [{"name": "bash", "arguments": {"command": "seq 1 400"}}]}

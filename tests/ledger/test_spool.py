@@ -215,6 +215,7 @@ def write_back_until_killed(url: str, seconds: float) -> Work:
     return work
 
 
+@pytest.mark.matrix
 def test_processes_killed_at_any_moment_of_an_outage_are_written_back_exactly_once(
     url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

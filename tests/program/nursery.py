@@ -18,6 +18,7 @@ import os
 import pkgutil
 import random
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -46,6 +47,8 @@ ENGINES = (
 SCRIPTED = "openai/scripted"
 """The model of most runs: to look it up in the library's table takes 20 ms."""
 TESTS = Path(__file__).resolve().parent.parent
+RUN = os.getpid()
+"""Names the test run: this module is imported before its processes are forked."""
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
 
@@ -138,8 +141,7 @@ def _one_at_a_time() -> Iterator[None]:
 @cache
 def _nursery(kind: str) -> str:
     """The address of the process that forks. The first process of the test run to need it starts it, for all."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
-    address = Path(tempfile.gettempdir(), f"nexus-{run}-{kind}")
+    address = Path(tempfile.gettempdir(), f"nexus-{RUN}-{kind}")
     held = socket.socket(socket.AF_UNIX)
     process = None
     with _one_at_a_time():
@@ -194,6 +196,52 @@ def born(
     for descriptor in theirs:
         os.close(descriptor)
     return Child(channel, ours)
+
+
+LAUNCHER = """#!/bin/sh
+'''exec' '{python}' -I -S "$0" "$@"
+'''
+import os, signal, sys
+sys.path.append({folder!r})
+import nursery
+for stream in range(3):
+    try:
+        os.fstat(stream)
+    except OSError:
+        os.open(os.devnull, os.O_RDWR)
+nursery._nursery = lambda kind: {address!r}
+sent = []
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, lambda number, frame: sent.append(number))
+child = nursery.born(sys.argv[1:], cwd=os.getcwd(), env=dict(os.environ), stdin=0, stdout=1, stderr=2)
+for stream in range(3):
+    os.close(stream)
+while child.returncode is None:
+    try:
+        child.wait(0.5)
+    except nursery.subprocess.TimeoutExpired:
+        pass
+    while sent:
+        child.send_signal(sent.pop())
+os._exit(child.returncode if child.returncode >= 0 else 128 - child.returncode)
+"""
+
+
+@cache
+def launcher() -> Path:
+    """Return a file that is run as `nexus` by a shell or another program: what it runs is forked from the nursery.
+
+    It passes on its streams, its folder, its environment and the signals that end a program, but no other
+    descriptors, limits or parents: a test of these starts the installed script.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="nexus-bin-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = folder / "nexus"
+    made.write_text(
+        LAUNCHER.format(python=sys.executable, folder=str(Path(__file__).parent), address=_nursery("whole"))
+    )
+    made.chmod(0o755)
+    return made
 
 
 def run_born(
@@ -273,7 +321,12 @@ class Nursery:
             connection.close()
             return
         with connection.makefile("rb") as lines:
-            job = json.loads(lines.readline())
+            line = lines.readline()
+        if not line.endswith(b"\n"):  # it ended while it asked; the connection says so when it is next read
+            for descriptor in streams:
+                os.close(descriptor)
+            return
+        job = json.loads(line)
         pid = os.fork()
         if pid == 0:
             self._leave()

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from program.nursery import SCRIPTED, Child, born
+from program.nursery import SCRIPTED, Child, born, launcher
 from server.play import ScriptedServer
 from server.script import Source
 
@@ -29,7 +29,7 @@ from nexus_cli.cli.signal_result import is_one_shot
 NEXUS = str(Path(sys.executable).with_name("nexus"))
 MODEL = SCRIPTED
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "CI")
-SECONDS = 180
+SECONDS = 600
 """After so long a child is ended and its test fails."""
 PRICED = f'[models."{MODEL}"]\nwindow = 128000\nmax_output = 8192\ninput_price = 2.0\noutput_price = 8.0\n'
 QUICK = "[provider]\nretries = 1\nretry_seconds = 60.0\nstall_seconds = 30.0\n"
@@ -165,9 +165,10 @@ class Stage:
         """`nexus ask ARGUMENTS`."""
         return self.run("ask", *arguments, **more)
 
-    def shell(self, line: str, **more: Any) -> Done:
-        """A line of bash in which `nexus` is the program."""
-        path = f"{Path(self.program).parent}{os.pathsep}{self.environment['PATH']}"
+    def shell(self, line: str, *, installed: bool = False, **more: Any) -> Done:
+        """A line of bash in which `nexus` is the program, forked as in `begin`, or with `installed` the script."""
+        program = self.program if self.warm or installed else launcher()
+        path = f"{Path(program).parent}{os.pathsep}{self.environment['PATH']}"
         env = self.env({"PATH": path, **more.pop("env", {})})
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         child = subprocess.Popen(

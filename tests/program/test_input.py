@@ -100,7 +100,8 @@ def full(root: Path) -> list[Done]:
 def closed(root: Path) -> list[Done]:
     with stage(root) as place:
         no_stdin = place.ask("hi", bug="import os, sys; os.close(0); sys.stdin = None")
-        return [no_stdin, *(place.shell(line) for line in ("nexus ask hi <&- >&- 2>&-", "nexus ask <&-"))]
+        lines = ("nexus ask hi <&- >&- 2>&-", "nexus ask <&-")
+        return [no_stdin, *(place.shell(line, installed=True) for line in lines)]
 
 
 @pytest.fixture(scope="module")

@@ -192,6 +192,7 @@ def test_a_session_that_is_open_elsewhere_is_told_and_may_be_forked(seen: Seen) 
     assert all(shown["replays"]) and len(shown["replays"]) == 2
 
 
+@pytest.mark.matrix
 def test_processes_that_share_a_ledger_never_hear_of_locks(seen: Seen) -> None:
     shown = seen["one_ledger"]
     assert [(done.status, done.stdout, b"locked" in done.stderr) for done in shown["runs"]] == [
@@ -208,6 +209,7 @@ def test_a_ledger_that_stays_locked_is_told_and_a_run_that_must_be_saved_fails(s
     assert seen["locked"]["replays"] == [True]
 
 
+@pytest.mark.matrix
 def test_a_crowd_that_asks_at_once_is_saved_to_the_last_one(seen: Seen) -> None:
     shown = seen["crowd"]
     assert [(done.status, done.stdout) for done in shown["runs"]] == [(0, b"answer\n")] * CROWD

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from program.stage import Stage, calls, stage
+from search import sample
 from worktrees.repository import make_project
 
 NAMES = (
@@ -115,7 +116,7 @@ def test_no_command_of_ours_starts_a_program_of_the_project(place: Stage) -> Non
     assert (place.folder / "made.txt").read_text() == "made\n"
 
 
-@pytest.mark.parametrize("name", ["EDITOR", "VISUAL"])
+@pytest.mark.parametrize("name", sample(["EDITOR", "VISUAL"], 2))
 def test_an_editor_of_the_project_that_the_environment_names_is_one_clear_line(place: Stage, name: str) -> None:
     done = place.run("config", "edit", env={name: str(place.folder / "node_modules/.bin/vi")})
     assert done.status == 2 and len(done.told) == 1

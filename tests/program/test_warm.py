@@ -30,6 +30,7 @@ from program.stage import (
     until,
 )
 from program.test_ends import alive
+from search import sample
 
 from nexus_cli.ledger import Ledger
 
@@ -80,6 +81,7 @@ def looked(place: Stage, *arguments: str, before: str = "", env: str = "") -> li
     ]
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux")
 def test_the_child_is_what_a_cold_process_would_be(place: Stage) -> None:
     """Environment, limits, signals, descriptors. What is open beyond the three streams stays with the caller alone."""
@@ -112,6 +114,7 @@ def test_bodies_on_the_wire_are_those_of_a_cold_run_byte_for_byte(place: Stage) 
     assert bodies["warm"] == bodies["cold"] and len(bodies["warm"]) == 2
 
 
+@pytest.mark.matrix
 def test_a_descriptor_that_an_argument_names_is_read_by_a_cold_run(place: Stage) -> None:
     place.script(["fine", '{"a": 1}'])
     with counted(place, 0):
@@ -121,6 +124,7 @@ def test_a_descriptor_that_an_argument_names_is_read_by_a_cold_run(place: Stage)
     assert (schema.status, schema.text) == (0, '{"a": 1}\n'), schema
 
 
+@pytest.mark.matrix
 def test_an_answer_is_held_to_a_schema(place: Stage) -> None:
     place.script(["none", '{"a": 1}'])
     with counted(place, 1):
@@ -128,6 +132,7 @@ def test_an_answer_is_held_to_a_schema(place: Stage) -> None:
     assert (done.status, done.text) == (0, '{"a": 1}\n'), done
 
 
+@pytest.mark.matrix
 def test_two_callers_at_once_never_see_each_others(warm: WarmProcess, tmp_path: Path) -> None:
     """Keys, homes, folders, settings, files and words of random pairs that share one warm process."""
     chance = random.Random(5)
@@ -160,6 +165,7 @@ def test_two_callers_at_once_never_see_each_others(warm: WarmProcess, tmp_path: 
         assert warm.known()["calls"] - before == len(names) == 2 * PAIRS
 
 
+@pytest.mark.matrix
 def test_many_callers_at_once_are_all_served(warm: WarmProcess, tmp_path: Path) -> None:
     """By it or cold: two hundred are impatient, as outside of tests."""
     program = NEXUS if CALLERS == 200 else ""
@@ -169,7 +175,7 @@ def test_many_callers_at_once_are_all_served(warm: WarmProcess, tmp_path: Path) 
         assert ended == [0] * CALLERS and len(place.server.requests) == CALLERS
 
 
-@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGKILL])
+@pytest.mark.parametrize("number", sample([signal.SIGQUIT, signal.SIGKILL], 2))
 def test_the_caller_ends_by_the_signal_that_ended_its_child(number: signal.Signals, place: Stage) -> None:
     place.script(SLOW)
     child = place.begin("ask", "hi")
@@ -180,6 +186,7 @@ def test_the_caller_ends_by_the_signal_that_ended_its_child(number: signal.Signa
     assert child.returncode == -number
 
 
+@pytest.mark.matrix
 def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage, tmp_path: Path) -> None:
     place.script({"default": {**SLOW["default"], "pace": 0.02}})  # not over before it is looked at
     assert place.warm
@@ -218,6 +225,7 @@ def test_the_child_ends_when_its_caller_has_died(place: Stage) -> None:
     child.communicate(timeout=120)
 
 
+@pytest.mark.matrix
 def test_an_odd_caller_is_served_or_runs_cold(place: Stage) -> None:
     large = {f"LARGE_{number}": "x" * 65_000 for number in range(16)}
     assert place.ask("hi", env={**large}).text == "answer (1)\n"

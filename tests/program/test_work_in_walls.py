@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from program.stage import Stage, WarmProcess, calls, runs, stage
 from programs import need, why_no_bwrap
-from search import SEARCHES
+from search import SEARCHES, sample, variant
 
 from nexus_cli.sandbox.landlock import landlock_abi
 
@@ -89,7 +89,7 @@ LANGUAGES = {
 }
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
+@pytest.fixture(params=["bwrap", variant("landlock")])
 def backend(request: pytest.FixtureRequest) -> str:
     """Return a backend that this system has."""
     if request.param == "bwrap" and (why := why_no_bwrap()):
@@ -135,7 +135,7 @@ def fix_a_test(root: Path, language: Language, backend: str) -> list[str]:
         return [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
 
 
-@pytest.mark.parametrize("name", LANGUAGES)
+@pytest.mark.parametrize("name", sample(LANGUAGES, 3))
 def test_a_failing_test_is_fixed_without_a_question(name: str, backend: str, tmp_path: Path) -> None:
     language = LANGUAGES[name]
     need(language.program, **tool_chain())
@@ -149,6 +149,7 @@ def test_a_failing_test_is_fixed_without_a_question(name: str, backend: str, tmp
     assert len(told) == 1 and "OPENAI_API_KEY" in told[0], told
 
 
+@pytest.mark.matrix
 def test_it_is_fixed_in_a_run_that_a_warm_process_forked(warm: WarmProcess, backend: str, tmp_path: Path) -> None:
     with runs(warm):
         assert fix_a_test(tmp_path, LANGUAGES["python"], backend)[2].endswith("[exit status 0]")

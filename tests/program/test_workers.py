@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage, until
+from search import sample
 
 TASKS = ("TASK ONE: name the file", "TASK TWO: count it")
 GO = calls(*(("agent", {"task": task}) for task in TASKS))
@@ -29,7 +30,7 @@ def script() -> dict[str, Any]:
     return {"rules": rules, "default": {"text": "the second is done"}}
 
 
-@pytest.mark.parametrize("model", ["openai/gpt-4o", "anthropic/claude-sonnet-5"])
+@pytest.mark.parametrize("model", sample(["openai/gpt-4o", "anthropic/claude-sonnet-5"], 2))
 def test_workers_send_their_parents_bytes_and_their_events_are_marked(model: str, tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         place.script(script())

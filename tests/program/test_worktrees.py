@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from program.stage import Done, Stage, calls, clean, end, stage, until
+from search import sample
 from worktrees.repository import git, make_project
 
 EDIT = ("edit_file", {"path": "app.py", "edits": [{"old": "line 3\n", "new": "line three\n"}]})
@@ -180,16 +181,19 @@ def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
-    [
-        (("ask", "-w", "a/b", "hi"), "no worktree 'a/b'"),
-        (("ask", "--worktree=", "hi"), "its value is empty"),
-        (("ask", "-w", "-x", "hi"), "no worktree '-x'"),
-        (("worktree", "diff", "none"), "no worktree none"),
-        (("worktree", "apply", "../.."), "no worktree"),
-        (("worktree", "remove", "x" * 99), "more than 60"),
-        (("worktree",), "command is missing"),
-        (("worktree", "lst"), "nexus worktree list"),
-    ],
+    sample(
+        [
+            (("ask", "-w", "a/b", "hi"), "no worktree 'a/b'"),
+            (("ask", "--worktree=", "hi"), "its value is empty"),
+            (("ask", "-w", "-x", "hi"), "no worktree '-x'"),
+            (("worktree", "diff", "none"), "no worktree none"),
+            (("worktree", "apply", "../.."), "no worktree"),
+            (("worktree", "remove", "x" * 99), "more than 60"),
+            (("worktree",), "command is missing"),
+            (("worktree", "lst"), "nexus worktree list"),
+        ],
+        3,
+    ),
 )
 def test_wrong_names_are_one_line_and_exit_status_2(place: Stage, arguments: tuple[str, ...], why: str) -> None:
     done = place.run(*arguments)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from programs import why_no_bwrap
+from search import variant
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.file_lock import FileLock
@@ -27,7 +28,7 @@ from nexus_cli.session.factory import open_session
 EVIL = '#!/bin/sh\ntouch "$0.ran"\nexec "$@"\n'
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
+@pytest.fixture(params=["bwrap", variant("landlock")])
 def backend(request: pytest.FixtureRequest) -> str:
     if request.param == "bwrap" and (why := why_no_bwrap()):
         pytest.skip(why)

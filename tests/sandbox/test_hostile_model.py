@@ -18,6 +18,7 @@ from hypothesis import settings
 from programs import why_no_bwrap
 from sandbox.hostile_grammar import Strategy, make_strategy
 from sandbox.hostile_world import SECRET, World, guarded_folders, open_world, protected_harm, protected_state, snapshot
+from search import variant
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.settings import SandboxSettings, Settings
@@ -40,7 +41,7 @@ def numbers(level: str, part: int) -> range:
     return range(first, first + size)
 
 
-@pytest.fixture(params=["bwrap", "landlock"])
+@pytest.fixture(params=["bwrap", variant("landlock")])
 def backend(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
     if name == "bwrap" and (why := why_no_bwrap()):

@@ -18,7 +18,7 @@ import pytest
 from program.stage import MODEL, PRICED, QUICK, Done, Stage, stage
 from program.terminal_run import TerminalRun
 from programs import need
-from search import SEARCHES
+from search import SEARCHES, sample
 from tasks.styles import GIVES_UP, Player, careful
 from tasks.task import Task, load, split_turns
 
@@ -328,7 +328,9 @@ def fill(step: Any, site: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "case", [one for one in CASES if SEARCHES or crc32(one.tool.encode()) % 3 == 0], ids=lambda case: case.tool
+    "case",
+    sample([one for one in CASES if SEARCHES or crc32(one.tool.encode()) % 3 == 0], 3),
+    ids=lambda case: case.tool,
 )
 def test_a_task_gets_worse_without_the_tool(case: Case, site: str, tmp_path: Path) -> None:
     need("bwrap")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from session.played import MODEL, Played
 from session.summed import turn
 from terminal.repl import Opens
@@ -29,7 +30,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("columns", "dumb"), [(100, False), (40, False), (60, True)])
+@pytest.mark.parametrize(("columns", "dumb"), sample([(100, False), (40, False), (60, True)], 3))
 def test_the_person_answers_by_number_and_in_own_words(repl: Opens, columns: int, dumb: bool) -> None:
     made = repl(
         [call("ask_person", questions=QUESTIONS), "I see."], columns=columns, env={"TERM": "dumb"} if dumb else None

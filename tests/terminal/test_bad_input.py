@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from search import sample
 from terminal.repl import Opens, Place, Repl
 from terminal.stories import call
 from terminal.terminal import Terminal, ctrl
@@ -71,6 +72,7 @@ def test_a_large_paste_is_folded_and_sent_whole(repl: Opens) -> None:
     assert "pasted 213" in sent(made) and "pasted 0\npasted 1\n" in sent(made)
 
 
+@pytest.mark.matrix
 def test_fifty_megabytes_are_pasted(repl: Opens) -> None:
     made = repl()
     line = "x" * 63 + "\n"
@@ -84,6 +86,7 @@ def test_fifty_megabytes_are_pasted(repl: Opens) -> None:
     assert sent(made).endswith("look") or "look" in sent(made)[-400:]
 
 
+@pytest.mark.matrix
 def test_a_model_that_says_fifty_megabytes_without_a_newline_can_be_stopped(repl: Opens) -> None:
     made = repl([{"text": "abcdefghij", "repeat": 5_000_000, "chunk": 65536}], emulate=False)
     made.say("go", ends=False)
@@ -112,7 +115,7 @@ def test_a_history_that_cannot_be_read_or_written_is_told_once(
     assert "Traceback" not in "\n".join(made.scrollback())
 
 
-@pytest.mark.parametrize("editor", ["false", "rm -f", "no-such-editor-at-all", "sh -c 'kill -9 $$'"])
+@pytest.mark.parametrize("editor", sample(["false", "rm -f", "no-such-editor-at-all", "sh -c 'kill -9 $$'"], 4))
 def test_an_editor_that_fails_leaves_the_words_as_they_were(repl: Opens, editor: str) -> None:
     made = repl(env={"EDITOR": editor, "VISUAL": None})
     made.send("precious words")

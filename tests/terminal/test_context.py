@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from terminal.golden import styled
 from terminal.repl import Opens, Repl
 
@@ -43,6 +44,7 @@ def test_the_context_is_twelve_rows_at_every_width(repl: Opens) -> None:
     assert plot[0].startswith("$0.0") and any("[cyan|██]" in row for row in plot)
 
 
+@pytest.mark.matrix
 def test_on_a_light_ground_the_parts_have_other_colours(repl: Opens) -> None:
     made = repl(TALK, settings='[ui]\ntheme = "light"\n')
     assert "[blue|█][magenta|▓][green|▒][dim|░" in shown(made, "/context")[1]

@@ -6,6 +6,7 @@ import signal
 import termios
 import time
 
+import pytest
 from program.blocks import bug
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call, numbered, rows_of
@@ -129,6 +130,7 @@ def test_ctrl_z_and_fg_in_a_turn_lose_no_row(repl: Opens) -> None:
     assert rows_of(made.scrollback()) == ROWS
 
 
+@pytest.mark.matrix
 def test_stopped_and_continued_from_outside_it_draws_itself_again(repl: Opens) -> None:
     made = repl()
     made.send("half a sentence")
@@ -141,6 +143,7 @@ def test_stopped_and_continued_from_outside_it_draws_itself_again(repl: Opens) -
     assert "half a sentence and the rest" in str(made.server.requests[-1].body["messages"])
 
 
+@pytest.mark.matrix
 def test_a_signal_to_end_ends_the_pager_too(repl: Opens) -> None:
     pager = "sh -c 'cat >/dev/null; echo paging; exec sleep 97543'"
     made = repl([call("bash", command="seq 99"), "done"], arguments=("--allow", "all"), env={"PAGER": pager})

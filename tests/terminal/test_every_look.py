@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.golden import check, styled
 from terminal.repl import RESTS, SETTINGS, Place, Repl
 from terminal.stories import SHOP
@@ -275,7 +276,7 @@ def walked(walk: Walk) -> Walk:
     return walk
 
 
-@pytest.mark.parametrize("width", [60, 100, 160])
+@pytest.mark.parametrize("width", sample([60, 100, 160], 3, 1))
 def test_every_screen_in_every_look_is_as_it_was_found_right(
     width: int, places: Callable[..., Place], opened: Callable[[Terminal], Terminal]
 ) -> None:

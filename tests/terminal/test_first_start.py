@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.golden import check, styled
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
@@ -59,7 +60,7 @@ def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
 
 @pytest.mark.parametrize(
     ("name", "columns", "env"),
-    [("60", 60, {}), ("100", 100, {}), ("160", 160, {"NO_COLOR": "1"}), ("dumb", 60, {"TERM": "dumb"})],
+    sample([("60", 60, {}), ("100", 100, {}), ("160", 160, {"NO_COLOR": "1"}), ("dumb", 60, {"TERM": "dumb"})], 2),
 )
 def test_the_first_start_looks_the_same_in_every_terminal(
     name: str, columns: int, env: dict[str, str], places: Callable[..., Place], opened: Callable[[Terminal], Any]
@@ -99,6 +100,7 @@ def test_login_in_a_terminal_reads_the_key_unseen_and_nothing_stores_nothing(
     assert (here.nexus_home / "data" / "keys" / "OPENAI_API_KEY").read_text() == KEY
 
 
+@pytest.mark.matrix
 def test_a_key_stays_unseen_after_a_shell_has_continued_the_program(
     places: Callable[..., Place], opened: Callable[[Terminal], Any]
 ) -> None:

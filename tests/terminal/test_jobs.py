@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.repl import Opens
 from terminal.terminal import ctrl
 
@@ -15,7 +16,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"calls": [{"name": name, "arguments": arguments}]}
 
 
-@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("columns", sample([80, 40], 2))
 def test_a_long_command_shows_its_last_lines_and_goes_to_the_background(repl: Opens, columns: int) -> None:
     steps = [call("bash", command=SERVES), call("jobs", action="stop", job="j1"), "It was a server."]
     made = repl(steps, columns=columns, rows=24, arguments=("--allow", "all"))

@@ -6,6 +6,7 @@ import subprocess
 import time
 from typing import Any
 
+import pytest
 from terminal.repl import Opens, Repl
 from terminal.stories import SHOP, call
 from terminal.terminal import ENTER, ESCAPE, ctrl
@@ -59,6 +60,7 @@ def test_from_claude_code(repl: Opens) -> None:
     habit(made, "/rewind" + ENTER, "Go back to before which message?")
 
 
+@pytest.mark.matrix
 def test_from_codex(repl: Opens) -> None:
     commands = [call("bash", command=f"echo {word} > said") for word in ("one", "two", "two", "three")]
     made = repl(
@@ -92,6 +94,7 @@ def test_from_codex(repl: Opens) -> None:
     assert made.status() == 0
 
 
+@pytest.mark.matrix
 def test_from_aider(repl: Opens) -> None:
     made = repl(["It is a shop."], files=FILES, rows=40, columns=120)
     habit(made, "/add shop.py" + ENTER, "@FILE in a message")
@@ -109,6 +112,7 @@ def test_from_aider(repl: Opens) -> None:
     assert made.status() == 0
 
 
+@pytest.mark.matrix
 def test_from_opencode(repl: Opens) -> None:
     made = repl(
         ["It is a shop."], files=FILES, rows=40, columns=120, env={"EDITOR": "sh -c 'echo from the editor > $0'"}

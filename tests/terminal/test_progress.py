@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from search import sample
 from terminal.repl import Opens
 from terminal.stories import call
 from terminal.terminal import ENTER, Terminal
@@ -50,7 +51,7 @@ def test_a_message_replaces_the_bar_and_the_bar_comes_back_below(tmp_path: Path)
     assert [line for line in told.lines() if line] == ["nexus: a word"] * 10 + ["done"] and b"undoing" in told.raw
 
 
-@pytest.mark.parametrize("env", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
+@pytest.mark.parametrize("env", sample([{"TERM": "dumb"}, {"NO_COLOR": "1"}], 2))
 def test_a_terminal_without_colours_has_no_bar(env: dict[str, str], tmp_path: Path) -> None:
     assert shown(WORK.format(soon=0), env, tmp_path).raw.strip() == b"done"
 

@@ -6,6 +6,7 @@ import subprocess
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.golden import check, styled
 from terminal.repl import Opens, Repl
 from terminal.stories import SHOP, call
@@ -47,7 +48,7 @@ def seen(made: Repl) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("columns", [60, 100, 160])
+@pytest.mark.parametrize("columns", sample([60, 100, 160], 3, 1))
 def test_a_rewind(repl: Opens, columns: int) -> None:
     made = told(repl, columns)
     screens = seen(made)
@@ -64,6 +65,7 @@ def test_a_rewind(repl: Opens, columns: int) -> None:
     check(f"rewind_{columns}", [*screens, "=" * columns, *seen(made)])
 
 
+@pytest.mark.matrix
 def test_a_rewind_without_a_screen(repl: Opens) -> None:
     made = told(repl, 60, env={"TERM": "dumb"})
     made.send("/rewind" + ENTER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.repl import SPINS, Opens, Repl
 from terminal.terminal import Terminal, ctrl
 
@@ -28,7 +29,7 @@ def rows(made: Repl, begin: str) -> list[str]:
     return [line for line in made.lines() if line.startswith(begin)]
 
 
-@pytest.mark.parametrize(("columns", "settings", "env"), LOOKS)
+@pytest.mark.parametrize(("columns", "settings", "env"), sample(LOOKS, 4))
 def test_what_runs_stands_once_and_what_broke_is_resumed(
     repl: Opens, columns: int, settings: str, env: dict[str, str]
 ) -> None:
@@ -89,7 +90,7 @@ def test_a_dumb_terminal_gets_a_line_for_each_attempt_and_the_transcript_printed
     assert made.times("All done.") == 2 and b"\x1b" not in made.raw and b"\x07" not in made.raw
 
 
-@pytest.mark.parametrize("on", [True, False])
+@pytest.mark.parametrize("on", sample([True, False], 2))
 def test_who_is_away_is_called_unless_the_setting_is_off(repl: Opens, on: bool) -> None:
     soon = "import nexus_cli.ui.screen.notification as notification\nnotification.AWAY = 0.3\n"
     script = [{"delay": 0.6, "calls": [{"name": "bash", "arguments": {"command": "make"}}]}, "All done."]

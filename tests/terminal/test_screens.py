@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.golden import check, masked, styled
 from terminal.repl import Opens, Repl
 from terminal.stories import ANSWER, SHOP, call, conversation
@@ -30,11 +31,13 @@ def test_a_conversation_at_80_columns(repl: Opens) -> None:
     check("conversation_80", styled(made.cells()))
 
 
+@pytest.mark.matrix
 def test_a_conversation_at_40_columns(repl: Opens) -> None:
     made = talked(repl, rows=120, columns=40)
     check("conversation_40", styled(made.cells()))
 
 
+@pytest.mark.matrix
 def test_a_conversation_on_a_light_ground(repl: Opens) -> None:
     made = talked(repl, rows=100, settings='[ui]\ntheme = "light"\n')
     check("conversation_light", styled(made.cells()))
@@ -92,7 +95,7 @@ def test_a_question_shows_what_will_happen(repl: Opens) -> None:
     check("question", styled(made.cells()))
 
 
-@pytest.mark.parametrize("columns", [80, 33])
+@pytest.mark.parametrize("columns", sample([80, 33], 2, 1))
 def test_an_answer_cut_at_every_byte_looks_like_one_in_one_piece(repl: Opens, columns: int) -> None:
     made = [
         repl([{"text": ANSWER, **how}], columns=columns, rows=60) for how in ({"chunk": 0}, {"chunk": 1, "write": 1})

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from search import sample
 from terminal.repl import Opens, Place
 from terminal.stories import numbered, rows_of
 from terminal.terminal import NEXUS
@@ -40,6 +41,7 @@ def test_no_row_is_lost_or_doubled_when_the_window_changes_at_every_tenth_delta(
     assert rows_of(made.scrollback()) == ROWS
 
 
+@pytest.mark.matrix
 def test_a_storm_of_size_changes_disturbs_neither_the_answer_nor_what_is_typed(repl: Opens) -> None:
     made = repl([paced()])
     made.say("go", ends=False)
@@ -54,7 +56,7 @@ def test_a_storm_of_size_changes_disturbs_neither_the_answer_nor_what_is_typed(r
     assert any("x" * 20 in line for line in made.lines())
 
 
-@pytest.mark.parametrize("size", [(1, 1), (0, 0), (2, 2), (5, 1)])
+@pytest.mark.parametrize("size", sample([((1, 1),), ((0, 0),), ((2, 2),), ((5, 1),)], 4))
 def test_a_window_too_small_to_show_anything_is_no_error(repl: Opens, size: tuple[int, int]) -> None:
     made = repl([paced(0)], columns=size[0], rows=size[1])
     made.say("go")
@@ -65,7 +67,7 @@ def test_a_window_too_small_to_show_anything_is_no_error(repl: Opens, size: tupl
     assert "Traceback" not in "\n".join(made.scrollback())
 
 
-@pytest.mark.parametrize("size", [(20, 24), (300, 24), (80, 5)])
+@pytest.mark.parametrize("size", sample([((20, 24),), ((300, 24),), ((80, 5),)], 3))
 def test_the_smallest_and_the_largest_useful_windows(repl: Opens, size: tuple[int, int]) -> None:
     made = repl([paced(0)], columns=size[0], rows=size[1])
     made.say("go")
@@ -74,6 +76,7 @@ def test_the_smallest_and_the_largest_useful_windows(repl: Opens, size: tuple[in
     assert all(len(line) <= size[0] for line in made.lines())
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not PRESENT, reason="tmux is not installed")
 def test_no_row_is_lost_where_the_terminal_breaks_its_lines_anew(places: Callable[..., Place]) -> None:
     here = places([paced(0.012)])

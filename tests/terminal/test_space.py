@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from program.nursery import born
 from program.stage import until
+from search import sample
 from terminal.repl import Opens, Place
 from terminal.terminal import TAB, Terminal, ctrl
 
@@ -160,7 +161,8 @@ def test_what_cannot_be_posted_comes_back_into_the_box(here: Place, ledger: Ledg
     assert len(said(ledger)) == 1
 
 
-@pytest.mark.parametrize(("columns", "env"), [(40, {}), (80, {"NO_COLOR": "1"}), (40, {"TERM": "dumb"})])
+@pytest.mark.matrix
+@pytest.mark.parametrize(("columns", "env"), sample([(40, {}), (80, {"NO_COLOR": "1"}), (40, {"TERM": "dumb"})], 3))
 def test_narrow_colourless_and_dumb_terminals(
     here: Place, ledger: Ledger, repl: Opens, columns: int, env: dict[str, str]
 ) -> None:
@@ -212,6 +214,7 @@ def test_who_leaves_waits_for_no_agent_and_its_run_goes_on_elsewhere(here: Place
     assert run.id == "run-1" and not ledger.runs.get(run.key).has_ended
 
 
+@pytest.mark.matrix
 def test_a_signal_ends_it_in_a_pipe_while_an_agent_works(here: Place, ledger: Ledger) -> None:
     here.server.load(late)
     child = born(
@@ -258,12 +261,14 @@ def test_in_a_pipe_lines_are_messages_and_the_output_is_plain(here: Place, ledge
     assert any(line.endswith(long.strip()) for line in lines), "no line is folded"
 
 
+@pytest.mark.matrix
 def test_a_line_that_is_too_long_is_refused_whole_and_the_others_are_posted(here: Place, ledger: Ledger) -> None:
     status, out, _ = piped(here, b"before\n" + b"x" * (6 << 20) + b"\nafter\n")
     assert status == 0 and "the message is too long" in out
     assert said(ledger)[1:] == ["Husam: before", "Husam: after"]
 
 
+@pytest.mark.matrix
 def test_an_input_that_is_a_file_or_nothing_ends_by_itself(here: Place, ledger: Ledger, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("from a file\n")
     for name in (tmp_path / "in", Path(os.devnull)):
@@ -292,7 +297,7 @@ def working(ledger: Ledger, name: str = "Ana", text: str = "@Ana look") -> Run:
     return claimed
 
 
-@pytest.mark.parametrize(("key", "answer"), [("y", "yes"), ("n", "no")])
+@pytest.mark.parametrize(("key", "answer"), sample([("y", "yes"), ("n", "no")], 2))
 def test_an_approval_is_given_in_the_space_with_one_key(
     here: Place, ledger: Ledger, repl: Opens, key: str, answer: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.golden import check, styled
 from terminal.repl import Opens
 from terminal.stories import SHOP
@@ -51,15 +52,18 @@ def story() -> list[Any]:
 
 @pytest.mark.parametrize(
     ("name", "columns", "settings", "env"),
-    [
-        ("turn_60", 60, "", {}),
-        ("turn_100", 100, "", {}),
-        ("turn_160", 160, "", {}),
-        ("turn_light", 100, '[ui]\ntheme = "light"\n', {}),
-        ("turn_no_color", 100, "", {"NO_COLOR": "1"}),
-        ("turn_dumb", 100, "", {"TERM": "dumb"}),
-        ("turn_100", 100, "", {"TERM_PROGRAM": "WezTerm"}),
-    ],
+    sample(
+        [
+            ("turn_60", 60, "", {}),
+            ("turn_100", 100, "", {}),
+            ("turn_160", 160, "", {}),
+            ("turn_light", 100, '[ui]\ntheme = "light"\n', {}),
+            ("turn_no_color", 100, "", {"NO_COLOR": "1"}),
+            ("turn_dumb", 100, "", {"TERM": "dumb"}),
+            ("turn_100", 100, "", {"TERM_PROGRAM": "WezTerm"}),
+        ],
+        3,
+    ),
     ids=str,
 )
 def test_a_turn_is_seen_at_a_glance(repl: Opens, name: str, columns: int, settings: str, env: dict[str, str]) -> None:

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
-from terminal.terminal import ALT_ENTER, BACKSPACE, ENTER, ESCAPE, UP, ctrl
+from terminal.terminal import ALT_ENTER, BACKSPACE, ENTER, ESCAPE, PATIENCE, UP, ctrl
 from ui.screen.test_key_table import bytes_of, rows_of_table
 
 TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
 """A second and a half."""
 
 
-def gone(mark: str, seconds: float = 10.0) -> bool:
+def gone(mark: str, seconds: float = PATIENCE) -> bool:
     """No process of this machine has `mark` on its command line any more."""
     limit = time.monotonic() + seconds
     while everywhere(mark):
@@ -213,11 +214,11 @@ def test_keys_pressed_all_the_time_do_not_answer_a_question(repl: Opens) -> None
     made.asked_about("bash")
     assert not (made.folder / "made").exists()
     made.send("n\r")
-    made.wait_for("well then", 20, back=True)
+    made.wait_for("well then", back=True)
     assert not (made.folder / "made").exists()
 
 
-@pytest.mark.parametrize(("term", "key"), [("xterm-256color", ESCAPE), ("dumb", ctrl("c"))])
+@pytest.mark.parametrize(("term", "key"), sample([("xterm-256color", ESCAPE), ("dumb", ctrl("c"))], 2))
 def test_esc_or_ctrl_c_at_a_question_stops_the_turn(repl: Opens, term: str, key: str) -> None:
     made = repl([call("bash", command="touch made"), "well then"], env={"TERM": term})
     made.say("go", ends=False)
@@ -249,7 +250,9 @@ def test_always_is_asked_once(repl: Opens) -> None:
     assert (made.folder / "made").read_text() == "one\none\n"
 
 
-@pytest.mark.parametrize(("columns", "term"), [(60, "xterm-256color"), (100, "dumb"), (160, "xterm-256color")])
+@pytest.mark.parametrize(
+    ("columns", "term"), sample([(60, "xterm-256color"), (100, "dumb"), (160, "xterm-256color")], 3)
+)
 def test_several_calls_of_a_step_are_one_list_and_a_level_answers_what_it_allows(
     repl: Opens, columns: int, term: str
 ) -> None:
@@ -298,6 +301,7 @@ def test_words_entered_at_the_very_end_of_a_turn_are_answered(repl: Opens) -> No
     assert [text.split()[-1] for text in said] == [str(number) for number in range(60)]
 
 
+@pytest.mark.matrix
 def test_a_hundred_turns_in_one_repl(repl: Opens) -> None:
     made = repl(bug="import nexus_cli.ui.screen.redraw as redraw\nredraw.RATE = 100\n")
     for number in range(1, 101):

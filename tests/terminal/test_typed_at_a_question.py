@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from search import sample
 from terminal.repl import Opens, Repl
 from terminal.stories import call
 from terminal.terminal import ENTER
@@ -25,8 +26,8 @@ def nothing_ran(made: Repl) -> bool:
     return not (made.folder / "made").exists() and "rules" not in settings
 
 
-@pytest.mark.parametrize(("columns", "dumb"), [(80, False), (40, False), (80, True)])
-@pytest.mark.parametrize("words", ["stop", "add a test first"])
+@pytest.mark.parametrize(("columns", "dumb"), sample([(80, False), (40, False), (80, True)], 3))
+@pytest.mark.parametrize("words", sample(["stop", "add a test first"], 2))
 def test_the_first_words_that_come_to_mind_refuse_with_words(repl: Opens, columns: int, dumb: bool, words: str) -> None:
     made = repl(FIRST, columns=columns, env={"TERM": "dumb"} if dumb else None)
     made.say("mend it", ends=False)

@@ -263,7 +263,7 @@ def test_all_definitions_together_stay_small() -> None:
     definitions = ToolRegistry(TOOLS, {Recall: object(), SeenFileStore: object()}).get_definitions()
     compact = json.dumps(definitions, separators=(",", ":"))
     # 4.3 letters per token by o200k; the token count itself is in tools/README.md.
-    assert len(compact) < 1050 * 4
+    assert len(compact) < 1050 * 4, "shorten descriptions in nexus_cli/tools/builtin/*.json"
 
 
 @pytest.mark.parametrize(

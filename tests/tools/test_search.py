@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import missing
+from search import sample
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.tools import listing
@@ -172,7 +173,9 @@ GREPS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("listed", "helper"), [*(("git", name) for name in RG), ("walk", "none"), ("walk", "narrows")])
+@pytest.mark.parametrize(
+    ("listed", "helper"), sample([*(("git", name) for name in RG), ("walk", "none"), ("walk", "narrows")], 3)
+)
 def test_grep_gives_these_results_whoever_lists_and_helps(helped: Any, listed: str, helper: str) -> None:
     for arguments, output in GREPS if helper == "none" or (listed, helper) == ("git", "narrows") else GREPS[::3]:
         result = helped.run("grep", **arguments)
@@ -348,6 +351,7 @@ def test_temporary_files_of_ours_are_never_listed(tree: Any) -> None:
     assert "draft" not in tree.run("grep", pattern="def").output
 
 
+@pytest.mark.matrix
 def test_folders_nested_deeper_than_the_interpreter_recurses_are_listed(desk: Any) -> None:
     depth = sys.getrecursionlimit() + 50
     place = os.open(desk.project, os.O_RDONLY)
@@ -502,6 +506,7 @@ PATTERNS = st.sampled_from(
 )
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(REAL_RG is None or shutil.which("git") is None, reason="needs rg and git")
 @settings(max_examples=settings().max_examples // 2)
 @given(TREES, IGNORED, PATTERNS, st.booleans(), st.sampled_from([1, 3, 100]))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search import SEARCHES
+from search import SEARCHES, sample
 from worktrees.repository import git, make_project, make_worktree, put_link, read_tree
 
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
@@ -432,7 +432,7 @@ def test_a_folder_that_was_emptied_deletes_nothing(project: Path) -> None:
     assert read_tree(project) == before
 
 
-@pytest.mark.parametrize("most", range(9))
+@pytest.mark.parametrize("most", sample(range(9), 3))
 def test_one_that_is_killed_at_any_step_is_gone_on_with(
     project: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
@@ -483,7 +483,7 @@ def test_names_that_differ_in_case_alone_are_two_files_whatever_git_was_told(pro
     assert (project / "A.txt").read_text().endswith("w\n") and not (project / "a.txt").exists()
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o700, 0o644, 0o755])
+@pytest.mark.parametrize("mode", sample([0o600, 0o640, 0o700, 0o644, 0o755], 3))
 def test_a_new_file_has_no_more_rights_than_in_the_worktree(project: Path, mode: int) -> None:
     def make(folder: Path) -> None:
         put("sub/key", "private\n")(folder)

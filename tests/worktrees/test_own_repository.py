@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from search import sample
 from worktrees.repository import git, make_project, make_worktree, put_link
 
 from nexus_cli.core.errors import NexusError
@@ -140,8 +141,8 @@ def test_a_linked_worktree_of_an_earlier_version_is_worked_in_applied_and_remove
     assert list_worktrees(project) == [] and tip(project) == "" and git(project, "worktree", "list").count("\n") == 1
 
 
-@pytest.mark.parametrize("place", ["create_branch", "create_repository", "carry_files"])
-@pytest.mark.parametrize("is_taken", [False, True])
+@pytest.mark.parametrize("place", sample(["create_branch", "create_repository", "carry_files"], 2))
+@pytest.mark.parametrize("is_taken", sample([False, True], 2))
 def test_a_making_that_was_killed_leaves_nothing_and_takes_no_branch_of_the_person(
     project: Path, monkeypatch: pytest.MonkeyPatch, place: str, is_taken: bool
 ) -> None:

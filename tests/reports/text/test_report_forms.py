@@ -762,7 +762,9 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "warm": {"running": True, "auto": True, "unused": "CI is set" * bool(many), "saved": 1.6 * many}
         | {"pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }
-    return made["timeline" if form == "told_timeline" else form]
+    name = "timeline" if form == "told_timeline" else form
+    assert name in made, f'add an example of the new form to `made` in {__name__}.values: "{form}": {{KEY: text, ...}}'
+    return made[name]
 
 
 def _run_value(text: str, many: int) -> dict[str, Any]:
@@ -821,7 +823,8 @@ def test_a_terminal_of_no_width_is_no_error(form: str) -> None:
 
 def test_every_form_has_a_name_of_its_own_and_is_found_by_it() -> None:
     assert len(NAMES) == len(set(NAMES)) > 40
-    assert all(find_form(name).__name__ == f"{name}_text" for name in NAMES)
+    named = [f"{found} to {name}_text" for name in NAMES if (found := find_form(name).__name__) != f"{name}_text"]
+    assert not named, f"rename the functions: {', '.join(named)}"
     with pytest.raises(LookupError):
         find_form("nothing")
 

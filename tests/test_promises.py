@@ -1,0 +1,104 @@
+"""`PROMISES.md` and `SEEDS.md`: every test that they name is there and in the gate, and nothing promised is missing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+TABLE = (TESTS / "PROMISES.md").read_text(encoding="utf-8")
+LISTS = ("PROMISES.md", "SEEDS.md", "WALLS.md")
+"""Pages whose rows name tests; the last one may not be there."""
+
+
+def is_left_out(node: ast.AST | None) -> bool:
+    """Return whether these decorators or this `pytestmark` leave everything that they mark to the full matrix."""
+    return node is not None and re.search(r"\bmark\.matrix\b", ast.unparse(node)) is not None
+
+
+@cache
+def gate_by_test() -> dict[str, list[bool]]:
+    """Return for each name of a test whether the gate runs it, once for each test of that name."""
+    found: dict[str, list[bool]] = defaultdict(list)
+    for path in TESTS.rglob("test_*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        whole = [node.value for node in tree.body if isinstance(node, ast.Assign) and _is_pytestmark(node)]
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                left_out = any(is_left_out(mark) for mark in (*whole, *node.decorator_list))
+                found[node.name].append(not left_out)
+    return found
+
+
+def _is_pytestmark(node: ast.Assign) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets)
+
+
+@pytest.mark.parametrize("page", LISTS)
+def test_every_test_that_is_named_is_in_the_gate(page: str) -> None:
+    path = TESTS / page
+    if not path.exists():
+        pytest.skip(f"{page} is not there yet")
+    named = set(re.findall(r"`(test_\w+)`", path.read_text(encoding="utf-8")))
+    known = gate_by_test()
+    gone = sorted(named - known.keys())
+    assert not gone, f"tests/{page} names tests that are not there; write their new names into it: {', '.join(gone)}"
+    left_out = sorted(name for name in named if name in known and not all(known[name]))
+    assert not left_out, f"tests/{page} names these, so take `matrix` off them or name others: {', '.join(left_out)}"
+    assert named
+
+
+def test_every_row_names_a_test() -> None:
+    rows = [line for line in TABLE.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
+    assert len(rows) > 120
+    assert [row for row in rows if "`test_" not in row] == []
+
+
+def section(title: str) -> str:
+    return TABLE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def missing(title: str, names: set[str], named: set[str]) -> str:
+    """Return what to do about names without a row, "" if there are none."""
+    rows = "\n".join(f"| `{name}`: what it promises | `test_...` |" for name in sorted(names - named))
+    return rows and f"add to tests/PROMISES.md, under `{title}`, with the test that holds it:\n{rows}"
+
+
+def first_cells(title: str) -> set[str]:
+    """Return the words between backticks in the first cells of a section."""
+    cells = [line.split("|")[1] for line in section(title).splitlines() if line.startswith("| ")]
+    return {word for cell in cells for marked in re.findall(r"`([^`]+)`", cell) for word in marked.split()}
+
+
+def test_every_command_has_a_row() -> None:
+    from nexus_cli.cli.app import COMMANDS
+
+    told = missing("Commands of the shell", set(COMMANDS), first_cells("Commands of the shell"))
+    assert not told, told
+
+
+def test_every_tool_has_a_row() -> None:
+    from nexus_cli.tools import builtin
+
+    names = {path.stem for folder in builtin.__path__ for path in Path(folder).glob("*.json")}
+    told = missing("Tools", names, first_cells("Tools"))
+    assert names and not told, told
+
+
+def test_every_kind_of_error_has_its_row() -> None:
+    from nexus_cli.core.errors import EXIT_STATUS
+
+    told = [str(kind) for kind in EXIT_STATUS if str(kind) not in section("Exit status")]
+    assert not told, f"add to the first row of `Exit status` in tests/PROMISES.md: {', '.join(told)}"
+
+
+def test_every_method_of_the_server_has_a_row() -> None:
+    from nexus_cli.rpc.methods import METHODS
+
+    told = missing("The server", set(METHODS), first_cells("The server"))
+    assert not told, told
