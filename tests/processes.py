@@ -119,6 +119,9 @@ class Runner:
         self.events = selectors.DefaultSelector()
         self.folder: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         self.begun = 0
+        """Processes that were started."""
+        self.ran = 0
+        """Tests that were begun."""
 
     def run(self, count: int) -> None:
         """Run everything in at most so many processes; raise as pytest's own loop does when it is to stop."""
@@ -135,6 +138,8 @@ class Runner:
         if is_late(self.session):
             left = [self.session.items[tests[0]].path for tests in (*self.ordinary, *self.served)]
             self.session.config.stash[NOT_RUN] = left
+            if not self.ran:
+                raise self.session.Failed("no test began in the time of --seconds")
         if self.session.shouldfail:
             raise self.session.Failed(self.session.shouldfail)
         if self.session.shouldstop:
@@ -169,6 +174,7 @@ class Runner:
         elif what == "begin":
             worker.tests.remove(number)
             worker.current = number
+            self.ran += 1
             self.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         elif what == "report":
             report = self.hook.pytest_report_from_serializable(config=self.session.config, data=more["report"])

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.real_tree import RealTree
 from nexus_cli.core.version_memo import file_version
 from nexus_cli.sandbox.git_files import linked_repositories
@@ -97,12 +98,14 @@ class ProtectedSnapshot:
         return sorted(filter(os.path.lexists, found), key=lambda path: len(path.parts))[:MOST_MOUNTS]
 
     def links_out(self) -> list[str]:
-        """Return the protected paths that are links out of the project."""
+        """Return the protected paths that are links out of the project, but for those that a worktree of nexus has."""
         links = (
             (path, os.fsdecode(node.content or b"")) for path, node in self.nodes.items() if stat.S_ISLNK(node.mode)
         )
         leads = ((path, os.path.normpath(os.path.join(path, "..", to))) for path, to in links)
-        return [path for path, to in leads if not to.startswith(f"{self.project}/")]
+        worktree = find_worktree(Path(self.project))
+        known = tuple(f"{place}/" for place in (self.project, *([worktree.repository] if worktree else ())))
+        return [path for path, to in leads if not to.startswith(known)]
 
     def look(
         self, tree: RealTree, folders: Mapping[str, GuardedFolder], gits: Iterable[str], known: Mapping[str, SavedNode]

@@ -28,7 +28,7 @@ from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.lane import section_sources as module
 from nexus_cli.lane.section_sources import SessionSources, project_outline
 from nexus_cli.tools import listing
-from nexus_cli.tools.files import FileContent, read_regular_file
+from nexus_cli.tools.files import FileContent, read_real_file
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
@@ -68,7 +68,7 @@ def test_a_file_that_nobody_touched_since_is_not_read(tmp_path: Path, monkeypatc
     def never(*arguments: Any) -> None:
         raise AssertionError("there is no need to read it")
 
-    monkeypatch.setattr(module, "read_regular_file", never)
+    monkeypatch.setattr(module, "read_real_file", never)
     [one] = looked(noted(path, b"1", at="2999-01-01T00:00:00.000Z")).files()
     assert one.disk == "same"
 
@@ -81,9 +81,9 @@ def test_a_file_is_read_again_only_when_it_was_touched_again(tmp_path: Path, mon
 
     def counted(path: Path, limit: int) -> FileContent:
         times.append(path)
-        return read_regular_file(path, limit)
+        return read_real_file(path, limit)
 
-    monkeypatch.setattr(module, "read_regular_file", counted)
+    monkeypatch.setattr(module, "read_real_file", counted)
     assert [given.files()[0].disk for _ in range(3)] == ["same"] * 3
     assert len(times) == 1
     path.write_bytes(b"22")
