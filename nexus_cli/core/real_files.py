@@ -100,13 +100,11 @@ def open_regular(folder: int, name: str) -> IO[bytes]:
 
 
 def read_regular(path: PurePath | str, most: int, *, inside: int | None = None) -> bytes:
-    """Return the bytes of the regular file at `path`, a path as `open_folder` takes it, following no link.
+    """Return the bytes of the regular file at `path`, as `read_real` does.
 
     Raises `OSError`, with `EFBIG` for a file of more than `most` bytes.
     """
-    parent, _, name = os.fspath(path).rpartition(os.sep)
-    with open_folder(parent, inside=inside) as folder, open_regular(folder, name) as file:
-        data = file.read(most + 1)
+    data, _ = read_real(path, most + 1, inside=inside)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"has more than {most:,} bytes", os.fspath(path))
     return data
@@ -182,16 +180,12 @@ def read_beginning(path: PurePath | str, most: int) -> bytes:
         return file.read(most)
 
 
-def read_real(path: PurePath | str, most: int) -> tuple[bytes, os.stat_result]:
-    """Return at most the first `most` bytes of a regular file by its real path, and its status; raise `OSError` for
-    others, and if a name in the path is a link."""
+def read_real(path: PurePath | str, most: int, *, inside: int | None = None) -> tuple[bytes, os.stat_result]:
+    """Return at most the first `most` bytes of the regular file at `path`, a path as `open_folder` takes it, and its
+    status before; raise `OSError` for others, and if a name in the path is a link."""
     parent, _, name = os.fspath(path).rpartition(os.sep)
-    with open_folder(parent) as folder:
-        descriptor = open_at(folder, name)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "is not a regular file")
+    with open_folder(parent, inside=inside) as folder, open_regular(folder, name) as file:
+        status = os.fstat(file.fileno())
         return file.read(most), status
 
 

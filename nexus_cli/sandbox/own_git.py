@@ -15,11 +15,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.host_environment import working_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.programs import find_program, git_command, git_environment
+from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
@@ -116,8 +119,9 @@ class Git:
         return git_command(self.program, self.cwd, *_BOUNDS, *arguments)
 
     def environment(self) -> dict[str, str]:
-        passed = {name: value for name in _PASSED if (value := os.environ.get(name)) is not None}
-        return {**git_environment(self.cwd, passed), **self.variables}
+        passed = tuple((name, value) for name in _PASSED if (value := os.environ.get(name)) is not None)
+        source = find_source(project_root(Path(os.path.realpath(self.cwd))))
+        return {**_find_environment(self.cwd, working_folder(), source, passed), **self.variables}
 
     def walls(self) -> GitWalls:
         """Return the walls for a run; raise `OSError` if git must not run here without any."""
@@ -133,6 +137,12 @@ class Git:
             raise GitError("the configuration names filters that cannot be switched off")
         off = ("clean=", "smudge=", "process=", "required=false")
         return [word for name in sorted(names) for value in off for word in ("-c", f"{name}.{value}")]
+
+
+@lru_cache(16)
+def _find_environment(cwd: Path, _here: Path, _source: Path, passed: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Return the environment of git in `cwd`; it also depends on our working folder and the project's source."""
+    return git_environment(cwd, dict(passed))
 
 
 def find_git(folder: Path, project: Path | None = None) -> Git | None:
