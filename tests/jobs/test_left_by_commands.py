@@ -162,7 +162,7 @@ WAYS = (
         ],
     ),
 )
-FIRST = ("a key in info/exclude", "folders exchanged under a copy", "an endless index", "a commondir of a job")
+FIRST = ("a line of packed-refs", "folders exchanged under a copy", "a commondir of a job")
 TAKEN = [
     (way, backend)
     for number, way in enumerate(WAYS if SEARCHES else [way for way in WAYS if way.name in FIRST])
