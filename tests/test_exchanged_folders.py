@@ -256,9 +256,7 @@ def play(scene: str, target: str, at: int, origin: Path, base: Path) -> tuple[li
             world.exchange()
         found = [f"told: {one}" for one in told if SECRET in one or digest_of_secret(world) in one]
         found += [str(path) for place in (base / "nexus", base / "project") for path in find_secret(place)]
-        # git of our own may write references and objects through a link: what is new there is the walls' business.
-        is_changed = any(person.get(path) != node for path, node in world.before.items())
-        return world.events, found, is_changed or (not target.startswith(".git") and len(person) != len(world.before))
+        return world.events, found, person != world.before
 
     return in_user("", act)
 

@@ -75,10 +75,16 @@ def without_git(made: Download) -> None:
     os.rename(made.git, made.home.parent / "gone")
 
 
+def detach(made: Download) -> None:
+    """Let HEAD be found without `packed-refs`; else "no commit yet" is said before git quotes a line of that file."""
+    run_git(made.project, "checkout", "-q", "--detach")
+    run_git(made.project, "config", "core.warnAmbiguousRefs", "false")
+
+
 WAYS = (
     Way("a key in info/exclude", left("info/exclude", "{home}/.ssh/id_rsa")),
     Way("a provider's key in info/exclude", left("info/exclude", "{home}/nexus/data/keys/openai")),
-    Way("a line of packed-refs", left("packed-refs", "{home}/.netrc")),
+    Way("a line of packed-refs", left("packed-refs", "{home}/.netrc"), detach),
     Way(
         "folders exchanged under a copy",
         [
@@ -156,7 +162,7 @@ WAYS = (
         ],
     ),
 )
-FIRST = ("a key in info/exclude", "folders exchanged under a copy", "an endless index", "a commondir of a job")
+FIRST = ("a line of packed-refs", "folders exchanged under a copy", "a commondir of a job")
 TAKEN = [
     (way, backend)
     for number, way in enumerate(WAYS if SEARCHES else [way for way in WAYS if way.name in FIRST])
