@@ -438,40 +438,40 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (384, 0, 0),
-    "acp": (7_481, 0, 1),
+    "acp": (7_486, 0, 1),
     "adapters": (724, 1_037, 0),
     "cli": (66_195, 0, 6),
     "client": (2_407, 0, 2),
     "commands": (25_527, 0, 17),
-    "config": (32_085, 0, None),
-    "context": (76_865, 0, 193),
-    "core": (37_700, 0, None),
+    "config": (32_447, 0, None),
+    "context": (76_700, 0, 193),
+    "core": (38_489, 0, None),
     "defaults": (0, 33_523, 0),
     "hooks": (3_941, 0, 11),
     "imports": (15_375, 0, 8),
-    "lane": (53_134, 0, 172),
+    "lane": (53_077, 0, 172),
     "ledger": (49_313, 0, 34),
     "mcp": (17_992, 0, 20),
     "permission": (9_840, 0, 42),
     "plugins": (6_221, 0, 22),
     "provider": (22_667, 0, 54),
-    "reports": (76_254, 8_414, None),
+    "reports": (76_191, 8_414, None),
     "rpc": (16_494, 0, 15),
-    "rules": (33_734, 0, 19),
+    "rules": (33_539, 0, 18),
     "runs": (20_691, 0, 46),
-    "sandbox": (28_603, 0, 16),
+    "sandbox": (36_972, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (45_326, 0, 84),
-    "spaces": (9_761, 0, 17),
+    "session": (45_421, 0, 84),
+    "spaces": (9_697, 0, 17),
     "testing": (1_526, 0, 0),
-    "text": (1_379, 0, None),
-    "tools": (52_985, 24_427, 40),
-    "turn": (19_234, 0, 15),
-    "ui": (98_094, 0, 45),
-    "undo": (29_700, 0, 28),
+    "text": (1_633, 0, None),
+    "tools": (53_502, 24_427, 41),
+    "turn": (19_237, 0, 15),
+    "ui": (98_151, 0, 45),
+    "undo": (30_010, 0, 28),
     "warm": (8_154, 0, 12),
     "workers": (9_824, 0, 1),
-    "worktrees": (20_341, 0, 19),
+    "worktrees": (20_089, 0, 17),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -484,7 +484,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (900_261, 67_401)
+SUM = (910_226, 67_401)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

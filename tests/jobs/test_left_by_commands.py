@@ -150,7 +150,8 @@ WAYS = (
         since=(2, 54),
     ),
     Way("an endless index", left("index", "/dev/zero")),
-    Way("endless alternates", left("objects/info/alternates", "/dev/zero")),
+    # Without the command that reads it: what a command takes in its own walls is not what nexus takes.
+    Way("endless alternates", left("objects/info/alternates", "/dev/zero")[:2]),
     Way("a pipe for an index", [line("rm -f .git/index; mkfifo .git/index"), HANDS_OVER, line("echo x > new")]),
     Way("a pipe for a log", [line("rm -f .git/logs/HEAD; mkfifo .git/logs/HEAD"), HANDS_OVER, line("echo x > new")]),
     Way(
@@ -168,7 +169,7 @@ TAKEN = [
     for number, way in enumerate(WAYS if SEARCHES else [way for way in WAYS if way.name in FIRST])
     for backend in (BACKENDS if SEARCHES else (BACKENDS[number % 2],))
 ]
-AGAIN = ("ln -sfn other .git", "mkdir .git", "git init -q .", "cp -r other .git", ":")
+AGAIN = ("ln -sfn other .git", "mkdir .git", "cp -r other .git", ":")
 """What is put in the place of a repository that was moved away."""
 
 
