@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import stat
 import subprocess
 import sys
 import threading
@@ -43,6 +44,11 @@ _SYSTEM = (
 """What git and its libraries read of the system."""
 _OF_GIT = ("libexec/git-core", "share/git-core", "lib", "etc/gitconfig")
 """What belongs to a git program, beside its folder `bin`."""
+_OPENED = (
+    "HEAD index config config.worktree packed-refs shallow commondir gitdir logs/HEAD info/exclude info/attributes "
+    "info/sparse-checkout objects/info/alternates"
+).split()
+"""Files of a git folder that many runs open."""
 _READABLE, _WRITABLE = ("/dev/random", "/dev/urandom"), ("/dev/null",)
 _BOUNDS = (
     ("t", resource.RLIMIT_CPU, 900, 1),
@@ -81,6 +87,7 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
     """Return the walls of a run of the program `git` that reads `project`; raise `ProgramRefused` if it must not run
     there without any."""
     project = _real(project)
+    _refuse_pipes(project)
     probe = own_backend()
     if probe.backend is Backend.NONE:
         _refuse_unless_plain(project)
@@ -90,6 +97,18 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
     system = (*_SYSTEM, *map(str, (*settings.shown, *of_git)))
     seen = dict.fromkeys(map(str, (project, *_git_folders(project), *reads)))
     return GitWalls(probe, system, tuple(seen), tuple(map(str, writes)))
+
+
+def _refuse_pipes(project: Path) -> None:
+    """Raise `ProgramRefused` if a file that git opens at every run is a pipe, a socket or a device: git would wait."""
+    for folder in (project / ".git", *_git_folders(project)):
+        for name in _OPENED:
+            try:
+                mode = os.lstat(folder / name).st_mode
+            except OSError:
+                continue
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+                raise ProgramRefused(f"{folder / name} is no regular file: remove it")
 
 
 def _refuse_unless_plain(project: Path) -> None:
