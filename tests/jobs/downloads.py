@@ -36,8 +36,8 @@ MARKER = "ran"
 """The file in the home folder that a program of a trap makes. Inside the walls it cannot."""
 MANY = 205
 """Tracked files that a turn touches: after more than 200 git looks at all of them again."""
-SECONDS = 120.0
-"""A command that says nothing for so long hangs."""
+SECONDS = 300.0
+"""A command of ours that takes so long hangs. Commands of the model have 120 s, and may themselves wait for a pipe."""
 FILE_BYTES, ADDRESS_BYTES = 64 << 20, 6 << 30
 """Limits of a run, so that a failing test fills neither the disk nor the memory."""
 MOST_DISK, MOST_MEMORY = 32, 4500
