@@ -102,7 +102,7 @@ class CommandGuard:
         return [*self.told, *_lines(found, self.snapshot.project), *self._describe_bounds()]
 
     def _describe_bounds(self) -> list[str]:
-        """Return what is not guarded in the project, each line once in a process."""
+        """Describe the bounds of the guard in the project, each line once in a process."""
         project, lines = self.snapshot.project, []
         if self.snapshot.has_more:
             lines.append(

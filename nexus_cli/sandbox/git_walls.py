@@ -158,7 +158,7 @@ def _bounds() -> str:
 
 
 class GitWalls:
-    """What one run of git may read and write. `start` and `watch_command` are those of a `ChildSandbox`."""
+    """The walls of one run of git. `start` and `watch_command` are those of a `ChildSandbox`."""
 
     def __init__(
         self, probe: BackendProbe, system: tuple[str, ...], seen: tuple[str, ...], writes: tuple[str, ...]

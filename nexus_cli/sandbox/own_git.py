@@ -58,7 +58,7 @@ class GitError(Exception):
 
 
 def explain(what: str, status: int, errors: bytes = b"", cwd: Path | None = None) -> str:
-    """Return why a run of git failed, in our own words, with the name of a file of `cwd` that git complains of."""
+    """Explain the failure of a run of git in our own words, with the name of a file of `cwd` that git complains of."""
     why = next((told for words, told in _REASONS if words in errors), "")
     named = [os.fsdecode(one) for one in _NAMED.findall(errors)] if cwd else []
     shown = next((one for one in named if os.path.lexists(os.path.join(cwd or "", one))), "")
