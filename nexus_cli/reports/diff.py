@@ -161,15 +161,7 @@ def _without_filters(git: Git, stop: StopFlag) -> list[str]:
 def _git(git: Git, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:
     """Return git's output and exit status; raise `_Unable` if it cannot be started or takes too long."""
     try:
-        done = process.run_process(
-            git.command(*arguments),
-            cwd=git.cwd,
-            env=git.environment(),
-            stop=stop,
-            seconds=SECONDS,
-            merge=False,
-            confinement=git.walls(),
-        )
+        done = process.run_git(git, *arguments, stop=stop, seconds=SECONDS)
     except (OSError, ValueError) as error:
         raise _Unable(f"git could not be started ({error})") from None
     if done.timed_out:

@@ -25,7 +25,7 @@ class BackendProbe:
     why: str = ""
     """Why there is no sandbox, or why a better backend was rejected."""
     abi: int = 0
-    """Landlock ABI version, capped at `probe.NEWEST_ABI`."""
+    """Landlock ABI version, capped at `landlock.NEWEST_ABI`."""
     program: Path | None = None
     """Path of bubblewrap."""
     walls: tuple[str, ...] = ()

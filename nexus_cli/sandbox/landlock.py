@@ -11,7 +11,7 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
@@ -31,6 +31,8 @@ READ = EXECUTE | READ_FILE | READ_DIR
 WRITE = READ | WRITE_FILE | REMOVE | MAKE_OTHER | REFER | TRUNCATE | IOCTL_DEVICE
 OF_FILES = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE
 """Rights that a rule for a single file may have."""
+NEWEST_ABI = 7
+"""ABI versions above this are treated as this one."""
 TRUNCATE_SINCE, SIGNALS_SINCE = 3, 6
 """ABI versions that first control truncation, and that first keep signals inside the sandbox."""
 _RIGHTS_BY_ABI = (0, (1 << 13) - 1, REFER, TRUNCATE, 0, IOCTL_DEVICE)
@@ -161,16 +163,6 @@ def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
             for path in cover("/dev/shm", hidden, split):
                 allow(rules, path, (WRITE & ~EXECUTE) & handled)
         return os.dup(rules), split
-
-
-def build_path_rules(reads: Iterable[str], writes: Iterable[str], abi: int) -> int:
-    """Return the descriptor of a rule set without network that opens the existing ones of these paths, and nothing
-    else; the caller closes it. Raises `OSError`."""
-    with open_ruleset(abi, network=False) as (rules, handled):
-        for paths, rights in ((reads, READ), (writes, WRITE)):
-            for path in dict.fromkeys(map(os.path.realpath, paths)):
-                allow(rules, path, rights & handled)
-        return os.dup(rules)
 
 
 def cover(path: str, hidden: list[str], split: list[str]) -> Iterator[str]:

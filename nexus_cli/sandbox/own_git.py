@@ -3,7 +3,7 @@ it starts and files that it reads.
 
 It sees the project, the git folders that belong to it, the system and the person's git settings, and writes what
 `Git.writes` names. It has no network, few variables, and bounded memory, time and file size. What git prints as errors
-is not passed on: a file that a link led it to may be quoted there. The walls themselves are in `git_walls`.
+is not passed on: a file that a link led it to may be quoted there. `git_walls` says what git sees, `walls` starts it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
-    from nexus_cli.sandbox.git_walls import GitWalls
+    from nexus_cli.sandbox.walls import Walls
 
 SECONDS = 600.0
 """Time limit of one run: a large repository on a slow disk takes minutes."""
@@ -123,7 +123,7 @@ class Git:
         source = find_source(project_root(Path(os.path.realpath(self.cwd))))
         return {**_find_environment(self.cwd, working_folder(), source, passed), **self.variables}
 
-    def walls(self) -> GitWalls:
+    def walls(self) -> Walls:
         """Return the walls for a run; raise `OSError` if git must not run here without any."""
         from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (the first run of git)
 

@@ -21,13 +21,11 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.confinement import Confinement
-from nexus_cli.sandbox.landlock import landlock_abi
+from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
 from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
 from nexus_cli.sandbox.seccomp import can_filter
 
-NEWEST_ABI = 7
-"""Landlock ABI versions above this are treated as this one."""
 WALLS = ("work inside", "read outside", "no write outside", "no read of hidden", "no sockets", "no other process")
 _SECONDS = 20
 _FILE = "sandbox.json"

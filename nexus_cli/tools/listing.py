@@ -78,15 +78,7 @@ def _list_by_git(git: Git | None, root: int, stop: StopFlag, depth: int) -> list
         return []
     try:
         here = replace(git, cwd=_handle_path(root))
-        done = process.run_process(
-            here.command("ls-files", "-co", "--exclude-standard", "-z"),
-            cwd=here.cwd,
-            env=here.environment(),
-            stop=stop,
-            seconds=_SECONDS,
-            merge=False,
-            confinement=here.walls(),
-        )
+        done = process.run_git(here, "ls-files", "-co", "--exclude-standard", "-z", stop=stop, seconds=_SECONDS)
     except OSError:
         return []
     stop.raise_if_pressed()

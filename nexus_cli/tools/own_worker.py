@@ -43,7 +43,8 @@ def run_worker(
         stdin,
         stop=stop,
         seconds=seconds,
-        reads=[*standard, *libraries, *reads],
+        reads=reads,
+        system=[*standard, *libraries],
     )
 
 
@@ -54,10 +55,12 @@ def run_walled(
     stop: StopFlag,
     seconds: float,
     reads: Sequence[str],
+    system: Sequence[str] = (),
     cwd: Path = Path(os.sep),
 ) -> ProcessResult:
-    """Run a program that is not of the project inside the walls of a worker. Blocks; raises as `run_process`."""
-    from nexus_cli.sandbox.walled_start import Walls  # noqa: PLC0415  (as `sandbox/`: at the first search)
+    """Run a program that is not of the project inside the walls of a worker, which reads `reads` and what it needs to
+    start (`system`). Blocks; raises as `run_process`."""
+    from nexus_cli.sandbox.walls import Walls  # noqa: PLC0415  (as `sandbox/`: at the first search)
 
     return run_process(
         argv,
@@ -67,7 +70,7 @@ def run_walled(
         seconds=seconds,
         stdin=stdin,
         merge=False,
-        confinement=Walls(reads),
+        confinement=Walls(map(os.path.realpath, reads), system=[argv[0], *system]),
     )
 
 

@@ -18,13 +18,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.programs import find_program
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
 from nexus_cli.tools.process_tree import RUNNING, OrphanGuard, find_remaining, find_tree, send_signal, still_running
+
+if TYPE_CHECKING:
+    from nexus_cli.sandbox.own_git import Git
 
 
 class BoundedOutput:
@@ -139,6 +142,19 @@ def run_process(
     with confinement.watch_command() as restored:
         result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show, keep, pass_fds)
     return replace(result, restored=tuple(restored))
+
+
+def run_git(git: Git, *arguments: str, stop: StopFlag, seconds: float) -> ProcessResult:
+    """Run git of our own, as `run_process` with stderr dropped."""
+    return run_process(
+        git.command(*arguments),
+        cwd=git.cwd,
+        env=git.environment(),
+        stop=stop,
+        seconds=seconds,
+        merge=False,
+        confinement=git.walls(),
+    )
 
 
 def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import threading
@@ -376,6 +377,7 @@ def test_no_handle_stays_open_after_a_comparison() -> None:
         for number in range(20):
             (scene.project / f"a{number}/b").mkdir(parents=True)
             (scene.project / f"a{number}/b/AGENTS.md").touch()
+        gc.collect()  # what earlier tests have left open is not closed in between
         before = len(os.listdir("/proc/self/fd"))
         guard = command_guard.CommandGuard(scene.profile())
         assert len(os.listdir("/proc/self/fd")) == before + 1, "the record of a command that runs"

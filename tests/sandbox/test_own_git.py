@@ -15,11 +15,11 @@ import pytest
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox import git_walls
+from nexus_cli.sandbox import git_walls, walls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
-from nexus_cli.sandbox.landlock import landlock_abi
+from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
-from nexus_cli.sandbox.probe import NEWEST_ABI, find_backend
+from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.worktrees.worktrees import enter_worktree
 
 SECRET = "machine-x-password-sekrit"
@@ -32,6 +32,7 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         probe = find_backend("bwrap", own=places(), keep=False)
     if probe.backend is Backend.NONE or (probe.backend is Backend.LANDLOCK and not probe.abi):
         pytest.skip(f"this system has no {request.param}")
+    monkeypatch.setattr(walls, "own_backend", lambda: probe)
     monkeypatch.setattr(git_walls, "own_backend", lambda: probe)
     return probe.backend
 
@@ -240,7 +241,8 @@ def test_folders_that_git_writes_are_not_followed_through_links(backend: Backend
 
 
 def test_without_a_sandbox_git_runs_in_a_plain_repository_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_walls, "own_backend", lambda: BackendProbe(Backend.NONE))
+    for module in (walls, git_walls):
+        monkeypatch.setattr(module, "own_backend", lambda: BackendProbe(Backend.NONE))
     assert own(project).line("ls-files") == "file"
     git(project, "config", "hook.any.command", "true")
     with pytest.raises(ProgramRefused, match=r"sets hook\.command"):

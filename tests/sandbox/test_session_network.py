@@ -16,8 +16,7 @@ from programs import need
 
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confinement import Confinement
-from nexus_cli.sandbox.landlock import landlock_abi
-from nexus_cli.sandbox.probe import NEWEST_ABI
+from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
 from nexus_cli.sandbox.profile import SandboxProfile
 from nexus_cli.sandbox.session_network import SessionNetwork, make_network
 

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 from tools.documents import make_pdf
 
-from nexus_cli.sandbox import walled_start
+from nexus_cli.config.paths import places
+from nexus_cli.sandbox import walls
+from nexus_cli.sandbox.backend import Backend, BackendProbe
+from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
+from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.tools import documents, web_page
 from nexus_cli.tools.builtin import grep
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -46,12 +50,12 @@ print(json.dumps({"tried": tried, "environ": dict(os.environ), "python": sys.exe
 @pytest.fixture(params=["landlock", "bwrap"])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The backend that holds the walls."""
+    probe = BackendProbe(Backend.LANDLOCK, abi=min(landlock_abi(), NEWEST_ABI))
     if request.param == "bwrap":
-        if walled_start._find_bwrap() is None:
-            pytest.skip("no bwrap")
-        monkeypatch.setattr(walled_start, "_abi", lambda: 0)
-    elif not walled_start._abi():
-        pytest.skip("no Landlock")
+        probe = find_backend("bwrap", own=places(), keep=False)
+    if probe.backend is Backend.NONE or (probe.backend is Backend.LANDLOCK and not probe.abi):
+        pytest.skip(f"this system has no {request.param}")
+    monkeypatch.setattr(walls, "own_backend", lambda: probe)
     return str(request.param)
 
 
@@ -77,14 +81,15 @@ def test_a_hostile_worker_reads_what_it_was_given_and_nothing_else(
 @pytest.mark.parametrize("name", ["grep", "rg", "html", "pdf"])
 def test_no_worker_has_a_key_or_starts_without_walls(desk: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     started: list[tuple[str, dict[str, str]]] = []
-    start = walled_start.start_walled
+    start = walls.Walls.start
 
-    def noted(argv: Any, **options: Any) -> Any:
-        started.append((argv[0], options["env"]))
-        return start(argv, **options)
+    def noted(self: walls.Walls, argv: Any, **options: Any) -> Any:
+        if os.path.basename(argv[0]) != "git":
+            started.append((argv[0], options["env"]))
+        return start(self, argv, **options)
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    monkeypatch.setattr(walled_start, "start_walled", noted)
+    monkeypatch.setattr(walls.Walls, "start", noted)
     use: dict[str, Callable[[], object]] = {
         "grep": lambda: desk.run("grep", pattern="x", path="a"),
         "rg": lambda: desk.run("grep", pattern="x"),
@@ -130,7 +135,6 @@ def test_where_no_sandbox_works_a_worker_runs_with_the_bare_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    monkeypatch.setattr(walled_start, "_abi", lambda: 0)
-    monkeypatch.setattr(walled_start, "_find_bwrap", lambda: None)
+    monkeypatch.setattr(walls, "own_backend", lambda: BackendProbe(Backend.NONE))
     done = run_worker("import os; print(dict(os.environ))", b"", project=tmp_path, stop=StopFlag(), seconds=60)
     assert done.status == 0 and b"PATH" in done.output and b"sk-secret" not in done.output

@@ -1,0 +1,256 @@
+"""Start a program that nexus runs for itself (`own_git`, `tools/own_worker`) inside walls: a positive list of paths.
+
+It reads what it is given, writes less, opens no socket, and has bounds. Landlock where the kernel has it, because that
+costs least, else bubblewrap or seatbelt. Without any of them the program starts as it is: callers decide if it may.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import cache, lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import credential_paths, own_paths
+from nexus_cli.sandbox import landlock, syscalls
+from nexus_cli.sandbox.backend import Backend, BackendProbe
+from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
+from nexus_cli.sandbox.restricted_thread import RestrictedThread, no_collection
+from nexus_cli.sandbox.seatbelt import seatbelt_arguments
+from nexus_cli.sandbox.seccomp import assemble_filter, can_filter
+
+_SYSTEM = (
+    "/bin /sbin /lib /lib32 /lib64 /libx32 /usr/bin /usr/lib /usr/lib32 /usr/lib64 /usr/libexec /usr/share "
+    "/usr/local/lib /usr/local/libexec /usr/local/share /nix/store /gnu/store /run/current-system "
+    "/home/linuxbrew/.linuxbrew /opt/homebrew /etc/ld.so.cache /etc/ld.so.preload /etc/ld.so.conf /etc/ld.so.conf.d "
+    "/etc/alternatives /etc/localtime /sys/devices/system/cpu"
+).split()
+"""What programs and their libraries read of the system."""
+_READABLE, _WRITABLE = ("/dev/random", "/dev/urandom"), ("/dev/null",)
+_BOUNDS = (
+    ("c", resource.RLIMIT_CORE, 0, 1),
+    ("t", resource.RLIMIT_CPU, 900, 1),
+    ("v", resource.RLIMIT_AS, 4 << 30, 1024),
+    ("f", resource.RLIMIT_FSIZE, 64 << 30, 512),
+)
+"""Option of `ulimit`, limit, value and unit: no core file, 15 minutes of CPU, 4 GiB of memory, 64 GiB in a file."""
+_PROCESSES = 8192
+"""Most processes and threads of the person, above which the program can start none."""
+_MOST_KEPT = 8
+"""Most restricted threads that are kept."""
+_MOST_LINKS = 40
+"""Most links that lead to one another."""
+
+_kept: dict[tuple[object, ...], RestrictedThread] = {}
+"""Threads that Landlock restricts, by what they allow: to restrict one takes longer than to start a program."""
+_lock = Lock()
+"""Held while a kept thread is looked for and used."""
+
+
+def _forget_threads() -> None:
+    """Begin without threads in a forked process, which has none of its parent's."""
+    global _lock
+    _lock = Lock()
+    _kept.clear()
+
+
+os.register_at_fork(after_in_child=_forget_threads)
+
+
+@cache
+def own_backend() -> BackendProbe:
+    """Return the backend for our own programs. Landlock needs no probe: it tests itself when a thread is restricted."""
+    abi = landlock.landlock_abi()
+    if abi > 0 and can_filter():
+        return BackendProbe(Backend.LANDLOCK, abi=min(abi, landlock.NEWEST_ABI))
+    from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (a kernel without Landlock)
+
+    return find_backend("auto", own=places())
+
+
+class Walls:
+    """The walls of one program. `start` and `watch_command` are those of a `ChildSandbox`."""
+
+    def __init__(self, reads: Iterable[str], writes: Iterable[str] = (), *, system: Iterable[str] = ()) -> None:
+        """Initialize with what the program may read and write, beside what it needs to start (`system`).
+
+        Names in `system` may be links. `reads` are real paths, others are left out; `start` raises for a link among
+        `writes`. Keys of the person and nexus's own files inside `reads` stay hidden.
+        """
+        self._probe = own_backend()
+        self._system, self._writes = (*_SYSTEM, *system), tuple(writes)
+        self._reads = tuple(one for one in dict.fromkeys(reads) if os.path.realpath(one) == one and os.path.exists(one))
+
+    def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start `argv` in the walls with `options` for `Popen`. Raises `OSError` as `Popen` does."""
+        match self._probe.backend:
+            case Backend.LANDLOCK:
+                run = self._start_in_landlock(lambda: subprocess.Popen(argv, **options))
+            case Backend.BWRAP:
+                run = self._start_in_bwrap(_bound(argv), options)
+            case Backend.SEATBELT:
+                run = subprocess.Popen(self._in_seatbelt(argv), **options)
+            case Backend.NONE:
+                run = subprocess.Popen(argv, **options)
+        if sys.platform == "linux":
+            for _, limit, value, _ in (*_BOUNDS, ("", resource.RLIMIT_NPROC, _PROCESSES, 1)):
+                with suppress(OSError, ValueError):  # it has ended
+                    resource.prlimit(run.pid, limit, (_least(limit, value),) * 2)
+        return run
+
+    def watch_command(self) -> AbstractContextManager[Sequence[str]]:
+        """Return a context without lines: the program cannot change what is protected."""
+        return nullcontext(())
+
+    def _hidden(self) -> list[str]:
+        """Return the places with keys that lie in what is read: a project may hold the home folder."""
+        inside = tuple(f"{one.rstrip('/')}/" for one in self._reads)
+        return [one for one in _resolve((*credential_paths(), *own_paths(places()))) if one.startswith(inside)]
+
+    def _filter(self) -> bytes:
+        probe = self._probe
+        keeps_sizes = probe.backend is Backend.LANDLOCK and probe.abi < landlock.TRUNCATE_SINCE
+        return _assemble_filter(keeps_sizes, os.getuid() == 0)
+
+    def _start_in_landlock(self, start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        hidden = self._hidden()
+        key = (self._system, self._reads, self._writes, *map(_identity, (*self._reads, *self._writes)))
+        with _lock, no_collection():
+            thread = (None if hidden else _kept.get(key)) or self._restrict(hidden)
+            try:
+                return thread.call(start)
+            finally:
+                if hidden:  # new files beside a hidden place need a rule each
+                    thread.end()
+                elif key not in _kept:
+                    if len(_kept) >= _MOST_KEPT:
+                        _kept.pop(next(iter(_kept))).end()
+                    _kept[key] = thread
+
+    def _restrict(self, hidden: list[str]) -> RestrictedThread:
+        with landlock.open_ruleset(self._probe.abi, network=False) as (rules, handled):
+            self._allow(rules, handled, hidden)
+            return RestrictedThread(lambda: restrict_thread(rules, self._filter()))
+
+    def _allow(self, rules: int, handled: int, hidden: list[str]) -> None:
+        for place in dict.fromkeys(map(os.path.realpath, self._system)):
+            landlock.allow(rules, place, landlock.READ & handled)
+        for place in self._reads:
+            if any(one.startswith(f"{place.rstrip('/')}/") for one in hidden):
+                landlock.allow(rules, place, landlock.READ_DIR & handled)
+                for path in landlock.cover(place, hidden, []):
+                    landlock.allow(rules, path, landlock.READ & handled)
+                continue
+            with _open_real(place) as handle:
+                landlock.allow_open(rules, handle, landlock.READ & handled)
+        for path in (*_READABLE, *_WRITABLE):
+            landlock.allow(rules, path, landlock.READ_FILE & handled)
+        for path in _WRITABLE:
+            landlock.allow(rules, path, (landlock.WRITE_FILE | landlock.TRUNCATE) & handled)
+        for place in self._writes:
+            with _open_real(place) as handle:
+                landlock.allow_open(rules, handle, landlock.WRITE & ~landlock.EXECUTE & handled)
+
+    def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
+        with ExitStack() as opened:
+            handle = os.memfd_create("filter", os.MFD_CLOEXEC)
+            opened.callback(os.close, handle)
+            os.write(handle, self._filter())
+            os.lseek(handle, 0, os.SEEK_SET)
+            line = [str(self._probe.program), "--unshare-all"]
+            shown, inside, handles = (*self._system, *self._reads), set[str](), [handle]
+            for place in sorted({one for path in shown for one in (*_links(path), os.path.realpath(path))}):
+                if os.path.islink(place):
+                    line += ["--symlink", os.readlink(place), place]
+                elif os.path.exists(place) and not is_below(place, inside):
+                    line += ["--ro-bind", place, place]
+                    inside.add(place)
+            for place in (*_READABLE, *_WRITABLE):
+                line += ["--dev-bind", place, place]
+            for place in sorted(self._hidden()):
+                if os.path.isdir(place):
+                    line += ["--tmpfs", place, "--remount-ro", place]
+                elif os.path.exists(place):
+                    line += ["--ro-bind", "/dev/null", place]
+            for place in self._writes:
+                source = opened.enter_context(_open_real(place))
+                handles.append(source)
+                line += ["--bind", f"/proc/self/fd/{source}", place]
+            line += ["--remount-ro", "/"]
+            if os.getuid() == 0:
+                line += ["--cap-drop", "ALL"]
+                line += [word for name in syscalls.KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
+            cwd = os.path.realpath(options.get("cwd") or os.getcwd())
+            line += ["--chdir", cwd, "--seccomp", str(handle), "--", *argv]
+            inherited = (*options.pop("pass_fds", ()), *handles)
+            return subprocess.Popen(line, **options, pass_fds=inherited)
+
+    def _in_seatbelt(self, argv: Sequence[str]) -> list[str]:
+        """Return the command line on macOS, where the system stays readable, but neither keys nor the home folder."""
+        hidden = (Path(os.path.expanduser("~")), *map(Path, self._hidden()))
+        writes = tuple(map(Path, self._writes))
+        shown = (*map(Path, (*self._reads, *self._system)), *writes)
+        profile = SandboxProfile("read", shown[0], shown[0], writable=writes, hidden=hidden, shown=shown)
+        return seatbelt_arguments(profile, argv, ())
+
+
+def _bound(argv: Sequence[str]) -> list[str]:
+    """Return a command line that sets the bounds and becomes `argv`: what bubblewrap has started escapes `prlimit`."""
+    words = "".join(f"ulimit -{option} {_least(limit, value) // unit}; " for option, limit, value, unit in _BOUNDS)
+    return ["/bin/sh", "-c", f'{words}exec "$@"', "sh", *argv]
+
+
+def _least(limit: int, value: int) -> int:
+    """Return `value`, or the person's own limit where that is lower."""
+    hard = resource.getrlimit(limit)[1]
+    return value if hard == resource.RLIM_INFINITY else min(hard, value)
+
+
+@cache
+def _assemble_filter(keep_sizes: bool, is_root: bool) -> bytes:
+    """Return the filter of system calls: no socket, no change of a mode or a time."""
+    return assemble_filter(
+        frozenset(), keep_metadata=True, pretend_times=True, keep_sizes=keep_sizes, keep_others=True, is_root=is_root
+    )
+
+
+@lru_cache(4)
+def _resolve(paths: tuple[Path, ...]) -> tuple[str, ...]:
+    return tuple(map(os.path.realpath, paths))
+
+
+def _links(path: str, depth: int = 0) -> Iterator[str]:
+    """Yield the links on the way to `path`, and those on the way to what they name."""
+    here = Path(path)
+    for place in (*reversed(here.parents), here):
+        if place.is_symlink() and os.path.realpath(place.parent) == str(place.parent) and depth < _MOST_LINKS:
+            yield str(place)
+            yield from _links(os.path.normpath(place.parent / place.readlink()), depth + 1)
+
+
+@contextmanager
+def _open_real(path: str) -> Iterator[int]:
+    """Open a path without reading it; raise `SandboxError` if a link leads elsewhere."""
+    handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.path.realpath(f"/proc/self/fd/{handle}") != path:
+            raise SandboxError("a link is among the names that the program uses")
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        about = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino
