@@ -332,8 +332,8 @@ def has_password(data: bytes) -> bool:
 @lru_cache(8)
 def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Path, ...]:
     environ = dict(variables)
-    found = [home / name for home in home_folders(environ.get("HOME", "")) for name in CREDENTIALS]
-    base = environ.get("XDG_CONFIG_HOME", "")
+    found = [path for home in home_folders(environ.get("HOME", "")) for path in _credentials_below(home)]
+    base = os.path.normpath(environ.get("XDG_CONFIG_HOME", ""))
     if os.path.isabs(base):
         found += [Path(base) / name.removeprefix(".config/") for name in CREDENTIALS if name.startswith(".config/")]
     for variable, name in _MOVED_BY.items():
@@ -342,8 +342,13 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Path, ...
         for part in value.removeprefix("FILE:").split(os.pathsep):
             # `HISTFILE=/dev/null` disables the history.
             if os.path.isabs(part) and not _is_below(os.path.normpath(part), "/dev"):
-                found.append(Path(part, name))
-    return tuple(dict.fromkeys(Path(os.path.normpath(path)) for path in found if len(path.parts) > 1))
+                found.append(Path(os.path.normpath(part), name))
+    return tuple(dict.fromkeys(path for path in found if len(path.parts) > 1))
+
+
+@lru_cache(8)
+def _credentials_below(home: Path) -> list[Path]:
+    return [home / name for name in CREDENTIALS]
 
 
 def own_paths(own: Places) -> tuple[Path, ...]:
@@ -378,7 +383,7 @@ class SecretPlaces:
         self._places: dict[tuple[str, ...], Path] = {}
         for path in found:
             self._places[_fold_path(path)] = path
-            if path not in _PROCESSES and os.path.lexists(path):
+            if os.path.lexists(path) and path not in _PROCESSES:
                 self._places[_fold_path(Path(os.path.realpath(path)))] = path
         config = Path(os.path.realpath(own.config))
         self._open = [_fold_path(config / name) for name in ("skills", *INSTRUCTION_FILES)]
@@ -436,7 +441,7 @@ def home_folders(named: str) -> list[Path]:
         listed = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         listed = ""
-    return [Path(home) for home in dict.fromkeys((named, listed)) if os.path.isabs(home)]
+    return [Path(os.path.normpath(home)) for home in dict.fromkeys((named, listed)) if os.path.isabs(home)]
 
 
 @lru_cache(1024)

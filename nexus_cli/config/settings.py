@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -430,25 +430,9 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
     made: dict[str, Any] = {}
     if "warn_cost" in tree.get("limits", {}):  # bounds nothing, unlike the other keys of its table
         made["warn_cost"] = tree["limits"].pop("warn_cost")
-    classes = {
-        "limits": Limits,
-        "compact": CompactSettings,
-        "sections": SectionSettings,
-        "truncation": TruncationSettings,
-        "provider": ProviderSettings,
-        "ui": UiSettings,
-        "sandbox": SandboxSettings,
-        "warm": WarmSettings,
-        "assess": AssessSettings,
-        "spaces": SpaceSettings,
-        "runs": RunSettings,
-        "worktree": WorktreeSettings,
-        "undo": UndoSettings,
-    }
     for f in fields(Settings):
         if f.name in tree:
-            maker = classes.get(f.name)
-            made[f.name] = maker(**tree[f.name]) if maker else tree[f.name]
+            made[f.name] = type(f.default)(**tree[f.name]) if is_dataclass(f.default) else tree[f.name]
     if "check" in made:
         from nexus_cli.config.checks import decode_checks  # noqa: PLC0415  (few settings have checks)
 
