@@ -1,7 +1,7 @@
 """The tables of the ledger, and the steps that upgrade an older file.
 
-`user_version` counts the steps taken. A step is a tuple of statements and runs in one transaction. A released step is
-never edited: a change of the tables is a new step at the end, with a stored ledger of its own in tests/ledger.
+`user_version` counts the steps taken. A step is a tuple of statements; an upgrade takes all of them or none. A released
+step is never edited: a change of the tables is a new step at the end, with a stored ledger of its own in tests/ledger.
 
 Text is in `blobs` alone, once per content; the other tables refer to it. Rows that no fork needs are deleted with their
 session (`purge`); a lane or epoch that a fork still needs stays, with `session` NULL.
@@ -10,6 +10,7 @@ session (`purge`); a lane or epoch that a fork still needs stays, with `session`
 from __future__ import annotations
 
 import sqlite3
+from itertools import chain
 
 from nexus_cli.ledger import database
 
@@ -206,18 +207,16 @@ def version(connection: sqlite3.Connection) -> int:
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Take every missing step, each in its own transaction. Safe if several processes do so at once."""
-    while version(connection) < len(STEPS):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            done = version(connection)
-            if done < len(STEPS):
-                for statement in STEPS[done]:
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {done + 1}")
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            database.commit(connection)
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+    """Take every missing step, all in one transaction. Safe if several processes do so at once."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if missing := STEPS[version(connection) :]:
+            for statement in chain.from_iterable(missing):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        database.commit(connection)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
