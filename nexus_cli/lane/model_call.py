@@ -8,7 +8,6 @@ of the reply has run, and its text goes to a memo `CUT` instead of the window. B
 from __future__ import annotations
 
 import asyncio
-from copy import deepcopy
 from dataclasses import replace
 
 from nexus_cli.context.tokens.counter import first_texts
@@ -131,7 +130,7 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
     request = Request(
         lane_state.model.info.name,
         sealed.wire.messages,
-        deepcopy(lane.epoch.tools),  # adapters for some providers modify the schemas
+        lane.epoch.tools,
         cap,
         lane.epoch.effort,
         lane.epoch.tool_choice,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from nexus_cli.core.effort import DEFAULT_EFFORT
@@ -75,7 +76,7 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
     if not walk:
         made["extra_body"] = {"messages": STAND_IN}
     if tools:
-        made["tools"] = tools if walk else [PLACEHOLDER_TOOL]
+        made["tools"] = deepcopy(tools) if walk else [PLACEHOLDER_TOOL]  # adapters may change the schemas
         if not walk:
             made["extra_body"]["tools"] = tools
         if request.tool_choice != "auto":
