@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,9 @@ from hypothesis import HealthCheck, settings
 from ledger.postgres import Server, run_server
 from programs import describe_left_out
 from surroundings import replace_inherited
+
+from nexus_cli.ledger import database, schema
+from nexus_cli.ledger.open_database import connect_memory
 
 pytest_plugins = ["processes"]
 
@@ -130,6 +134,27 @@ def postgres() -> Iterator[Server]:
     """A PostgreSQL server of this process."""
     with run_server() as server:
         yield server
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ledger_tables() -> Iterator[None]:
+    """Copies the tables of a new ledger: to make them by their statements is a tenth of what a short test costs.
+
+    Where a test replaces the steps of the schema, or watches the commits, they are made as ever.
+    """
+    made = connect_memory()
+    usual = (schema.STEPS, database.commit)
+    take_steps = schema.upgrade
+
+    def upgrade(connection: sqlite3.Connection) -> None:
+        if schema.version(connection) or (schema.STEPS, database.commit) != usual:
+            take_steps(connection)
+        else:
+            made.backup(connection)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "upgrade", upgrade)
+        yield
 
 
 @pytest.fixture(autouse=True)
