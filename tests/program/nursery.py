@@ -8,6 +8,7 @@ test run; `born` is the other end.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import ctypes
 import fcntl
@@ -392,27 +393,45 @@ def warm() -> None:
     model_info(SCRIPTED)
     sys.modules["litellm.llms.custom_httpx.http_handler"].get_ssl_configuration()
     sys.modules["litellm.utils"]._rebuild_model_cost_lowercase_map()
-    warm_openai()
+    asyncio.run(request_once())
+    sys.modules["litellm"].in_memory_llm_clients_cache.flush_cache()
 
 
-def warm_openai() -> None:
-    """Let the library build what it keeps of the types of a request and of its reply's pieces."""
-    from openai._models import construct_type
-    from openai._utils import maybe_transform
-    from openai.types.chat import ChatCompletionChunk
-    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+async def request_once() -> None:
+    """Send one request with a tool to a server of this process, and read a call and the usage from its reply."""
+    from nexus_cli.core.request import Request
+    from nexus_cli.provider.litellm_backend import LitellmBackend
 
+    parameters = {"type": "object", "properties": {}}
+    tool = {"type": "function", "function": {"name": "f", "description": "", "parameters": parameters}}
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    delta = {"role": "assistant", "content": "", "tool_calls": [{"index": 0, **call}]}
-    choice = {"index": 0, "delta": delta, "finish_reason": "stop"}
-    chunk = {"id": "i", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    messages: list[dict[str, Any]] = [{"role": role, "content": "a"} for role in ("system", "user")]
+    messages += [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "a"}]
+    server = await asyncio.start_server(answer_once, "127.0.0.1")
+    async with server:
+        base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        backend = LitellmBackend(api_base=base, api_key="k")
+        async for _ in backend.stream(Request(SCRIPTED, messages, [tool], 100)):
+            pass
+        await backend.aclose()
+
+
+async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer a request with text, a call and what it used, as a provider streams them."""
+    await reader.readuntil(b"\r\n\r\n")
+    call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    construct_type(type_=ChatCompletionChunk, value={**chunk, "usage": usage})
-    messages: list[dict[str, Any]] = [{"role": role, "content": "a"} for role in ("system", "user", "tool")]
-    messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
-    tool = {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}}
-    request = {"messages": messages, "model": "m", "tools": [tool], "stream": True}
-    maybe_transform({**request, "stream_options": {"include_usage": True}}, CompletionCreateParamsStreaming)
+    chunk = {"id": "i", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    told: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "a", "tool_calls": [call]}}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        {"choices": [], "usage": usage},
+    ]
+    body = "".join(f"data: {json.dumps({**chunk, **part})}\n\n" for part in told) + "data: [DONE]\n\n"
+    head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+    writer.write((head + body).encode())
+    await writer.drain()
+    writer.close()
 
 
 def use_huge_pages() -> None:
