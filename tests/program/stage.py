@@ -308,29 +308,26 @@ def calls(*made: Sequence[Any]) -> dict[str, Any]:
 
 
 class Seen:
-    """What the scenes of a file showed, by their names; a scene that failed fails only the tests that look at it."""
+    """What the scenes of a file show, by their names. A scene is played once, when the first test looks at it; one that
+    fails fails only the tests that look at it."""
 
-    def __init__(self, shown: dict[str, Any], failed: dict[str, Exception]) -> None:
-        self._shown = shown
-        self._failed = failed
+    def __init__(self, folder_for: Callable[[str], Path], scenes: Iterable[Callable[[Path], Any]]) -> None:
+        self._folder_for = folder_for
+        self._scenes = {scene.__name__: scene for scene in scenes}
+        self._shown: dict[str, Any] = {}
+        self._failed: dict[str, Exception] = {}
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._shown and name not in self._failed:
+            try:
+                self._shown[name] = self._scenes[name](self._folder_for(name))
+            except Exception as error:  # raised again by every test that looks at this scene
+                self._failed[name] = error
         if name in self._failed:
             raise self._failed[name]
         return self._shown[name]
 
 
 def play(folder_for: Callable[[str], Path], *scenes: Callable[[Path], Any]) -> Seen:
-    """Every scene run once, a few at a time, each with a folder of its own."""
-    shown: dict[str, Any] = {}
-    failed: dict[str, Exception] = {}
-    folders = {scene.__name__: folder_for(scene.__name__) for scene in scenes}  # pytest makes none in several threads
-
-    def one(scene: Callable[[Path], Any]) -> None:
-        try:
-            shown[scene.__name__] = scene(folders[scene.__name__])
-        except Exception as error:  # raised again by the tests that look at this scene
-            failed[scene.__name__] = error
-
-    together(one, scenes)
-    return Seen(shown, failed)
+    """Make the scenes of a file known, each with a folder of its own."""
+    return Seen(folder_for, scenes)
