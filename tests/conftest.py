@@ -47,7 +47,8 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None, 
 settings.register_profile(
     "search", deadline=None, database=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("gate", settings.get_profile("ci"), max_examples=8)
+GATE_EXAMPLES = 8
+settings.register_profile("gate", settings.get_profile("ci"), max_examples=GATE_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 TESTS = Path(__file__).parent
@@ -238,6 +239,16 @@ def _starting(files: Iterable[Path], starts: Iterable[str]) -> list[Path]:
     return list(dict.fromkeys(path for start in starts for path, name in names.items() if name.startswith(start)))
 
 
+def look_at_fewer(item: pytest.Item) -> None:
+    """Scale the examples of a property that names a number of its own as the profile of the gate scales the others."""
+    function = getattr(item, "function", None)
+    own = getattr(function, "_hypothesis_internal_use_settings", None)
+    if own is not None and own.max_examples > GATE_EXAMPLES:
+        usual = settings.get_profile("ci").max_examples
+        fewer = max(GATE_EXAMPLES, own.max_examples * GATE_EXAMPLES // usual)
+        function._hypothesis_internal_use_settings = settings(own, max_examples=fewer)  # type: ignore[union-attr]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files come first, one that waits and one that computes in turns: several processes keep every core busy from
     the beginning, and end together."""
@@ -246,6 +257,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_story = item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in STORIES
         if is_story and getattr(item, "originalname", item.name) not in named:
             item.add_marker("matrix")
+        if settings.default is settings.get_profile("gate"):
+            look_at_fewer(item)
     files = dict.fromkeys(item.path for item in items)
     if config.option.seconds is not None:  # the order is the caller's
         return
