@@ -62,10 +62,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _import_model_library() -> None:
-    """Import what most processes would import in their first tests, and have the collector leave it alone."""
+    """Import what most processes would import in their first tests, and have the collector leave it alone.
+
+    The table of the characters that a text may have is made as well: hypothesis keeps it in a file, which a fresh clone
+    has not.
+    """
+    from hypothesis import strategies
+
     from nexus_cli.cli.preload import import_run
 
     import_run()
+    strategies.text().validate()
     gc.enable()
     gc.freeze()
 
