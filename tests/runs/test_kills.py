@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from runs.stage import Played, Reply, queue, run_due, sent, stored
-from search import SEARCHES
+from search import SEARCHES, variant
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
@@ -77,8 +77,15 @@ def finish(key: int, folder: Path) -> None:
         (folder / "go").touch()
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("phase", ["at first", "after the wait"])
+@pytest.mark.parametrize(
+    ("phase", "when"),
+    [
+        ("at first", "before"),
+        variant(("at first", "after")),
+        variant(("after the wait", "before")),
+        ("after the wait", "after"),
+    ],
+)
 def test_no_kill_around_a_commit_loses_a_run_or_does_anything_twice(phase: str, when: str, _isolated: Path) -> None:
     kills = 0
     # After a commit all is as it is before the next one: every other number meets every state.

@@ -89,6 +89,7 @@ def test_stale_results_leave_the_window_in_batches_and_can_be_read_back_exactly(
     project(tmp_path)
     provider = reading(60)
     session, events = live(provider, tmp_path, "look at it")
+    assert_whole(provider)
     taken, several = pruned(events), batches(events)
     assert len(several) >= 2 and len(taken) >= 3 * len(several), "in batches, not one by one"
     assert not any(isinstance(event, CompactionDone) for event in events), "nothing had to be summed up"
@@ -225,10 +226,8 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     assert not pruned(asyncio.run(turns())), "without recall nothing is taken out"
 
 
-def test_every_request_is_whole_and_never_larger_than_the_budget(tmp_path: Path) -> None:
-    project(tmp_path)
-    provider = reading(60)
-    live(provider, tmp_path, "look at it")
+def assert_whole(provider: Remembering) -> None:
+    """Each request has the words of the person, and each call its result."""
     for sent in provider.seen:
         open_calls: list[str] = []
         for message in sent:
