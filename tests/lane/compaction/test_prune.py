@@ -118,7 +118,7 @@ def test_what_is_taken_out_makes_the_session_cheaper(tmp_path: Path) -> None:
     project(tmp_path)
     sums = []
     for prune in (True, False):
-        provider = reading(60)
+        provider = reading(40)
         settings = replace(SMALL, compact=CompactSettings(prune=prune), models={MODEL: PRICES})
         _, events = live(provider, tmp_path, "look at it", settings=settings)
         told = results(events)

@@ -183,7 +183,7 @@ def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows
             steps.append(sent)
             return ORDER
         sent += 1
-        return "done" if sent % 30 == 0 else [("bash", {"command": f"seq {sent}000 {sent}700"})]
+        return "done" if sent % 20 == 0 else [("bash", {"command": f"seq {sent}000 {sent}700"})]
 
     async def live() -> int:
         async with living(tmp_path, script, window=16_000) as session:
