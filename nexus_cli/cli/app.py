@@ -246,7 +246,7 @@ def _misplaced_error(context: typer.Context, given: list[str]) -> NexusError:
 
 
 @cache
-def build(completion: bool) -> Any:
+def build(*, completion: bool) -> Any:
     """Build the click command; with `completion`, add the options for shell completion."""
     app = typer.Typer(
         cls=LazyGroup,
@@ -271,7 +271,7 @@ def run(arguments: list[str]) -> int:
     try:
         if 0 < (most := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
             raise NexusError("usage", "too few open files are allowed", f"the limit is {most}", "Try ulimit -n 256")
-        status = build(completion).main(arguments, prog_name="nexus", standalone_mode=False)
+        status = build(completion=completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except NexusError as error:
         return _print_failure(error, arguments)

@@ -367,6 +367,7 @@ def main(kind: str, address: str, listener: socket.socket) -> None:
     for name in modules_in("nexus_cli.cli"):
         if kind != "light" or not name.endswith(ENGINES):
             importlib.import_module(name)
+    build_commands()
     if kind == "laws":
         sys.path.append(str(TESTS))
         importlib.import_module("laws.elsewhere")
@@ -376,6 +377,16 @@ def main(kind: str, address: str, listener: socket.socket) -> None:
     gc.freeze()  # a collection in a fork would copy every page of this process
     use_huge_pages()
     Nursery(address, listener).serve()
+
+
+def build_commands() -> None:
+    """Build the commands whose modules are loaded, as the first run with each would."""
+    from nexus_cli.cli import app
+
+    app.build(completion=False)
+    for name in app.COMMANDS:
+        if f"nexus_cli.cli.{app.MODULES.get(name, name)}" in sys.modules:
+            app.load_command(name)
 
 
 def warm() -> None:
