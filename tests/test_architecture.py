@@ -441,7 +441,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (66_196, 0, 6),
     "client": (2_407, 0, 2),
     "commands": (25_527, 0, 17),
-    "config": (32_441, 0, None),
+    "config": (32_447, 0, None),
     "context": (76_700, 0, 193),
     "core": (38_489, 0, None),
     "defaults": (0, 33_523, 0),
@@ -482,7 +482,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (909_555, 67_401)
+SUM = (909_561, 67_401)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -370,9 +370,7 @@ def read_values(path: Path, notices: list[str] | None = None) -> dict[str, Setti
         if not path.is_file() and path.exists():
             raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` makes a new one")
         text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        return {}
-    except NotADirectoryError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except UnicodeDecodeError as error:
         _raise_broken(path, error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
@@ -432,7 +430,8 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         made["warn_cost"] = tree["limits"].pop("warn_cost")
     for f in fields(Settings):
         if f.name in tree:
-            made[f.name] = type(f.default)(**tree[f.name]) if is_dataclass(f.default) else tree[f.name]
+            maker: Any = type(f.default)
+            made[f.name] = maker(**tree[f.name]) if is_dataclass(f.default) else tree[f.name]
     if "check" in made:
         from nexus_cli.config.checks import decode_checks  # noqa: PLC0415  (few settings have checks)
 
