@@ -47,7 +47,8 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     options = session.config.option
     if options.processes < 2 or options.collectonly or session.testsfailed or not session.items:
         return None
-    _import_model_library()
+    if "nexus_cli" in sys.modules:
+        _import_model_library()
     if options.seconds is not None:
         session.config.stash[DEADLINE] = time.monotonic() + options.seconds
     Runner(session).run(options.processes)

@@ -36,21 +36,20 @@ class Places:
         return self.config / "config.toml"
 
 
-_NAMES = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
+_NAMES = ("NEXUS_HOME", "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 """Variables that the person's folders depend on."""
 
 
 def places() -> Places:
     """Return the person's folders, without creating them."""
-    home = os.environ.get("NEXUS_HOME")
-    if home:
-        base = Path(home).expanduser().absolute()
-        return Places(base / "config", base / "data", base / "cache", base / "log")
-    return _usual_places(tuple(map(os.environ.get, _NAMES)))
+    return _find_places(tuple(map(os.environ.get, _NAMES)))
 
 
 @lru_cache(4)
-def _usual_places(_values: tuple[str | None, ...]) -> Places:
+def _find_places(values: tuple[str | None, ...]) -> Places:
+    if values[0]:
+        base = Path(values[0]).expanduser().absolute()
+        return Places(base / "config", base / "data", base / "cache", base / "log")
     import platformdirs  # noqa: PLC0415  (not needed with NEXUS_HOME, and slow on some machines)
 
     dirs = platformdirs.PlatformDirs("nexus", appauthor=False)

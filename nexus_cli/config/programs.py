@@ -14,7 +14,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,12 +179,11 @@ def _is_open_to_all(folder: str) -> bool:
 # -- git ---------------------------------------------------------------------------------------------------------------
 
 
-def git_command(git: str, folder: Path, *arguments: str) -> list[str]:
-    """Return the command line of git in `folder`; raise `ProgramRefused` if git must not run in that project now."""
-    root = project_root(Path(os.path.realpath(folder)))
-    for project in dict.fromkeys((root, find_source(root))):
-        if why := why_no_git(project):
-            raise ProgramRefused(why)
+def git_command(git: str, projects: Iterable[Path], *arguments: str) -> list[str]:
+    """Return a command line of git; raise `ProgramRefused` if git must not run now in one of the projects whose
+    repository it reads."""
+    for why in filter(None, map(why_no_git, projects)):
+        raise ProgramRefused(why)
     return [git, *GIT_OPTIONS, *arguments]
 
 

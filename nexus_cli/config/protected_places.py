@@ -297,8 +297,7 @@ index links to their repository."""
 def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """Return credential paths, existing or not, below `HOME` and below the home folder of the user database."""
     named = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
-    found = _credential_paths(tuple((name, environ[name]) for name in named if environ.get(name)))
-    settings = (home / name for home in home_folders(environ.get("HOME", "")) for name in _MAY_HOLD)
+    found, settings = _credential_paths(tuple((name, value) for name in named if (value := environ.get(name))))
     return (*found, *filter(holds_password, settings))
 
 
@@ -330,9 +329,11 @@ def has_password(data: bytes) -> bool:
 
 
 @lru_cache(8)
-def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Path, ...]:
+def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the credential paths, and settings that may have a password."""
     environ = dict(variables)
-    found = [path for home in home_folders(environ.get("HOME", "")) for path in _credentials_below(home)]
+    homes = home_folders(environ.get("HOME", ""))
+    found = [path for home in homes for path in _credentials_below(home)]
     base = os.path.normpath(environ.get("XDG_CONFIG_HOME", ""))
     if os.path.isabs(base):
         found += [Path(base) / name.removeprefix(".config/") for name in CREDENTIALS if name.startswith(".config/")]
@@ -343,7 +344,8 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Path, ...
             # `HISTFILE=/dev/null` disables the history.
             if os.path.isabs(part) and not _is_below(os.path.normpath(part), "/dev"):
                 found.append(Path(os.path.normpath(part), name))
-    return tuple(dict.fromkeys(path for path in found if len(path.parts) > 1))
+    settings = tuple(home / name for home in homes for name in _MAY_HOLD)
+    return tuple(dict.fromkeys(path for path in found if len(path.parts) > 1)), settings
 
 
 @lru_cache(8)

@@ -41,26 +41,26 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
     """Return the walls of a run of the program `git` that reads `project`; raise `ProgramRefused` if it must not run
     there without any."""
     project = _real(project)
-    _refuse_pipes(project)
+    folders = [*_git_folders(project)]
+    _refuse_pipes(project / ".git", *folders)
     if own_backend().backend is Backend.NONE:
         _refuse_unless_plain(project)
-    settings = read_git_settings(os.environ, project)
+    shown = read_git_settings(os.environ, project).shown
     program = _real(git)
     of_git = (git, program, program.parent, *(program.parent.parent / name for name in _OF_GIT))
-    system = (*_SYSTEM, *map(str, (*settings.shown, *of_git)))
-    return Walls(map(str, (project, *_git_folders(project), *reads)), map(str, writes), system=system)
+    system = (*_SYSTEM, *map(str, (*shown, *of_git)))
+    return Walls(map(str, (project, *folders, *reads)), map(str, writes), system=system)
 
 
-def _refuse_pipes(project: Path) -> None:
+def _refuse_pipes(*folders: Path) -> None:
     """Raise `ProgramRefused` if a file that git opens at every run is a pipe, a socket or a device: git would wait."""
-    for folder in (project / ".git", *_git_folders(project)):
-        for name in _OPENED:
-            try:
-                mode = os.lstat(folder / name).st_mode
-            except OSError:
-                continue
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
-                raise ProgramRefused(f"{folder / name} is no regular file: remove it")
+    for path in (f"{folder}/{name}" for folder in folders for name in _OPENED):
+        try:
+            kind = stat.S_IFMT(os.lstat(path).st_mode)
+        except OSError:
+            continue
+        if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+            raise ProgramRefused(f"{path} is no regular file: remove it")
 
 
 def _refuse_unless_plain(project: Path) -> None:
@@ -81,8 +81,7 @@ def _git_folders(project: Path) -> Iterator[Path]:
         yield folder
     place = project
     for _ in range(_NESTED):
-        record = find_worktree(place)
-        if record is None:
+        if (record := find_worktree(place)) is None:
             break
         yield record.repository
         place = record.source

@@ -112,22 +112,19 @@ class Git:
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start a run with pipes for input and output. Raises `OSError`."""
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        return self.walls().start(self.command(*arguments), env=self.environment(), cwd=self.cwd, **(streams | options))
+        command, env, walls = self.prepare(*arguments)
+        return walls.start(command, env=env, cwd=self.cwd, **(streams | options))
 
-    def command(self, *arguments: str) -> list[str]:
-        """Return a command line; raise `OSError` if git must not run in this project now. Start it in `walls`."""
-        return git_command(self.program, self.cwd, *_BOUNDS, *arguments)
-
-    def environment(self) -> dict[str, str]:
-        passed = tuple((name, value) for name in _PASSED if (value := os.environ.get(name)) is not None)
-        source = find_source(project_root(Path(os.path.realpath(self.cwd))))
-        return {**_find_environment(self.cwd, working_folder(), source, passed), **self.variables}
-
-    def walls(self) -> Walls:
-        """Return the walls for a run; raise `OSError` if git must not run here without any."""
+    def prepare(self, *arguments: str) -> tuple[list[str], dict[str, str], Walls]:
+        """Return command line, environment and walls of a run; raise `OSError` if git must not run here now."""
         from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (the first run of git)
 
-        return find_walls(Path(self.program), self.project or project_root(self.cwd), self.reads, self.writes)
+        root = project_root(Path(os.path.realpath(self.cwd)))
+        source = find_source(root)
+        passed = tuple((name, os.environ[name]) for name in _PASSED if name in os.environ)
+        env = {**_find_environment(self.cwd, working_folder(), source, passed), **self.variables}
+        walls = find_walls(Path(self.program), self.project or root, self.reads, self.writes)
+        return git_command(self.program, {root, source}, *_BOUNDS, *arguments), env, walls
 
     def without_filters(self) -> Sequence[str]:
         """Return options that switch off every filter of any configuration, because comparing files would run them."""
@@ -156,8 +153,8 @@ def merge_files(program: str, folder: Path, *options: str) -> subprocess.Complet
     no settings there. Raises `GitError`."""
     alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": os.devnull}
     git = Git(program, folder, alone, project=folder)
-    status, output, errors = git.try_run("merge-file", "-p", "-q", *options, "ours", "base", "new")
-    return subprocess.CompletedProcess((), status, output, errors)
+    done = git.try_run("merge-file", "-p", "-q", *options, "ours", "base", "new")
+    return subprocess.CompletedProcess((), *done)
 
 
 def failure(what: str, error: GitError | OSError) -> NexusError:

@@ -146,15 +146,8 @@ def run_process(
 
 def run_git(git: Git, *arguments: str, stop: StopFlag, seconds: float) -> ProcessResult:
     """Run git of our own, as `run_process` with stderr dropped."""
-    return run_process(
-        git.command(*arguments),
-        cwd=git.cwd,
-        env=git.environment(),
-        stop=stop,
-        seconds=seconds,
-        merge=False,
-        confinement=git.walls(),
-    )
+    argv, env, walls = git.prepare(*arguments)
+    return run_process(argv, cwd=git.cwd, env=env, stop=stop, seconds=seconds, merge=False, confinement=walls)
 
 
 def _run(

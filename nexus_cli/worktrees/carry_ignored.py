@@ -73,7 +73,7 @@ def find_needed(git: Git, root: Path, scratch: Path, include: Iterable[str]) -> 
     git = replace(git, reads=(scratch,))
     found = git.try_run("ls-files", "-o", "-i", "-X", str(scratch), "--directory", "-z")[1]
     # Exits with 1 if none is ignored.
-    ignored = git.try_run("check-ignore", "-z", "--stdin", stdin=found)[1]
+    ignored = found and git.try_run("check-ignore", "-z", "--stdin", stdin=found)[1]
     return [os.fsdecode(path) for path in ignored.split(b"\0")[:-1]]
 
 

@@ -170,9 +170,10 @@ def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[
     before = {entry.split(b" ", 2)[1] for entry in (record.home / STAGED).read_bytes().split(b"\0")[:-1]}
     found = {entry.partition(b"\t")[2] for entry in files.staged if entry.split(b" ", 2)[1] not in before}
     query = ("--name-only", "--ignore-submodules", "-z")
-    for command in (("diff-files", *query), ("diff-index", "--cached", *query, "HEAD")):
-        if found:
-            found &= set(git.run(*git.without_filters(), *command).split(b"\0"))
+    if found:
+        no_filters = git.without_filters()
+        found &= {*git.run(*no_filters, "diff-files", *query).split(b"\0")}
+        found &= {*git.run(*no_filters, "diff-index", "--cached", *query, "HEAD").split(b"\0")}
     return sorted(found)
 
 

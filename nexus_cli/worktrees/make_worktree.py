@@ -93,18 +93,18 @@ def read_source(root: Path) -> SourceProject:
     if find_worktree(root) is not None and (root / ".git").is_dir() and not is_closed(root / ".git"):
         raise _refusal(f"links lead out of the repository {root}/.git", "Remove them")
     git = Git(find_git(root), root)
-    facts = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--git-common-dir", "--git-dir")
+    facts = "--is-bare-repository --is-inside-work-tree --show-object-format --git-common-dir --git-dir --show-toplevel"
     try:
-        status, output, errors = git.try_run("rev-parse", *facts)
+        status, output, errors = git.try_run("rev-parse", *facts.split())
         told = os.fsdecode(output).split("\n")
-        if status or len(told) < len(facts):
+        if told[1:2] == ["false"]:
+            raise _refusal(f"{root} is a bare repository or a git folder, without files", "Work in a clone of it")
+        if status:
             if not errors or b"not a git repository" in errors:
                 raise _refusal(f"{root} is not in a git repository", "`git init` and a first commit make it one")
             raise _refusal(explain("rev-parse", status, errors), "Run git status there")
-        if told[0] == "true" or told[1] != "true":
-            raise _refusal(f"{root} is a bare repository or a git folder, without files", "Work in a clone of it")
-        top = git.line("rev-parse", "--show-toplevel")
-        head, status = _head(git)
+        top = "\n".join(told[5:]).strip("\n")
+        status, head, _ = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
     except GitError as error:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
@@ -112,12 +112,7 @@ def read_source(root: Path) -> SourceProject:
     if status:
         raise _refusal("the repository has no commit yet", 'Make one: git commit --allow-empty -m "Start"')
     common, own = (Path(os.path.realpath(root / path)) for path in told[3:5])
-    return SourceProject(git, root, own, common, told[2], head)
-
-
-def _head(git: Git) -> tuple[str, int]:
-    status, output, _ = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
-    return os.fsdecode(output).strip(), status
+    return SourceProject(git, root, own, common, told[2], head.decode().strip())
 
 
 def list_files(git: Git) -> ProjectFiles:

@@ -50,13 +50,15 @@ def hold_prefix(record: WorktreeRecord) -> str:
 
 
 def _hold_references(record: WorktreeRecord, git: Git, references: dict[bytes, bytes]) -> None:
-    """Keep the objects of references that a worktree is or was given. Raises `GitError`."""
+    """Keep the objects of references that a worktree is or was given; its start is kept. Raises `GitError`."""
     prefix = os.fsencode(hold_prefix(record))
+    asked = {*references.values()} - {os.fsencode(record.start)}
+    if not asked:
+        return
     merged = {*git.run("for-each-ref", "--format=%(objectname)", f"--merged={record.start}").splitlines()}
-    asked = b"".join(oid + b"\n" for oid in {*references.values()})
-    told = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=asked).splitlines()
-    kinds = dict(line.split(b" ", 1) for line in told)
-    needed = [oid for oid, kind in kinds.items() if kind != b"missing" and (kind != b"commit" or oid not in merged)]
+    told = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=b"\n".join(asked)).splitlines()
+    kinds = (line.split(b" ") for line in told)
+    needed = [oid for oid, kind in kinds if kind != b"missing" and (kind != b"commit" or oid not in merged)]
     lines = (b"update %s%s %s\n" % (prefix, oid, oid) for oid in needed)
     with writing_git(record, git) as writer:
         writer.run("update-ref", "--stdin", stdin=b"".join(lines))
@@ -107,7 +109,7 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     (own / "refs/heads" / record.branch).write_text(f"{record.start}\n")
     (own / "HEAD").write_text(f"ref: refs/heads/{record.branch}\n")
     listed = git.run("ls-tree", "-r", "-z", record.start).split(b"\0")[:-1]
-    of_head = {entry.partition(b"\t")[0].split(b" ")[2] for entry in listed}
+    of_head = {entry.split(None, 3)[2] for entry in listed}
     blobs = {entry.split(b" ", 2)[1] for entry in staged if not entry.startswith(b"160000")} - of_head
     if blobs:
         own_git = replace(own_repository_git(record, git.program), writes=(own / "objects",))
@@ -233,16 +235,19 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
     A branch stays if somebody moved it or checked it out; with `only_empty`, also if it has a commit. Raises
     `GitError`.
     """
-    holds = git.line("for-each-ref", "--format=%(refname)", hold_prefix(record)).splitlines()
+    published = read_published(record)
+    form, names = "--format=%(refname) %(objectname) %(worktreepath)", [f"refs/heads/{one}" for one in published]
+    lines = git.line("for-each-ref", form, hold_prefix(record), *names).splitlines()
+    places = {name: place for name, _, place in (line.partition(" ") for line in lines)}
+    holds = [name for name in places if name.startswith(hold_prefix(record))]
     stay = []
     # Without a hold, a making that was killed has not created the branch.
-    for branch, tip in read_published(record).items() if record.base or holds else ():
-        place = git.line("for-each-ref", "--format=%(objectname) %(worktreepath)", f"refs/heads/{branch}")
-        old, _, checked_out = place.partition(" ")
+    for branch, tip in published.items() if record.base or holds else ():
+        old, _, checked_out = places.get(f"refs/heads/{branch}", "").partition(" ")
         if not old:
             continue
-        is_linked = record.base and not (record.home / REFERENCES).exists()  # of an earlier version
-        if is_linked:  # its commits went to the branch itself
+        if record.base and not (record.home / REFERENCES).exists():
+            # Linked, of an earlier version: its commits went to the branch itself.
             tip = record.start if only_empty else old
         is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
         with writing_git(record, git, deletes=True) as writer:

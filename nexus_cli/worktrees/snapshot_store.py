@@ -86,8 +86,7 @@ class SnapshotStore:
 
     def save_state(self, paths: Iterable[bytes]) -> str:
         """Store `paths`, and those of the base, in their current state; return the tree."""
-        base = self._git.run("ls-files", "-z").split(b"\0")
-        present, absent = split_present(self._tree, {*filter(None, base), *paths})
+        present, absent = split_present(self._tree, {*self.list_base(), *paths})
         with self._draft_index() as git:
             _update(git, present, absent)
             return git.line("write-tree")
@@ -131,9 +130,8 @@ class SnapshotStore:
     def count_changes(self, old: str, new: str, paths: Sequence[str] = ()) -> ChangeCounts:
         """Count the files and lines that differ, in `paths` if given; binary files have no lines."""
         command = ("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths))
-        fields = self._git.run(*command).split(b"\0")[:-1]
         files = added = removed = 0
-        rest = iter(fields)
+        rest = iter(self._git.run(*command).split(b"\0")[:-1])
         for head in rest:
             more, less, path = head.split(b"\t", 2)
             files, added, removed = files + 1, added + int(more.strip(b"-") or 0), removed + int(less.strip(b"-") or 0)
@@ -146,10 +144,8 @@ class SnapshotStore:
         form = ("-M", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/")
         return self._git.run("diff-tree", "-r", *(options or ("-p",)), *form, old, new, *_limit_to(paths))
 
-    @contextmanager
-    def open_blobs(self) -> Iterator[BlobReader]:
-        with BlobReader(self._git) as reader:
-            yield reader
+    def open_blobs(self) -> BlobReader:
+        return BlobReader(self._git)
 
     @contextmanager
     def _draft_index(self) -> Iterator[Git]:

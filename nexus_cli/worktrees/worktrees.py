@@ -352,7 +352,7 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
 def _remove(record: WorktreeRecord, force: bool) -> str:
     if not record.folder.is_dir():
         kept = _delete(record, with_branch=False)
-        return _tell_kept(kept, "has its published commits") if kept else ""
+        return _tell_kept(kept, "has its published commits")
     if not force:
         try:
             state = inspect_worktree(record)
@@ -377,7 +377,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         found = {"": tip, **found} if tip not in ("", record.start) else found
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
-    lines = [told, _tell_kept(kept) if kept else "", f"its commits were {', '.join(commits)}" if commits else ""]
+    lines = [told, _tell_kept(kept), f"its commits were {', '.join(commits)}" if commits else ""]
     return "; ".join(filter(None, lines))
 
 
@@ -395,7 +395,7 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
 
 
 def _tell_kept(branches: Sequence[str], why: str = "was moved or is checked out") -> str:
-    return f"kept branch {', '.join(branches)}, which {why}"
+    return f"kept branch {', '.join(branches)}, which {why}" if branches else ""
 
 
 def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:

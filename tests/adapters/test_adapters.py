@@ -16,7 +16,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from program.stage import MODEL, NEXUS, Stage, calls, stage
+from program.nursery import launcher
+from program.stage import MODEL, Stage, calls, stage
 
 import nexus_cli
 
@@ -30,7 +31,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         made.script(lambda body: {"text": "Done."})
         bin_folder = made.home / ".local" / "bin"
         bin_folder.mkdir(parents=True)
-        (bin_folder / "nexus").symlink_to(NEXUS)
+        (bin_folder / "nexus").symlink_to(launcher())
         (bin_folder / "uv").write_text('#!/bin/sh\necho "$@" >> "$HOME/uv.txt"\n')
         (bin_folder / "uv").chmod(0o755)
         made.environment["PATH"] = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"

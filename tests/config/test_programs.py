@@ -26,6 +26,7 @@ from nexus_cli.config.programs import (
     program_environment,
 )
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
+from nexus_cli.sandbox.own_git import Git
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ def test_git_starts_no_planted_helper(project: Path, tmp_path: Path) -> None:
         pytest.skip("git is not installed")
     planted = plant(project / ".venv/bin/git-foo")
     environ = {"PATH": f"{planted.parent}{os.pathsep}{os.defpath}", "HOME": str(tmp_path)}
-    command = git_command(git, project, "foo")
+    command = git_command(git, [project], "foo")
     assert subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True).returncode == 0
     done = programs.run_program(command, env=git_environment(project, environ), cwd=tmp_path)
     assert done.returncode == 1 and b"not a git command" in done.stderr
@@ -217,10 +218,10 @@ def test_git_is_not_started_where_a_command_was_not_compared(project: Path, tmp_
     folder.mkdir(parents=True)
     (folder / f"left{RECORD}").write_text(json.dumps([str(project)]) + "\n")
     with pytest.raises(ProgramRefused, match="not checked yet"):
-        git_command("/usr/bin/git", project / "src", "status")
+        Git("/usr/bin/git", project / "src").prepare("status")
     other = tmp_path / "elsewhere"
     other.mkdir()
-    assert git_command("/usr/bin/git", other, "status")[0] == "/usr/bin/git"
+    assert Git("/usr/bin/git", other).prepare("status")[0][0] == "/usr/bin/git"
 
 
 def test_helpers_run_on_no_python_of_the_project(project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,8 @@ def environment(place: Stage) -> dict[str, str | None]:
 
 
 def run(place: Stage, *words: str) -> Done:
-    return place.run(*words, installed=True, env=environment(place))
+    """A run of the program that finds the packages as with `environment`."""
+    return place.run(*words, bug=f"import sys; sys.path.insert(0, {str(place.home.parent / SITE)!r})")
 
 
 @pytest.fixture
@@ -77,7 +78,8 @@ def test_the_plugin_of_the_documentation_adds_a_pane_a_tool_and_a_command(place:
         return {"text": "Done."} if results else calls(("count_words", {"text": "one two three"}))
 
     place.script(model)
-    sections = {one["id"]: one for one in run(place, "context", "--json").result["sections"]}
+    shown = place.run("context", "--json", installed=True, env=environment(place))
+    sections = {one["id"]: one for one in shown.result["sections"]}
     assert sections["texts"]["source"] == "nexus_texts" and sections["texts"]["tokens"] > 0
     assert "nexus_texts" in run(place, "context").text
     assert "texts" not in run(place, "--no-plugins", "context").text

@@ -21,7 +21,7 @@ def make_pdf(pages: Sequence[str], *, blow_up: int = 0) -> bytes:
         content = ("BT /F1 12 Tf 14 TL 72 720 Td\n" + "\n".join(lines) + "\nET").encode("cp1252")
         packed = b""
         if blow_up and at == 0:
-            content, packed = zlib.compress(content + b" " * blow_up, 9), b" /Filter /FlateDecode"
+            content, packed = zlib.compress(content + b" " * blow_up, 1), b" /Filter /FlateDecode"
         resources = "/Resources << /Font << /F1 3 0 R >> >> /MediaBox [0 0 612 792]"
         objects.append(f"<< /Type /Page /Parent 2 0 R {resources} /Contents {5 + 2 * at} 0 R >>".encode())
         objects.append(b"<< /Length %d%s >>\nstream\n%s\nendstream" % (len(content), packed, content))

@@ -62,15 +62,15 @@ def test_links_in_a_circle_are_errors_and_no_endless_search(desk: Any) -> None:
 
 def test_a_file_that_grows_while_it_is_read_ends(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path, over = desk.write("log.txt", "line 0\n" * 1000), threading.Event()
-    monkeypatch.setattr(files, "HARD_LIMIT", 3 << 20)
+    monkeypatch.setattr(files, "HARD_LIMIT", 1 << 20)
 
     def grow() -> None:
         with open(path, "a") as file:
             while not over.is_set():
                 file.write("another line\n" * 20_000)
                 file.flush()
-                if file.tell() > 40 << 20:
-                    file.truncate(1 << 20)
+                if file.tell() > 8 << 20:
+                    file.truncate(1 << 19)
                     file.seek(0, os.SEEK_END)
 
     writer = threading.Thread(target=grow)

@@ -251,9 +251,9 @@ def test_a_link_that_takes_the_place_of_a_large_file_is_not_kept(
 def test_an_object_that_inflates_without_end_is_read_piece_by_piece(tmp_path: Path) -> None:
     place = tmp_path / "ab" / ("0" * 38)
     place.parent.mkdir()
-    packer = zlib.compressobj(9)
-    place.write_bytes(b"".join(packer.compress(bytes(1 << 24)) for _ in range(16)) + packer.flush())
+    packer = zlib.compressobj(1)
+    place.write_bytes(b"".join(packer.compress(bytes(1 << 24)) for _ in range(4)) + packer.flush())
     tracemalloc.start()
     assert not is_intact(place)
-    assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
     tracemalloc.stop()

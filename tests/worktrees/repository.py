@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import stat
 import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import WorktreeRecord
@@ -22,7 +26,18 @@ def git(folder: Path, *words: str) -> str:
 
 def make_project(folder: Path) -> Path:
     """Return a new repository with one commit."""
-    folder.mkdir(parents=True)
+    shutil.copytree(_template(), folder, symlinks=True)
+    git(folder, "update-index", "-q", "--refresh")
+    return folder
+
+
+@cache
+def _template() -> Path:
+    """Return the project that all others of this process are copied from."""
+    base = Path(tempfile.mkdtemp(prefix="nexus-project-"))
+    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    folder = base / "project"
+    folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
     (folder / "app.py").write_text("".join(f"line {number}\n" for number in range(20)))
     (folder / "sub").mkdir()
