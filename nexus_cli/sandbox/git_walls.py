@@ -51,6 +51,14 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
     return Walls(map(str, (project, *_git_folders(project), *reads)), map(str, writes), system=system)
 
 
+def is_git_folder_of(project: Path, folder: Path) -> bool:
+    """Return True if git in `project` may use the real path `folder`: it is inside, or belongs to the project.
+
+    What git says is resolved after it has ended. A command may have put a link to another repository there meanwhile.
+    """
+    return any(folder.is_relative_to(place) for place in (project, *_git_folders(project)))
+
+
 def _refuse_pipes(project: Path) -> None:
     """Raise `ProgramRefused` if a file that git opens at every run is a pipe, a socket or a device: git would wait."""
     for folder in (project / ".git", *_git_folders(project)):

@@ -263,6 +263,8 @@ class LookedProject:
 
     def _find_git(self) -> None:
         """Find git and its folder for this project, if it is the root of a repository."""
+        from nexus_cli.sandbox.git_walls import is_git_folder_of  # noqa: PLC0415  (the first run of git)
+
         program = find_program("git", self.root) if os.path.lexists(self.root / ".git") else None
         if program is None:
             self._forget_git()
@@ -274,12 +276,12 @@ class LookedProject:
             git = Git(program, self.root, variables, self._seconds, self.root, reads=(self.index,))
             status, output, _ = git.try_run("rev-parse", "--absolute-git-dir", "--git-common-dir")
             places = os.fsdecode(output).splitlines()
-            if status or len(places) != 2:
+            folders = [Path(os.path.realpath(self.root / place)) for place in places]
+            if status or len(folders) != 2 or not all(is_git_folder_of(self.root, one) for one in folders):
                 self._forget_git()
                 return
             self._git = git
-            self._git_dir = Path(places[0])
-            self._repository = Path(os.path.realpath(self.root / places[1]))
+            self._git_dir, self._repository = folders
         self._options = ()
 
     def _refresh_index(self) -> None:
