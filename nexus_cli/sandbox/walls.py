@@ -166,9 +166,15 @@ class Walls:
             os.write(handle, self._filter())
             os.lseek(handle, 0, os.SEEK_SET)
             line = [str(self._probe.program), "--unshare-all"]
-            shown, inside, handles = (*self._system, *self._reads), set[str](), [handle]
-            for place in sorted({one for path in shown for one in (*_links(path), os.path.realpath(path))}):
-                if os.path.islink(place):
+            shown, inside, handles = {*self._reads}, set[str](), [handle]
+            shown |= {one for path in self._system for one in (*_links(path), os.path.realpath(path))}
+            for place in sorted(shown):
+                if place in self._reads and not is_below(place, inside):
+                    source = opened.enter_context(_open_real(place))
+                    handles.append(source)
+                    line += ["--ro-bind", f"/proc/self/fd/{source}", place]
+                    inside.add(place)
+                elif os.path.islink(place):
                     line += ["--symlink", os.readlink(place), place]
                 elif os.path.exists(place) and not is_below(place, inside):
                     line += ["--ro-bind", place, place]

@@ -17,6 +17,7 @@ from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.core.errors import NexusError
 from nexus_cli.sandbox import git_walls, walls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
+from nexus_cli.sandbox.confined_launch import SandboxError
 from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.sandbox.probe import find_backend
@@ -238,6 +239,18 @@ def test_folders_that_git_writes_are_not_followed_through_links(backend: Backend
     link.symlink_to(project.parent / "other")
     with pytest.raises(GitError):
         replace(own(project), writes=(link,)).run("status")
+
+
+def test_folders_that_become_links_before_the_start_are_not_read(backend: Backend, project: Path) -> None:
+    read = project.parent / "read"
+    for folder in (read, project.parent / "keys"):
+        folder.mkdir()
+        (folder / "key").write_text(f"{SECRET}\n")
+    inside = walls.Walls([str(read)], system=["/bin/cat"])
+    read.rename(project.parent / "moved")
+    read.symlink_to(project.parent / "keys")
+    with pytest.raises(SandboxError, match="link"):
+        inside.start(["/bin/cat", str(read / "key")], cwd="/")
 
 
 def test_without_a_sandbox_git_runs_in_a_plain_repository_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
