@@ -15,7 +15,7 @@ import pytest
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox import git_walls, walls
+from nexus_cli.sandbox import git_walls, own_git, walls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confined_launch import SandboxError
 from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
@@ -116,6 +116,17 @@ def test_git_that_does_not_end_is_ended_with_what_it_started(backend: Backend, p
     """
     with pytest.raises(GitError, match="took longer"):
         Git(fake(tmp_path, body), project, seconds=1.0).run("status")
+
+
+def test_a_pipe_that_git_waits_for_is_named(backend: Backend, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_git, "_PATIENCE", 1.0)
+    (project / "sub").mkdir()
+    os.mkfifo(project / "sub/.gitignore")
+    with pytest.raises(GitError, match=r"waits for the pipe sub/\.gitignore: remove it"):
+        replace(own(project), seconds=60.0).run("ls-files", "-o", "--exclude-standard")
+    (project / "sub/.gitignore").unlink()
+    slow = fake(project.parent, "import time; time.sleep(2); print('done')")
+    assert Git(slow, project).line("status") == "done"
 
 
 def test_what_git_prints_as_an_error_is_told_to_nobody(backend: Backend, project: Path, tmp_path: Path) -> None:
