@@ -310,7 +310,9 @@ def test_a_folder_that_becomes_a_link_leads_to_nothing(scene: str, origin: Path,
         assert not is_changed, f"{target} exchanged before event {at} of {len(events)}: something outside was changed"
 
 
-def play_with_an_answer_of_git(scene: str, last: str, origin: Path, base: Path) -> tuple[list[str], bool]:
+def play_with_an_answer_of_git(
+    scene: str, last: str, origin: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[str], bool]:
     """Exchange git's folder for a link to that of the person's own clone, only while what git said is resolved.
 
     Return where the secret was found, and True if the clone was changed. `last` is the run of git before that.
@@ -348,8 +350,9 @@ def play_with_an_answer_of_git(scene: str, last: str, origin: Path, base: Path) 
             os.rename(base / "file", world.target)  # only for a linked worktree a repository elsewhere is copied
             repository_copy.keep_repository(*given)
 
-        project_look.keep_repository = keep
-        subprocess.Popen.communicate, os.path.realpath = see_end, resolve  # type: ignore[assignment, method-assign]
+        monkeypatch.setattr(project_look, "keep_repository", keep)
+        monkeypatch.setattr(subprocess.Popen, "communicate", see_end)
+        monkeypatch.setattr(os.path, "realpath", resolve)
         with suppress(NexusError, OSError):
             SCENES[scene][0](world)
         assert state == "exchanged"
@@ -361,9 +364,10 @@ def play_with_an_answer_of_git(scene: str, last: str, origin: Path, base: Path) 
 @pytest.mark.skipif(not hasattr(_libc, "renameat2"), reason="needs renameat2")
 @pytest.mark.parametrize(("scene", "last"), [("undo", "--git-common-dir"), ("a worktree is made", "HEAD^{commit}")])
 def test_the_repository_that_git_names_is_that_of_the_project(
-    scene: str, last: str, origin: Path, tmp_path: Path
+    scene: str, last: str, origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, is_changed = play_with_an_answer_of_git(scene, last, origin, Path(os.path.realpath(tmp_path)) / "world")
+    base = Path(os.path.realpath(tmp_path)) / "world"
+    found, is_changed = play_with_an_answer_of_git(scene, last, origin, base, monkeypatch)
     assert not found and not is_changed
 
 

@@ -121,7 +121,7 @@ class Git:
         except subprocess.TimeoutExpired:
             if self.seconds <= _PATIENCE:
                 raise
-        with open_folder(os.path.realpath(self.project or self.cwd)) as folder:
+        with open_folder(os.path.realpath(self.cwd)) as folder:
             for path, entry in walk_below(folder):
                 if entry.name in _OF_FOLDERS and stat.S_ISFIFO(entry.stat(follow_symlinks=False).st_mode):
                     raise GitError(f"git waits for the pipe {path}: remove it")
@@ -146,6 +146,15 @@ class Git:
         from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (the first run of git)
 
         return find_walls(Path(self.program), self.project or project_root(self.cwd), self.reads, self.writes)
+
+    def may_use(self, folder: Path) -> bool:
+        """Return True if the real path `folder` is in the project, or a git folder that belongs to it.
+
+        What git says of its folders is resolved after it has ended, when a command may have put a link there.
+        """
+        from nexus_cli.sandbox.git_walls import list_git_folders  # noqa: PLC0415  (as in `walls`)
+
+        return any(map(folder.is_relative_to, (self.cwd, *list_git_folders(self.cwd))))
 
     def without_filters(self) -> Sequence[str]:
         """Return options that switch off every filter of any configuration, because comparing files would run them."""

@@ -263,8 +263,6 @@ class LookedProject:
 
     def _find_git(self) -> None:
         """Find git and its folder for this project, if it is the root of a repository."""
-        from nexus_cli.sandbox.git_walls import is_git_folder_of  # noqa: PLC0415  (the first run of git)
-
         program = find_program("git", self.root) if os.path.lexists(self.root / ".git") else None
         if program is None:
             self._forget_git()
@@ -277,7 +275,7 @@ class LookedProject:
             status, output, _ = git.try_run("rev-parse", "--absolute-git-dir", "--git-common-dir")
             places = os.fsdecode(output).splitlines()
             folders = [Path(os.path.realpath(self.root / place)) for place in places]
-            if status or len(folders) != 2 or not all(is_git_folder_of(self.root, one) for one in folders):
+            if status or len(folders) != 2 or not all(map(git.may_use, folders)):
                 self._forget_git()
                 return
             self._git = git

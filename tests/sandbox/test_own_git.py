@@ -306,3 +306,19 @@ def test_bounds_are_set(backend: Backend, project: Path, tmp_path: Path) -> None
         print(*(resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_CORE)))
     """
     assert Git(fake(tmp_path, body), project).line("status") == f"{4 << 30} 900 0"
+
+
+def test_git_of_one_process_follows_the_variables_of_its_settings(
+    backend: Backend, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, place in (("HOME", ".gitconfig"), ("XDG_CONFIG_HOME", "git/config"), ("GIT_CONFIG_GLOBAL", "")):
+        for value in ("one", "two", "one"):
+            file = project.parent / name / value / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"[user]\n\tname = {name} {value}\n")
+            monkeypatch.setenv(name, str(project.parent / name / value))
+            assert own(project).line("config", "user.name") == f"{name} {value}"
+        if name == "HOME":
+            (project.parent / name / "one" / place).unlink()
