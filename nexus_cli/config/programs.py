@@ -22,6 +22,7 @@ from nexus_cli.config.command_records import why_no_git
 from nexus_cli.config.host_environment import host_environment, working_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
+from nexus_cli.core.real_files import follow_path
 
 GIT_OPTIONS = (
     "--no-pager",
@@ -56,8 +57,6 @@ _GIT_SETTINGS = {
 }
 _GIT_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 """Variables of git that are kept: they only name the person's own configuration."""
-_MOST_LINKS = 40
-"""Most links followed to a program, as in the kernel."""
 
 
 class ProgramRefused(PermissionError):
@@ -144,24 +143,10 @@ def _outside_entries(environ: Mapping[str, str], closed: Sequence[str]) -> list[
 def _leads_into(path: str, folders: Sequence[str]) -> bool:
     """Return True if `path` is in one of the real paths `folders`, or leads through one by a link: a command of the
     project could change that link."""
-    here, left, links = os.sep, path.split(os.sep)[::-1], 0
-    while left:
-        part = left.pop()
-        if part in ("", "."):
-            continue
-        here = os.path.dirname(here) if part == ".." else os.path.join(here, part)
-        if any(here == one or here.startswith(one + os.sep) for one in folders):
-            return True
-        try:
-            target = os.readlink(here)
-        except OSError:  # no link, or nothing at all
-            continue
-        links += 1
-        if links > _MOST_LINKS:
-            return True
-        here = os.sep if os.path.isabs(target) else os.path.dirname(here)
-        left += target.split(os.sep)[::-1]
-    return False
+    try:
+        return any(here == one or here.startswith(one + os.sep) for here, _ in follow_path(path) for one in folders)
+    except OSError:
+        return True
 
 
 def _is_open_to_all(folder: str) -> bool:

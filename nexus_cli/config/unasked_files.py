@@ -84,7 +84,8 @@ class UnaskedFiles:
         is_document = is_made_to_be_read(real.name)
         limit = limit if is_document else min(limit, MOST_SEARCHED)
         data, status = read_real(real, limit + 1)
-        if not is_document and has_password(data):
+        # A second name of `.env` is a document by its own name.
+        if (not is_document or status.st_nlink > 1) and has_password(data):
             leads = real != Path(os.path.abspath(path))
             raise FileRefused(f"leads to {_shown(real)}, which holds credentials" if leads else "holds credentials")
         return UnaskedFile(data, status.st_size, limit)

@@ -11,13 +11,17 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.core.real_files import read_regular
 
 RECORD = "record.json"
+MOST_OF_LINK = 8192
+"""Most bytes of a file of git that names a folder."""
 _SLUG = re.compile(r"[^a-z0-9]+")
 _NESTED = 8
 """Most nested worktrees that are followed to their source."""
@@ -119,6 +123,14 @@ def find_worktree(place: Path, own: Places | None = None) -> WorktreeRecord | No
     project, _, rest = real[len(root) + 1 :].partition(os.sep)
     name = rest.partition(os.sep)[0]
     return read_record(Path(root, project, name)) if name and not name.startswith(".") else None
+
+
+def read_git_file(project: Path) -> Path | None:
+    """Return the real path of the git folder that the file `.git` of a project names, None if there is no such file."""
+    with suppress(OSError, ValueError):
+        kind, _, named = os.fsdecode(read_regular(project / ".git", MOST_OF_LINK)).strip().partition(": ")
+        return Path(os.path.realpath(project / named)) if kind == "gitdir" else None
+    return None
 
 
 def find_source(project: Path, own: Places | None = None) -> Path:

@@ -19,7 +19,36 @@ from typing import IO
 
 _FICLONE = 0x40049409
 """Linux: share the blocks of a file until one of both is written."""
+_MOST_LINKS = 40
+"""Most links on the way to a file, as in the kernel."""
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def follow_path(path: str) -> Iterator[tuple[str, bool]]:
+    """Yield each place on the way to an absolute path and to what its links name, with True for a link; raise `OSError`
+    with `ELOOP` for too many links."""
+    here, left, links = os.sep, path.split(os.sep)[::-1], 0
+    while left:
+        part = left.pop()
+        if part in ("", "."):
+            continue
+        here = os.path.dirname(here) if part == ".." else os.path.join(here, part)
+        try:
+            target = os.readlink(here)
+        except OSError:  # no link, or nothing at all
+            yield here, False
+            continue
+        yield here, True
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, "leads through too many links")
+        here = os.sep if os.path.isabs(target) else os.path.dirname(here)
+        left += target.split(os.sep)[::-1]
+
+
+def follow_links(path: str) -> list[str]:
+    """Return the links on the way to an absolute path, and its real path; raise as `follow_path`."""
+    return [*(place for place, is_link in follow_path(path) if is_link), os.path.realpath(path)]
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from nexus_cli.reports.request_view import (
     RequestView,
     change_notice,
     first_view,
+    instruction_notices,
     largest_items,
     last_told,
     new_view,
@@ -108,14 +109,14 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
     """Return the next request of a running session that has begun."""
     lane_state = state.lane_state
     lane, draft = lane_state.lane, lane_state.upcoming.draft
-    drops, notices = list(state.drops()), list[str]()
+    drops, notices = list(state.drops()), instruction_notices(state.dispatcher.cwd, lane_state.settings)
     if draft is not None and request.epoch is draft.epoch:
         drops += draft.drops
-        notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
+        notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(lane.epoch, request.epoch)]
     elif begins_epoch(lane_state.window, lane_state.upcoming):
-        notices = ["the next request rewrites the window; this shows it as it was sent"]
+        notices.append("the next request rewrites the window; this shows it as it was sent")
     elif lane.is_recorded:
-        notices = prune_notice(state)
+        notices += prune_notice(state)
     bounds = [bound.to_json() for bound in request.limits[1]]
     return RequestView(
         request,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.ledger import Ledger
-from nexus_cli.sandbox.own_git import Git, find_git
+from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import unified_diff
@@ -45,7 +45,7 @@ async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict
     """Return `source`: `git` (`text`, `untracked`, `unread` large or binary, `cut`), or `session` (`files`, `why`)."""
     try:
         return await run_in_thread(lambda stop: _by_git(folder, stop))
-    except _Unable as reason:
+    except (_Unable, GitError) as reason:
         files = ledger.log(session).files() if ledger is not None else []
         changed = [_near(path, folder) for path, how in files if how != "read"]
         return {"version": 1, "source": "session", "why": str(reason), "files": changed}
@@ -58,7 +58,7 @@ def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
     head, status = _git(found, stop, "rev-parse", "--verify", "--quiet", "HEAD")
     if status:
         head, _ = _git(found, stop, "hash-object", "-t", "tree", "/dev/null")
-    quiet = _without_filters(found, stop)
+    quiet = found.without_filters()
     text, status = _git(found, stop, *quiet, *DIFF, head.decode("ascii", "replace").strip(), "--", ".")
     if status:
         raise _Unable("git could not compare")
@@ -100,14 +100,14 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
             text = str(value["text"]) + more
         else:
             text = await run_in_thread(lambda stop: _range_diff(folder, revision, stop))
-    except _Unable as reason:
+    except (_Unable, GitError) as reason:
         return ChangeText(command, problem=str(reason))
     return ChangeText(command, text, "" if text.strip() else "nothing has changed")
 
 
 def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
     found = _find_git(folder)
-    text, status = _git(found, stop, *_without_filters(found, stop), *DIFF, revision, "--")
+    text, status = _git(found, stop, *found.without_filters(), *DIFF, revision, "--")
     if status:
         raise _Unable(f"git does not know `{revision}` here")
     return text[:MOST].decode("utf-8", "replace")
@@ -143,19 +143,6 @@ def _find_git(folder: Path) -> Git:
     if found is None:
         raise _Unable("git is not installed")
     return found
-
-
-def _without_filters(git: Git, stop: StopFlag) -> list[str]:
-    """Return options that switch off the filters of the repository's configuration, because a diff would run them."""
-    names: set[str] = set()
-    for place in ("--local", "--worktree"):
-        query = ("config", place, "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")
-        listed, _ = _git(git, stop, *query)
-        names.update(name.rpartition(".")[0] for name in os.fsdecode(listed).split("\0") if name)
-    if any("=" in name for name in names):
-        raise _Unable("the repository's configuration names programs that cannot be switched off")
-    off = {"clean": "", "smudge": "", "process": "", "required": "false"}
-    return [word for name in sorted(names) for key, value in off.items() for word in ("-c", f"{name}.{key}={value}")]
 
 
 def _git(git: Git, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:

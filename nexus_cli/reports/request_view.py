@@ -6,9 +6,12 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
+from nexus_cli.context.sections.instruction_files import instruction_layers
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.content_kinds import WindowContents
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
@@ -30,6 +33,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.lane.request_history import reported_tokens
 from nexus_cli.lane.user_messages import first_words
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
+from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
 from nexus_cli.session.service_makers import ServiceMakers
@@ -131,7 +135,7 @@ def recorded_view(
     info = load_model_info(ledger, options.model or found.model, settings, log)
     items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
-    drops, notices = log.drops(), [holds.lost] if holds.lost else []
+    drops, notices = log.drops(), [*filter(None, (holds.lost, *instruction_notices(options.cwd, settings)))]
     effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
     estimator = unreported_estimator(TokenEstimator(log.calibration(info.served_name)), epoch, items)
     earlier = EarlierRequests()
@@ -148,7 +152,7 @@ def recorded_view(
 
         state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
         new = draft_next(state, epoch, flatten(group_tool_calls(items)), effort)
-        notices += [*new.notices, change_notice(epoch, new.epoch)]
+        notices = [*dict.fromkeys((*notices, *new.notices)), change_notice(epoch, new.epoch)]
         epoch, items, sent, drops = new.epoch, list(new.epoch.head), -1, [*drops, *new.drops]
         estimator = unreported_estimator(estimator, epoch, items)
     budget = TokenBudget.of(info.window, info.max_output)
@@ -168,6 +172,12 @@ def recorded_view(
         tuple(notices),
         log.memos,
     )
+
+
+def instruction_notices(folder: Path, settings: Settings) -> list[str]:
+    """Return what is wrong with the instruction files of a folder now: those that may not be sent are in no request."""
+    permission = CallPermission(folder, project_root(folder), sandbox=settings.sandbox)
+    return [layer.notice for layer in instruction_layers(folder, permission.is_denied) if layer.notice]
 
 
 def _earlier_requests(log: LaneLog, epoch: Epoch, items: Sequence[WindowItem], info: ModelInfo) -> EarlierRequests:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.programs import ProgramRefused
-from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.config.worktree_record import MOST_OF_LINK, find_worktree, read_git_file
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.git_repository import NotPlain, check_repository
@@ -33,7 +33,6 @@ _OPENED = (
 """Files of a git folder that many runs open."""
 _NESTED = 8
 """Most worktrees made from one another."""
-_MOST_OF_GIT = 8192
 _WORKTREE = re.compile(rb"^\s*worktree\s*=\s*([^\n\"#;]+?)\s*$", re.MULTILINE)
 
 
@@ -41,7 +40,7 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
     """Return the walls of a run of the program `git` that reads `project`; raise `ProgramRefused` if it must not run
     there without any."""
     project = _real(project)
-    folders = [*_git_folders(project)]
+    folders = [*list_git_folders(project)]
     _refuse_pipes(project / ".git", *folders)
     if own_backend().backend is Backend.NONE:
         _refuse_unless_plain(project)
@@ -72,7 +71,7 @@ def _refuse_unless_plain(project: Path) -> None:
         raise ProgramRefused(f"without a sandbox git does not run here: {why}") from error
 
 
-def _git_folders(project: Path) -> Iterator[Path]:
+def list_git_folders(project: Path) -> Iterator[Path]:
     """Yield the git folders outside `project` that belong to it: those that know it in turn, and those of which a
     worktree of nexus borrows objects."""
     if (folder := find_worktree_folder(project)) is not None:
@@ -89,11 +88,10 @@ def _git_folders(project: Path) -> Iterator[Path]:
 
 def _submodule_folder(project: Path) -> Path | None:
     """Return the git folder of a submodule, in that of the repository above it; None if it does not name `project`."""
+    folder = read_git_file(project) or project
     with suppress(OSError, ValueError):
-        kind, _, named = os.fsdecode(read_beginning(project / ".git", _MOST_OF_GIT)).strip().partition(": ")
-        folder = _real(project / named)
-        found = _WORKTREE.search(read_beginning(folder / "config", _MOST_OF_GIT))
-        if kind == "gitdir" and found and _real(folder / os.fsdecode(found[1])) == project:
+        found = _WORKTREE.search(read_beginning(folder / "config", MOST_OF_LINK))
+        if found and _real(folder / os.fsdecode(found[1])) == project:
             return folder
     return None
 

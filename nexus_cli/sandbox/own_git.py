@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,12 +25,16 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.programs import find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import open_folder, walk_below
 
 if TYPE_CHECKING:
     from nexus_cli.sandbox.walls import Walls
 
 SECONDS = 600.0
 """Time limit of one run: a large repository on a slow disk takes minutes."""
+_PATIENCE = 10.0
+"""Seconds after which a run may be waiting for a pipe that a folder has in the place of one of `_OF_FOLDERS`."""
+_OF_FOLDERS = frozenset({".gitignore", ".gitattributes"})
 _BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g")
 """Git maps packs in pieces, so that its address space can be bounded."""
 _PASSED = (
@@ -98,7 +103,7 @@ class Git:
         try:
             with self.start(*arguments, stderr=subprocess.PIPE, start_new_session=True) as run:
                 try:
-                    output, errors = run.communicate(stdin, timeout=self.seconds)
+                    output, errors = self._await(run, stdin)
                 except BaseException:
                     with suppress(ProcessLookupError, PermissionError):
                         os.killpg(run.pid, signal.SIGKILL)
@@ -108,6 +113,19 @@ class Git:
         except (OSError, ValueError) as error:
             raise GitError(f"git could not be started ({error})") from None
         return run.returncode, output, errors
+
+    def _await(self, run: subprocess.Popen[bytes], stdin: bytes) -> tuple[bytes, bytes]:
+        """Return output and errors of a run; raise `TimeoutExpired`, or `GitError` if it waits for a pipe."""
+        try:
+            return run.communicate(stdin, timeout=min(self.seconds, _PATIENCE))
+        except subprocess.TimeoutExpired:
+            if self.seconds <= _PATIENCE:
+                raise
+        with open_folder(os.path.realpath(self.cwd)) as folder:
+            for path, entry in walk_below(folder):
+                if entry.name in _OF_FOLDERS and stat.S_ISFIFO(entry.stat(follow_symlinks=False).st_mode):
+                    raise GitError(f"git waits for the pipe {path}: remove it")
+        return run.communicate(timeout=self.seconds - _PATIENCE)
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start a run with pipes for input and output. Raises `OSError`."""
@@ -125,6 +143,15 @@ class Git:
         env = {**_find_environment(self.cwd, working_folder(), source, passed), **self.variables}
         walls = find_walls(Path(self.program), self.project or root, self.reads, self.writes)
         return git_command(self.program, {root, source}, *_BOUNDS, *arguments), env, walls
+
+    def may_use(self, folder: Path) -> bool:
+        """Return True if the real path `folder` is in the project, or a git folder that belongs to it.
+
+        What git says of its folders is resolved after it has ended, when a command may have put a link there.
+        """
+        from nexus_cli.sandbox.git_walls import list_git_folders  # noqa: PLC0415  (as in `walls`)
+
+        return any(map(folder.is_relative_to, (self.cwd, *list_git_folders(self.cwd))))
 
     def without_filters(self) -> Sequence[str]:
         """Return options that switch off every filter of any configuration, because comparing files would run them."""

@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
-from nexus_cli.config.worktree_record import RECORD, find_worktree
+from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.sandbox.visible_places import closed_places, hidden_in_tools, shown_places
 
@@ -56,8 +56,6 @@ _CACHES = (
 fails if it cannot write there."""
 _NESTED = 8
 """Most nested worktrees."""
-_MOST_OF_GIT = 8192
-"""Most bytes read of a file that names a git folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,19 +260,18 @@ def find_worktree_folder(project: Path) -> Path | None:
     Read from files, without git: `.git` must be a file that names a folder `REPOSITORY/.git/worktrees/NAME`, and that
     folder must name this `.git` in turn. A project therefore cannot get access to another repository by naming it.
     """
+    folder = read_git_file(project) or project
     try:
-        kind, _, named = _read_text(project / ".git").partition(": ")
-        folder = Path(os.path.realpath(project / named))
         back = _read_text(folder / "gitdir")
         common = Path(os.path.realpath(folder / _read_text(folder / "commondir")))
     except (OSError, ValueError):
         return None
     fits = folder.parent == common / "worktrees" and not folder.is_relative_to(project)
-    return folder if kind == "gitdir" and fits and os.path.realpath(back) == str(project / ".git") else None
+    return folder if fits and os.path.realpath(back) == str(project / ".git") else None
 
 
 def _read_text(path: Path) -> str:
-    return os.fsdecode(read_regular(path, _MOST_OF_GIT)).strip()
+    return os.fsdecode(read_regular(path, MOST_OF_LINK)).strip()
 
 
 class TempFolder:

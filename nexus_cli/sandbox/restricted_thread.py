@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from nexus_cli.sandbox.landlock import keep_signals_inside
 
 _T = TypeVar("_T")
+_Answer = SimpleQueue[tuple[Any, BaseException | None]]
 _SECONDS, _PAUSE = 10.0, 0.005
 """Seconds to wait for killed processes to end, and between two checks."""
 
@@ -26,8 +27,7 @@ class RestrictedThread:
 
     def __init__(self, confine: Callable[[], object]) -> None:
         """Start the thread, which calls `confine` first; raise what `confine` raises."""
-        self._wanted: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        self._done: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._wanted: SimpleQueue[tuple[Callable[[], Any], _Answer] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="sandbox", daemon=True)
         try:
             self._thread.start()
@@ -40,9 +40,11 @@ class RestrictedThread:
             raise
 
     def call(self, act: Callable[[], _T]) -> _T:
-        """Call `act` in the thread; return its result or raise its exception."""
-        self._wanted.put(act)
-        result, error = self._done.get()
+        """Call `act` in the thread; return its result or raise its exception. A call that a signal ends, as Ctrl+C
+        does, leaves nothing to the next one."""
+        answer: _Answer = SimpleQueue()
+        self._wanted.put((act, answer))
+        result, error = answer.get()
         if error is not None:
             raise error
         made: _T = result
@@ -53,12 +55,13 @@ class RestrictedThread:
         self._thread.join()
 
     def _serve(self) -> None:
-        while (act := self._wanted.get()) is not None:
+        while (wanted := self._wanted.get()) is not None:
+            act, answer = wanted
             try:
-                self._done.put((act(), None))
+                answer.put((act(), None))
             except BaseException as error:  # raised again in the caller's thread
-                self._done.put((None, error))
-            del act
+                answer.put((None, error))
+            del wanted, act, answer
 
 
 def call_restricted(confine: Callable[[], object], act: Callable[[], _T]) -> _T:

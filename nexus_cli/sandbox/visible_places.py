@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import PACKAGE, Places, defaults_dir
 from nexus_cli.config.protected_places import home_folders
+from nexus_cli.core.real_files import follow_links
 from nexus_cli.sandbox.git_settings import read_git_settings
 from nexus_cli.sandbox.tool_folders import hidden_settings, tool_folders
 
@@ -48,8 +49,6 @@ _NEEDED = (
     "/home/linuxbrew/.linuxbrew",
 )
 """Places in hidden folders that programs of the system need."""
-_MOST_LINKS = 40
-"""Most links followed on one path, as in the kernel."""
 
 
 def closed_places(project: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -92,25 +91,7 @@ def _existing(paths: Iterable[Path]) -> Iterator[Path]:
     """Yield, for each existing path, every link on the way to it and its real path."""
     for path in paths:
         if os.path.exists(path):
-            yield from _follow(str(path))
-
-
-def _follow(path: str) -> Iterator[Path]:
-    here, left, links = os.sep, path.split(os.sep)[::-1], 0
-    while left and links <= _MOST_LINKS:
-        part = left.pop()
-        if part in ("", "."):
-            continue
-        here = os.path.dirname(here) if part == ".." else os.path.join(here, part)
-        try:
-            target = os.readlink(here)
-        except OSError:  # no link
-            continue
-        yield Path(here)
-        links += 1
-        here = os.sep if os.path.isabs(target) else os.path.dirname(here)
-        left += target.split(os.sep)[::-1]
-    yield Path(here)
+            yield from map(Path, follow_links(str(path)))
 
 
 def _real(path: Path) -> Path:

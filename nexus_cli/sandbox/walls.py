@@ -19,6 +19,7 @@ from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import credential_paths, own_paths
+from nexus_cli.core.real_files import follow_links
 from nexus_cli.sandbox import landlock, syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
@@ -46,8 +47,6 @@ _PROCESSES = 8192
 """Most processes and threads of the person, above which the program can start none."""
 _MOST_KEPT = 8
 """Most restricted threads that are kept."""
-_MOST_LINKS = 40
-"""Most links that lead to one another."""
 
 _kept: dict[tuple[object, ...], RestrictedThread] = {}
 """Threads that Landlock restricts, by what they allow: to restrict one takes longer than to start a program."""
@@ -166,13 +165,20 @@ class Walls:
             os.write(handle, self._filter())
             os.lseek(handle, 0, os.SEEK_SET)
             line = [str(self._probe.program), "--unshare-all"]
-            shown, inside, handles = (*self._system, *self._reads), set[str](), [handle]
-            for place in sorted({one for path in shown for one in (*_links(path), os.path.realpath(path))}):
+            inside, handles = set[str](), [handle]
+
+            def bind(option: str, places: Sequence[str]) -> None:
+                for place in sorted(places):
+                    handles.append(opened.enter_context(_open_real(place)))
+                    line.extend((option, f"/proc/self/fd/{handles[-1]}", place))
+
+            for place in sorted({one for path in self._system for one in follow_links(path)}):
                 if os.path.islink(place):
                     line += ["--symlink", os.readlink(place), place]
                 elif os.path.exists(place) and not is_below(place, inside):
                     line += ["--ro-bind", place, place]
                     inside.add(place)
+            bind("--ro-bind", self._reads)
             for place in (*_READABLE, *_WRITABLE):
                 line += ["--dev-bind", place, place]
             for place in sorted(self._hidden()):
@@ -180,10 +186,7 @@ class Walls:
                     line += ["--tmpfs", place, "--remount-ro", place]
                 elif os.path.exists(place):
                     line += ["--ro-bind", "/dev/null", place]
-            for place in self._writes:
-                source = opened.enter_context(_open_real(place))
-                handles.append(source)
-                line += ["--bind", f"/proc/self/fd/{source}", place]
+            bind("--bind", self._writes)
             line += ["--remount-ro", "/"]
             if os.getuid() == 0:
                 line += ["--cap-drop", "ALL"]
@@ -225,15 +228,6 @@ def _assemble_filter(keep_sizes: bool, is_root: bool) -> bytes:
 @lru_cache(4)
 def _resolve(paths: tuple[Path, ...]) -> tuple[str, ...]:
     return tuple(map(os.path.realpath, paths))
-
-
-def _links(path: str, depth: int = 0) -> Iterator[str]:
-    """Yield the links on the way to `path`, and those on the way to what they name."""
-    here = Path(path)
-    for place in (*reversed(here.parents), here):
-        if place.is_symlink() and os.path.realpath(place.parent) == str(place.parent) and depth < _MOST_LINKS:
-            yield str(place)
-            yield from _links(os.path.normpath(place.parent / place.readlink()), depth + 1)
 
 
 @contextmanager

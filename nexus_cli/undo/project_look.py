@@ -274,12 +274,12 @@ class LookedProject:
             git = Git(program, self.root, variables, self._seconds, self.root, reads=(self.index,))
             status, output, _ = git.try_run("rev-parse", "--absolute-git-dir", "--git-common-dir")
             places = os.fsdecode(output).splitlines()
-            if status or len(places) != 2:
+            folders = [Path(os.path.realpath(self.root / place)) for place in places]
+            if status or len(folders) != 2 or not all(map(git.may_use, folders)):
                 self._forget_git()
                 return
             self._git = git
-            self._git_dir = Path(places[0])
-            self._repository = Path(os.path.realpath(self.root / places[1]))
+            self._git_dir, self._repository = folders
         self._options = ()
 
     def _refresh_index(self) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
+from nexus_cli.config.worktree_record import WorktreeRecord, read_git_file, read_records, worktrees_of
 from nexus_cli.core.elide import plural
 from nexus_cli.core.real_files import list_folder, open_folder, read_regular, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError
@@ -28,8 +28,8 @@ CACHES = frozenset(
     b".parcel-cache .gradle .eggs".split()
 )
 """Names of ignored folders that tools can fill again, so that they may be lost."""
-_MOST_LOG, _MOST_LINK = 64 << 20, 1 << 13
-"""Most bytes of a log of commits, and of a file `.git`."""
+_MOST_LOG = 64 << 20
+"""Most bytes of a log of commits."""
 _FORMER_HOLD = f"{OWN_REFERENCES}nexus-start"
 """Reference of a linked worktree, as earlier versions made them, that keeps its first commit."""
 
@@ -188,13 +188,8 @@ def _git_folder(record: WorktreeRecord) -> Path | None:
     """Return the git folder of a worktree; None if it was replaced, or its link leads elsewhere."""
     if has_own_repository(record):
         return record.folder / ".git"
-    try:  # a linked worktree, as earlier versions made them
-        linked = os.fsdecode(read_regular(record.folder / ".git", _MOST_LINK))
-        kind, _, named = linked.strip().partition(": ")
-        folder = Path(os.path.realpath(record.folder / named))
-    except (OSError, ValueError):
-        return None
-    is_ours = kind == "gitdir" and folder.parent == record.repository / "worktrees" and (folder / "HEAD").is_file()
+    folder = read_git_file(record.folder)  # a linked worktree, as earlier versions made them
+    is_ours = folder and folder.parent == record.repository / "worktrees" and (folder / "HEAD").is_file()
     return folder if is_ours else None
 
 

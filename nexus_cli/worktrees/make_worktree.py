@@ -24,7 +24,7 @@ from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import list_folder, open_folder, walk_below
+from nexus_cli.core.real_files import is_there, list_folder, open_folder, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError, explain, failure
 from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed, list_names
 from nexus_cli.worktrees.own_repository import (
@@ -109,9 +109,16 @@ def read_source(root: Path) -> SourceProject:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
         raise _refusal(f"the repository of {root} is {top}, which is not a project", "Run git init in the project")
+    common, own = (Path(os.path.realpath(root / path)) for path in told[3:5])
+    if status and is_there(common / "objects/info/alternates"):
+        raise _refusal(
+            "the repository borrows objects of another one, which nexus does not read",
+            "Copy them: git repack -a && rm .git/objects/info/alternates",
+        )
     if status:
         raise _refusal("the repository has no commit yet", 'Make one: git commit --allow-empty -m "Start"')
-    common, own = (Path(os.path.realpath(root / path)) for path in told[3:5])
+    if not (git.may_use(common) and git.may_use(own)):
+        raise _refusal(f"a link leads {root}/.git out of the project", "Remove the link")
     return SourceProject(git, root, own, common, told[2], head.decode().strip())
 
 

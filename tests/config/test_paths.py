@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.paths import project_root, repository_root
+from nexus_cli.config.paths import places, project_root, repository_root
 
 
 @pytest.fixture
@@ -39,3 +40,20 @@ def test_a_parent_that_may_not_be_looked_into_is_no_repository(tmp_path: Path, m
 
     monkeypatch.setattr(os, "stat", denied)
     assert repository_root(tmp_path) is None
+
+
+def test_the_folders_of_the_person_follow_the_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "log"}
+    for name in ("NEXUS_HOME", *names):
+        monkeypatch.delenv(name, raising=False)
+    for home in ("one", "two", "one"):
+        monkeypatch.setenv("HOME", str(tmp_path / home))
+        found = places()
+        assert all(getattr(found, kind).is_relative_to(tmp_path / home) for kind in names.values())
+    for name, kind in names.items() if sys.platform == "linux" else ():
+        before = places()
+        monkeypatch.setenv(name, str(tmp_path / name))
+        changed = {one for one in names.values() if getattr(places(), one) != getattr(before, one)}
+        assert changed == {kind} and getattr(places(), kind).is_relative_to(tmp_path / name)
+    monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "three"))
+    assert places().data == tmp_path / "three/data"

@@ -11,7 +11,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.services import Calibration
 from nexus_cli.lane.options import Options
-from nexus_cli.reports.context import context_report
+from nexus_cli.reports.context import context_report, live_report
 
 
 @pytest.mark.parametrize(("told", "name"), [(0, ""), (50_000, MODEL), (50_000, MODEL.partition("/")[2])])
@@ -40,3 +40,16 @@ def test_the_report_of_a_new_session_makes_no_ledger(tmp_path: Path) -> None:
 def test_a_ledger_that_cannot_be_read_has_nothing_learned(tmp_path: Path) -> None:
     places().ledger.mkdir(parents=True)
     assert context_report(Options(tmp_path, MODEL), Settings(), None)["budget"]["window"] == 128_000
+
+
+def test_an_instruction_file_that_may_not_be_sent_is_listed_before_and_after_the_first_request(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".env").write_text("API_KEY=sk-ant-api03-9x8w7v6u5t4s3r2q1p0o9n8m7l6k5j4i3h2g1f0e\n")
+    (tmp_path / "AGENTS.md").symlink_to(".env")
+    session = opened(Played(lambda request: "well"), tmp_path)
+    for is_sent in (False, True):
+        if is_sent:
+            say(session, "one")
+        stored = context_report(Options(tmp_path, model=MODEL), Settings(), session.id if is_sent else None)
+        for value in (stored, live_report(session.state)):
+            assert sum("AGENTS.md leads to" in one for one in value["notices"]) == 1, value["notices"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 import threading
 from pathlib import Path
@@ -131,6 +132,27 @@ def test_where_no_thread_can_be_started_no_command_is(
     assert backend == "bwrap" or "no sandbox" in results[0]
     with pytest.raises(OSError, match="new thread"):
         RestrictedThread(lambda: None)
+
+
+def test_a_call_that_a_signal_ends_leaves_no_answer_to_the_next_one() -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def interrupt() -> str:
+        signal.pthread_kill(main, signal.SIGUSR1)
+        assert is_ended.wait(60)
+        return "first"
+
+    main, is_ended, thread = threading.get_ident(), threading.Event(), RestrictedThread(lambda: None)
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            thread.call(interrupt)
+        is_ended.set()
+        assert thread.call(lambda: "second") == "second"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        thread.end()
 
 
 def test_having_no_process_left_is_no_bug_of_ours() -> None:

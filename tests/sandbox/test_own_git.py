@@ -15,8 +15,9 @@ import pytest
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox import git_walls, walls
+from nexus_cli.sandbox import git_walls, own_git, walls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
+from nexus_cli.sandbox.confined_launch import SandboxError
 from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.sandbox.probe import find_backend
@@ -115,6 +116,17 @@ def test_git_that_does_not_end_is_ended_with_what_it_started(backend: Backend, p
     """
     with pytest.raises(GitError, match="took longer"):
         Git(fake(tmp_path, body), project, seconds=1.0).run("status")
+
+
+def test_a_pipe_that_git_waits_for_is_named(backend: Backend, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_git, "_PATIENCE", 1.0)
+    (project / "sub").mkdir()
+    os.mkfifo(project / "sub/.gitignore")
+    with pytest.raises(GitError, match=r"waits for the pipe sub/\.gitignore: remove it"):
+        replace(own(project), seconds=60.0).run("ls-files", "-o", "--exclude-standard")
+    (project / "sub/.gitignore").unlink()
+    slow = fake(project.parent, "import time; time.sleep(2); print('done')")
+    assert Git(slow, project).line("status") == "done"
 
 
 def test_what_git_prints_as_an_error_is_told_to_nobody(backend: Backend, project: Path, tmp_path: Path) -> None:
@@ -240,6 +252,18 @@ def test_folders_that_git_writes_are_not_followed_through_links(backend: Backend
         replace(own(project), writes=(link,)).run("status")
 
 
+def test_folders_that_become_links_before_the_start_are_not_read(backend: Backend, project: Path) -> None:
+    read = project.parent / "read"
+    for folder in (read, project.parent / "keys"):
+        folder.mkdir()
+        (folder / "key").write_text(f"{SECRET}\n")
+    inside = walls.Walls([str(read)], system=["/bin/cat"])
+    read.rename(project.parent / "moved")
+    read.symlink_to(project.parent / "keys")
+    with pytest.raises(SandboxError, match="link"):
+        inside.start(["/bin/cat", str(read / "key")], cwd="/")
+
+
 def test_without_a_sandbox_git_runs_in_a_plain_repository_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (walls, git_walls):
         monkeypatch.setattr(module, "own_backend", lambda: BackendProbe(Backend.NONE))
@@ -282,3 +306,19 @@ def test_bounds_are_set(backend: Backend, project: Path, tmp_path: Path) -> None
         print(*(resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_CORE)))
     """
     assert Git(fake(tmp_path, body), project).line("status") == f"{4 << 30} 900 0"
+
+
+def test_git_of_one_process_follows_the_variables_of_its_settings(
+    backend: Backend, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, place in (("HOME", ".gitconfig"), ("XDG_CONFIG_HOME", "git/config"), ("GIT_CONFIG_GLOBAL", "")):
+        for value in ("one", "two", "one"):
+            file = project.parent / name / value / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"[user]\n\tname = {name} {value}\n")
+            monkeypatch.setenv(name, str(project.parent / name / value))
+            assert own(project).line("config", "user.name") == f"{name} {value}"
+        if name == "HOME":
+            (project.parent / name / "one" / place).unlink()

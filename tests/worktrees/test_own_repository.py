@@ -195,6 +195,17 @@ def test_a_name_that_git_refuses_is_told_with_a_way_out(project: Path) -> None:
         apply_worktree(record)
 
 
+def test_a_clone_with_the_objects_of_another_repository_is_told_how_to_have_its_own(project: Path) -> None:
+    git(project, "clone", "-q", "--shared", ".", "../shared")
+    clone = project.parent / "shared"
+    with pytest.raises(NexusError) as failed:
+        enter_worktree(clone, "one")
+    assert "borrows objects" in str(failed.value) and "repack -a" in failed.value.hint
+    git(clone, "repack", "-qa")
+    (clone / ".git/objects/info/alternates").unlink()
+    enter_worktree(clone, "one").leave()
+
+
 def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_others(
     project: Path, tmp_path: Path
 ) -> None:

@@ -125,6 +125,16 @@ def test_an_instruction_file_that_is_a_trap_is_named_and_never_sent(
             path.unlink()
 
 
+@pytest.mark.parametrize("name", ["AGENTS.md", ".cursorrules", ".claude/rules/always.md", "docs/note.md"])
+def test_a_document_that_is_a_second_name_of_credentials_is_named_and_not_sent(repo: Path, name: str) -> None:
+    if name == "docs/note.md":
+        (repo / "NEXUS.md").write_text(f"Read @{name}.")
+    (repo / name).parent.mkdir(parents=True, exist_ok=True)
+    os.link(repo / ".env", repo / name)
+    sent, told = told_and_sent(repo)
+    assert "sk-ant" not in sent and f"{name} holds credentials" in told.replace(" (line 1)", ""), told
+
+
 WAYS: dict[str, Callable[[Path], Path]] = {
     "import": lambda repo: _write(repo / "NEXUS.md", "Read @docs/plain and @docs/note.md.") / "docs/note.md",
     "import without a suffix": lambda repo: _write(repo / "NEXUS.md", "Read @./docs/note.") / "docs/note",
