@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.programs import ProgramRefused
@@ -26,11 +26,8 @@ _SYSTEM = "/etc/gitconfig /etc/gitattributes /etc/passwd /etc/group /etc/nsswitc
 """What git reads of the system, beside what every program does."""
 _OF_GIT = ("libexec/git-core", "share/git-core", "lib", "etc/gitconfig")
 """What belongs to a git program, beside its folder `bin`."""
-_OPENED = (
-    "HEAD index config config.worktree packed-refs shallow commondir gitdir logs/HEAD info/exclude info/attributes "
-    "info/sparse-checkout objects/info/alternates"
-).split()
-"""Files of a git folder that many runs open."""
+_MOST_SEARCHED = 20_000
+"""Most folders that are searched for a pipe."""
 _NESTED = 8
 """Most worktrees made from one another."""
 _MOST_OF_GIT = 8192
@@ -41,7 +38,6 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
     """Return the walls of a run of the program `git` that reads `project`; raise `ProgramRefused` if it must not run
     there without any."""
     project = _real(project)
-    _refuse_pipes(project)
     if own_backend().backend is Backend.NONE:
         _refuse_unless_plain(project)
     settings = read_git_settings(os.environ, project)
@@ -51,16 +47,12 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
     return Walls(map(str, (project, *_git_folders(project), *reads)), map(str, writes), system=system)
 
 
-def _refuse_pipes(project: Path) -> None:
-    """Raise `ProgramRefused` if a file that git opens at every run is a pipe, a socket or a device: git would wait."""
-    for folder in (project / ".git", *_git_folders(project)):
-        for name in _OPENED:
-            try:
-                mode = os.lstat(folder / name).st_mode
-            except OSError:
-                continue
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
-                raise ProgramRefused(f"{folder / name} is no regular file: remove it")
+def find_pipe(project: Path) -> str:
+    """Return the path of a pipe in the place of a file of git, for which git waits; "" if there is none."""
+    places = (_real(project), *_git_folders(_real(project)))
+    walked = (one for place in places for one in islice(os.walk(place), _MOST_SEARCHED))
+    found = (Path(folder, name) for folder, _, names in walked for name in names if ".git" in f"{folder}/{name}")
+    return next((str(path) for path in found if path.is_fifo()), "")
 
 
 def _refuse_unless_plain(project: Path) -> None:

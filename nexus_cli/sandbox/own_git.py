@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.host_environment import working_folder
 from nexus_cli.config.paths import project_root
-from nexus_cli.config.programs import find_program, git_command, git_environment
+from nexus_cli.config.programs import ProgramRefused, find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 SECONDS = 600.0
 """Time limit of one run: a large repository on a slow disk takes minutes."""
+_PATIENCE = 2.0
+"""Seconds after which a run may be waiting for a pipe in the place of a file of git."""
 _BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g")
 """Git maps packs in pieces, so that its address space can be bounded."""
 _PASSED = (
@@ -96,9 +98,13 @@ class Git:
         """Return exit status, output and errors, which nobody may be told; raise `GitError` if git cannot be started
         or takes too long."""
         try:
-            with self.start(*arguments, stderr=subprocess.PIPE, start_new_session=True) as run:
+            with self._start(*arguments, stderr=subprocess.PIPE, start_new_session=True) as run:
                 try:
-                    output, errors = run.communicate(stdin, timeout=self.seconds)
+                    try:
+                        output, errors = run.communicate(stdin, timeout=min(_PATIENCE, self.seconds))
+                    except subprocess.TimeoutExpired:
+                        self._refuse_pipe()
+                        output, errors = run.communicate(timeout=self.seconds - _PATIENCE)
                 except BaseException:
                     with suppress(ProcessLookupError, PermissionError):
                         os.killpg(run.pid, signal.SIGKILL)
@@ -109,8 +115,19 @@ class Git:
             raise GitError(f"git could not be started ({error})") from None
         return run.returncode, output, errors
 
-    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start a run with pipes for input and output. Raises `OSError`."""
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a run with pipes for input and output, whose time is not limited. Raises `OSError`."""
+        self._refuse_pipe()
+        return self._start(*arguments)
+
+    def _refuse_pipe(self) -> None:
+        """Raise `ProgramRefused` if git would wait for a file that it reads."""
+        from nexus_cli.sandbox.git_walls import find_pipe  # noqa: PLC0415  (the first run of git)
+
+        if pipe := find_pipe(self.project or project_root(self.cwd)):
+            raise ProgramRefused(f"{pipe} is a pipe, for which git waits: remove it")
+
+    def _start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         return self.walls().start(self.command(*arguments), env=self.environment(), cwd=self.cwd, **(streams | options))
 

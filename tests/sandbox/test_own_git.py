@@ -15,7 +15,7 @@ import pytest
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox import git_walls, walls
+from nexus_cli.sandbox import git_walls, own_git, walls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
@@ -282,3 +282,22 @@ def test_bounds_are_set(backend: Backend, project: Path, tmp_path: Path) -> None
         print(*(resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_CORE)))
     """
     assert Git(fake(tmp_path, body), project).line("status") == f"{4 << 30} 900 0"
+
+
+@pytest.mark.parametrize("name", [".git/index", ".git/refs/heads/x", ".git/worktrees/x/gitdir", "a/.gitignore"])
+def test_git_waits_for_no_pipe(backend: Backend, project: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_git, "_PATIENCE", 0.1)
+    os.mkfifo(project / "pipe")
+    path = project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(project / "pipe")
+    for _ in ("a link to a pipe", "a pipe"):
+        with pytest.raises(GitError, match=f"{name} is a pipe"):
+            own(project).run("hash-object", "--no-filters", name)
+        with pytest.raises(ProgramRefused, match=f"{name} is a pipe"):
+            own(project).start("cat-file", "--batch")
+        path.unlink()
+        os.mkfifo(path)
+    path.unlink()
+    assert own(project).run("hash-object", "--no-filters", "file")
