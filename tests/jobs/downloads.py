@@ -262,7 +262,7 @@ def git_version() -> tuple[int, ...]:
 
 
 def run_git(folder: Path, *words: str) -> str:
-    """Run git as the author of a repository. Maintenance in the background would still be at work when a trap is set."""
+    """Run git as the author of a repository. Maintenance in the background would be at work while a trap is set."""
     own = "user.name=A", "user.email=a@example.org", "protocol.file.allow=always", "maintenance.auto=false"
     options = [word for setting in own for word in ("-c", setting)]
     done = subprocess.run([git_program(), *options, *words], cwd=folder, capture_output=True, text=True)

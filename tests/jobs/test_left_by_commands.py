@@ -180,7 +180,8 @@ TAKEN = [
     for number, way in enumerate(WAYS if SEARCHES else [way for way in WAYS if way.name in FIRST])
     for backend in (BACKENDS if SEARCHES else (BACKENDS[number % 2],))
 ]
-AGAIN = ("ln -sfn other .git", "mkdir .git", "cp -r other .git", ":")
+COMMITS = "git init -q .; git add later; git -c user.name=a -c user.email=a@x commit -qm anew"
+AGAIN = ("ln -sfn other .git", "git init -q .", COMMITS, "mkdir .git", "cp -r other .git", ":")
 """What is put in the place of a repository that was moved away."""
 
 
@@ -217,7 +218,7 @@ def test_what_commands_leave_leads_nexus_nowhere(way: Way, made: Download) -> No
 
 
 @pytest.mark.parametrize("made", BACKENDS, indirect=True)
-@pytest.mark.parametrize("again", AGAIN if SEARCHES else AGAIN[:1])
+@pytest.mark.parametrize("again", AGAIN if SEARCHES else AGAIN[:2])
 def test_a_repository_that_is_moved_away_comes_back(made: Download, again: str) -> None:
     before = run_git(made.project, "log", "--format=%H")
     config = (made.git / "config").read_bytes()
