@@ -49,9 +49,14 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
 
 def find_pipe(project: Path) -> str:
     """Return the path of a pipe in the place of a file of git, for which git waits; "" if there is none."""
-    places = (_real(project), *_git_folders(_real(project)))
-    walked = (one for place in places for one in islice(os.walk(place), _MOST_SEARCHED))
-    found = (Path(folder, name) for folder, _, names in walked for name in names if ".git" in f"{folder}/{name}")
+    project = _real(project)
+    found = (
+        Path(folder, name)
+        for place in (project, *_git_folders(project))
+        for folder, _, names in islice(os.walk(place), _MOST_SEARCHED)
+        for name in names
+        if place != project or "/.git" in f"{folder}/{name}".removeprefix(str(project))
+    )
     return next((str(path) for path in found if path.is_fifo()), "")
 
 

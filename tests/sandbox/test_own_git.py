@@ -300,4 +300,4 @@ def test_git_waits_for_no_pipe(backend: Backend, project: Path, name: str, monke
         path.unlink()
         os.mkfifo(path)
     path.unlink()
-    assert own(project).run("hash-object", "--no-filters", "file")
+    assert own(project).run("hash-object", "--no-filters", "file") and not git_walls.find_pipe(project)
