@@ -28,6 +28,8 @@ _OF_GIT = ("libexec/git-core", "share/git-core", "lib", "etc/gitconfig")
 """What belongs to a git program, beside its folder `bin`."""
 _MOST_SEARCHED = 20_000
 """Most folders that are searched for a pipe."""
+_OF_GIT_NAMES = re.compile(r"/\.git|\.git/")
+"""What is in a git folder, `.git` or `NAME.git`, or named like `.gitignore`."""
 _NESTED = 8
 """Most worktrees made from one another."""
 _MOST_OF_GIT = 8192
@@ -55,7 +57,7 @@ def find_pipe(project: Path) -> str:
         for place in (project, *_git_folders(project))
         for folder, _, names in islice(os.walk(place), _MOST_SEARCHED)
         for name in names
-        if place != project or "/.git" in f"{folder}/{name}".removeprefix(str(project))
+        if place != project or _OF_GIT_NAMES.search(f"{folder}/{name}".removeprefix(str(project.parent)))
     )
     return next((str(path) for path in found if path.is_fifo()), "")
 

@@ -297,6 +297,7 @@ def test_git_waits_for_no_pipe(backend: Backend, project: Path, name: str, monke
             own(project).run("hash-object", "--no-filters", name)
         with pytest.raises(ProgramRefused, match=f"{name} is a pipe"):
             own(project).start("cat-file", "--batch")
+        assert git_walls.find_pipe(project / name.split("/")[0]) == str(path)
         path.unlink()
         os.mkfifo(path)
     path.unlink()
