@@ -20,6 +20,7 @@ from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.git_repository import NotPlain, check_repository
 from nexus_cli.sandbox.git_settings import read_git_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
+from nexus_cli.sandbox.visible_places import real_path
 from nexus_cli.sandbox.walls import Walls, own_backend
 
 _SYSTEM = "/etc/gitconfig /etc/gitattributes /etc/passwd /etc/group /etc/nsswitch.conf /usr/local/etc/gitconfig".split()
@@ -39,11 +40,11 @@ _WORKTREE = re.compile(rb"^\s*worktree\s*=\s*([^\n\"#;]+?)\s*$", re.MULTILINE)
 def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[Path, ...]) -> Walls:
     """Return the walls of a run of the program `git` that reads `project`; raise `ProgramRefused` if it must not run
     there without any."""
-    project = _real(project)
+    project = real_path(project)
     if own_backend().backend is Backend.NONE:
         _refuse_unless_plain(project)
     settings = read_git_settings(os.environ, project)
-    program = _real(git)
+    program = real_path(git)
     of_git = (git, program, program.parent, *(program.parent.parent / name for name in _OF_GIT))
     system = (*_SYSTEM, *map(str, (*settings.shown, *of_git)))
     return Walls(map(str, (project, *_git_folders(project), *reads)), map(str, writes), system=system)
@@ -51,7 +52,7 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
 
 def find_pipe(project: Path) -> str:
     """Return the path of a pipe in the place of a file of git, for which git waits; "" if there is none."""
-    project = _real(project)
+    project = real_path(project)
     found = (
         Path(folder, name)
         for place in (project, *_git_folders(project))
@@ -91,12 +92,8 @@ def _submodule_folder(project: Path) -> Path | None:
     """Return the git folder of a submodule, in that of the repository above it; None if it does not name `project`."""
     with suppress(OSError, ValueError):
         kind, _, named = os.fsdecode(read_beginning(project / ".git", _MOST_OF_GIT)).strip().partition(": ")
-        folder = _real(project / named)
+        folder = real_path(project / named)
         found = _WORKTREE.search(read_beginning(folder / "config", _MOST_OF_GIT))
-        if kind == "gitdir" and found and _real(folder / os.fsdecode(found[1])) == project:
+        if kind == "gitdir" and found and real_path(folder / os.fsdecode(found[1])) == project:
             return folder
     return None
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))

@@ -190,6 +190,18 @@ def test_an_empty_repository_in_the_place_of_another_loses_no_branch(world: Worl
     assert after.pop("HEAD.nexus-undo") and {path: after.get(path) for path in before} == before
 
 
+def test_the_commit_that_another_repository_has_not_is_put_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(world.project)
+    head = git(world.project, "rev-parse", "HEAD")
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "a")
+    command(world, "rm -rf .git; git init -q .; git add -A; git commit -qm anew")
+    command(world, "echo x > made")
+    subprocess.run(world.undo(turn=1)["head_moved"]["command"], shell=True, cwd=world.project, check=True)
+    assert git(world.project, "rev-parse", "HEAD") == head
+    git(world.project, "fsck", "--strict")
+
+
 @pytest.mark.parametrize("then", ["git init -q .", "git init -q .; git add -A; git commit -qm anew --no-verify"])
 def test_a_repository_that_was_just_written_and_moved_away_is_somewhere(
     world: World, then: str, monkeypatch: pytest.MonkeyPatch
