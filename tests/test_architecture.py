@@ -443,7 +443,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "commands": (25_527, 0, 17),
     "config": (32_394, 0, None),
     "context": (76_700, 0, 193),
-    "core": (38_736, 0, None),
+    "core": (42_488, 0, None),
     "defaults": (0, 33_523, 0),
     "hooks": (3_941, 0, 11),
     "imports": (15_375, 0, 8),
@@ -457,7 +457,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rpc": (16_494, 0, 15),
     "rules": (33_539, 0, 18),
     "runs": (20_691, 0, 46),
-    "sandbox": (37_375, 0, 27),
+    "sandbox": (45_540, 0, 27),
     "service_list": (303, 0, 2),
     "session": (45_421, 0, 84),
     "spaces": (9_697, 0, 17),
@@ -466,10 +466,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "tools": (53_576, 24_427, 42),
     "turn": (19_237, 0, 15),
     "ui": (98_151, 0, 45),
-    "undo": (30_025, 0, 28),
+    "undo": (29_916, 0, 28),
     "warm": (8_154, 0, 12),
     "workers": (9_824, 0, 1),
-    "worktrees": (24_873, 0, 17),
+    "worktrees": (20_059, 0, 17),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -482,7 +482,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (915_604, 67_401)
+SUM = (922_598, 67_401)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

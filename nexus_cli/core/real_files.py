@@ -21,7 +21,12 @@ _FICLONE = 0x40049409
 """Linux: share the blocks of a file until one of both is written."""
 _MOST_LINKS = 40
 """Most links on the way to a file, as in the kernel."""
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Flags that open a folder as `dir_fd`, or to list it, a file to read, and a new one: through no link, waiting for no
+pipe."""
 
 
 def follow_path(path: str) -> Iterator[tuple[str, bool]]:
@@ -58,7 +63,7 @@ def open_folder(path: PurePath | str, *, inside: int | None = None, create: bool
     The descriptor is usable as `dir_fd` only. With `create` missing folders are created. Raises `OSError`, with `ELOOP`
     if a name is a link.
     """
-    place = os.open(os.sep, _FOLDER) if inside is None else os.dup(inside)
+    place = os.open(os.sep, FOLDER) if inside is None else os.dup(inside)
     try:
         for name in os.fspath(path).split(os.sep):
             if name in ("", "."):
@@ -167,7 +172,7 @@ def walk_below(folder: int, *, skips: Container[str] = (), levels: int = 100) ->
             yield entry.name, entry
             if levels and entry.is_dir(follow_symlinks=False) and entry.name not in skips:
                 with suppress(OSError):
-                    inner = os.open(entry.name, _FOLDER, dir_fd=listed)
+                    inner = os.open(entry.name, FOLDER, dir_fd=listed)
                     try:
                         for path, below in walk_below(inner, skips=skips, levels=levels - 1):
                             yield f"{entry.name}/{path}", below
@@ -222,7 +227,7 @@ def _open_inside(place: int, name: str, create: bool) -> int:
     if name == "..":
         raise OSError(errno.EINVAL, "is not a real path")
     try:
-        return os.open(name, _FOLDER, dir_fd=place)
+        return os.open(name, FOLDER, dir_fd=place)
     except FileNotFoundError:
         if not create:
             raise

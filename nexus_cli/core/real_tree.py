@@ -15,11 +15,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from nexus_cli.core.real_files import FolderChain, open_folder
+from nexus_cli.core.real_files import FOLDER, LISTED, NEW, READ, FolderChain, open_folder
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNREACHABLE = {
     errno.ENOENT,
     errno.ENOTDIR,
@@ -88,7 +85,7 @@ class RealTree:
         """List a folder: sorted names, each with True for a folder; [] if it cannot be listed."""
         try:
             folder, name = self._find(path)
-            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            handle = os.open(name, LISTED, dir_fd=folder)
         except OSError as error:
             _raise_unless_unreachable(error)
             return []
@@ -112,7 +109,7 @@ class RealTree:
         """Return the bytes of a regular file of at most `most` bytes, None for anything else."""
         try:
             folder, name = self._find(path)
-            handle = os.open(name, _READ, dir_fd=folder)
+            handle = os.open(name, READ, dir_fd=folder)
         except OSError as error:
             _raise_unless_unreachable(error)
             return None
@@ -139,7 +136,7 @@ class RealTree:
         folder, name = self._find(path)
         draft = f".nexus-{secrets.token_hex(8)}"
         try:
-            with open(os.open(draft, _NEW, 0o600, dir_fd=folder), "wb") as file:
+            with open(os.open(draft, NEW, 0o600, dir_fd=folder), "wb") as file:
                 file.write(content)
                 file.flush()
                 with suppress(PermissionError):
@@ -232,14 +229,14 @@ def _raise_unless_unreachable(error: OSError) -> None:
 def _open_emptied(parent: int, name: str) -> int:
     """Give ourselves full access to a folder, open it for listing, and return the descriptor."""
     _set_mode(parent, name, 0o700)
-    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    return os.open(name, LISTED, dir_fd=parent)
 
 
 def _set_mode(parent: int, name: str, mode: int) -> None:
     if sys.platform != "linux":
         os.chmod(name, mode, dir_fd=parent, follow_symlinks=False)
         return
-    handle = os.dup(parent) if name == "." else os.open(name, _HANDLE, dir_fd=parent)
+    handle = os.dup(parent) if name == "." else os.open(name, FOLDER, dir_fd=parent)
     try:
         os.chmod(f"/proc/self/fd/{handle}", mode)  # works on an O_PATH descriptor, without access to the folder
     finally:

@@ -217,9 +217,7 @@ def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> None:
         for number, (path, content) in enumerate(files):
             moment = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}"
             name = f"{moment}-{number}-{os.path.basename(path)[-100:]}"
-            handle = os.open(private_dir(kept) / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with open(handle, "wb") as file:
-                file.write(content)
+            replace_private_file(kept / name, content)
 
 
 def _lines(told: Iterable[RestoredPath], project: str) -> list[str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.programs import ProgramRefused
@@ -20,17 +20,17 @@ from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.git_repository import NotPlain, check_repository
 from nexus_cli.sandbox.git_settings import read_git_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
+from nexus_cli.sandbox.visible_places import real_path
 from nexus_cli.sandbox.walls import Walls, own_backend
 
 _SYSTEM = "/etc/gitconfig /etc/gitattributes /etc/passwd /etc/group /etc/nsswitch.conf /usr/local/etc/gitconfig".split()
 """What git reads of the system, beside what every program does."""
 _OF_GIT = ("libexec/git-core", "share/git-core", "lib", "etc/gitconfig")
 """What belongs to a git program, beside its folder `bin`."""
-_OPENED = (
-    "HEAD index config config.worktree packed-refs shallow commondir gitdir logs/HEAD info/exclude info/attributes "
-    "info/sparse-checkout objects/info/alternates"
-).split()
-"""Files of a git folder that many runs open."""
+_MOST_SEARCHED = 20_000
+"""Most folders that are searched for a pipe."""
+_OF_GIT_NAMES = re.compile(r"/\.git|\.git/")
+"""What is in a git folder, `.git` or `NAME.git`, or named like `.gitignore`."""
 _NESTED = 8
 """Most worktrees made from one another."""
 _WORKTREE = re.compile(rb"^\s*worktree\s*=\s*([^\n\"#;]+?)\s*$", re.MULTILINE)
@@ -39,27 +39,27 @@ _WORKTREE = re.compile(rb"^\s*worktree\s*=\s*([^\n\"#;]+?)\s*$", re.MULTILINE)
 def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[Path, ...]) -> Walls:
     """Return the walls of a run of the program `git` that reads `project`; raise `ProgramRefused` if it must not run
     there without any."""
-    project = _real(project)
-    folders = [*list_git_folders(project)]
-    _refuse_pipes(project / ".git", *folders)
+    project = real_path(project)
     if own_backend().backend is Backend.NONE:
         _refuse_unless_plain(project)
     shown = read_git_settings(os.environ, project).shown
-    program = _real(git)
+    program = real_path(git)
     of_git = (git, program, program.parent, *(program.parent.parent / name for name in _OF_GIT))
     system = (*_SYSTEM, *map(str, (*shown, *of_git)))
-    return Walls(map(str, (project, *folders, *reads)), map(str, writes), system=system)
+    return Walls(map(str, (project, *list_git_folders(project), *reads)), map(str, writes), system=system)
 
 
-def _refuse_pipes(*folders: Path) -> None:
-    """Raise `ProgramRefused` if a file that git opens at every run is a pipe, a socket or a device: git would wait."""
-    for path in (f"{folder}/{name}" for folder in folders for name in _OPENED):
-        try:
-            kind = stat.S_IFMT(os.lstat(path).st_mode)
-        except OSError:
-            continue
-        if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
-            raise ProgramRefused(f"{path} is no regular file: remove it")
+def find_pipe(project: Path) -> str:
+    """Return the path of a pipe in the place of a file of git, for which git waits; "" if there is none."""
+    project = real_path(project)
+    found = (
+        Path(folder, name)
+        for place in (project, *list_git_folders(project))
+        for folder, _, names in islice(os.walk(place), _MOST_SEARCHED)
+        for name in names
+        if place != project or _OF_GIT_NAMES.search(f"{folder}/{name}".removeprefix(str(project.parent)))
+    )
+    return next((str(path) for path in found if path.is_fifo()), "")
 
 
 def _refuse_unless_plain(project: Path) -> None:
@@ -91,10 +91,6 @@ def _submodule_folder(project: Path) -> Path | None:
     folder = read_git_file(project) or project
     with suppress(OSError, ValueError):
         found = _WORKTREE.search(read_beginning(folder / "config", MOST_OF_LINK))
-        if found and _real(folder / os.fsdecode(found[1])) == project:
+        if found and real_path(folder / os.fsdecode(found[1])) == project:
             return folder
     return None
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,19 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.host_environment import working_folder
 from nexus_cli.config.paths import project_root
-from nexus_cli.config.programs import find_program, git_command, git_environment
+from nexus_cli.config.programs import ProgramRefused, find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import open_folder, walk_below
 
 if TYPE_CHECKING:
     from nexus_cli.sandbox.walls import Walls
 
 SECONDS = 600.0
 """Time limit of one run: a large repository on a slow disk takes minutes."""
-_PATIENCE = 10.0
-"""Seconds after which a run may be waiting for a pipe that a folder has in the place of one of `_OF_FOLDERS`."""
-_OF_FOLDERS = frozenset({".gitignore", ".gitattributes"})
+_PATIENCE = 2.0
+"""Seconds after which a run may be waiting for a pipe in the place of a file of git."""
 _BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g")
 """Git maps packs in pieces, so that its address space can be bounded."""
 _PASSED = (
@@ -101,9 +98,13 @@ class Git:
         """Return exit status, output and errors, which nobody may be told; raise `GitError` if git cannot be started
         or takes too long."""
         try:
-            with self.start(*arguments, stderr=subprocess.PIPE, start_new_session=True) as run:
+            with self._start(*arguments, stderr=subprocess.PIPE, start_new_session=True) as run:
                 try:
-                    output, errors = self._await(run, stdin)
+                    try:
+                        output, errors = run.communicate(stdin, timeout=min(_PATIENCE, self.seconds))
+                    except subprocess.TimeoutExpired:
+                        self._refuse_pipe()
+                        output, errors = run.communicate(timeout=self.seconds - _PATIENCE)
                 except BaseException:
                     with suppress(ProcessLookupError, PermissionError):
                         os.killpg(run.pid, signal.SIGKILL)
@@ -114,21 +115,19 @@ class Git:
             raise GitError(f"git could not be started ({error})") from None
         return run.returncode, output, errors
 
-    def _await(self, run: subprocess.Popen[bytes], stdin: bytes) -> tuple[bytes, bytes]:
-        """Return output and errors of a run; raise `TimeoutExpired`, or `GitError` if it waits for a pipe."""
-        try:
-            return run.communicate(stdin, timeout=min(self.seconds, _PATIENCE))
-        except subprocess.TimeoutExpired:
-            if self.seconds <= _PATIENCE:
-                raise
-        with open_folder(os.path.realpath(self.cwd)) as folder:
-            for path, entry in walk_below(folder):
-                if entry.name in _OF_FOLDERS and stat.S_ISFIFO(entry.stat(follow_symlinks=False).st_mode):
-                    raise GitError(f"git waits for the pipe {path}: remove it")
-        return run.communicate(timeout=self.seconds - _PATIENCE)
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a run with pipes for input and output, whose time is not limited. Raises `OSError`."""
+        self._refuse_pipe()
+        return self._start(*arguments)
 
-    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start a run with pipes for input and output. Raises `OSError`."""
+    def _refuse_pipe(self) -> None:
+        """Raise `ProgramRefused` if git would wait for a file that it reads."""
+        from nexus_cli.sandbox.git_walls import find_pipe  # noqa: PLC0415  (the first run of git)
+
+        if pipe := find_pipe(self.project or project_root(self.cwd)):
+            raise ProgramRefused(f"{pipe} is a pipe, for which git waits: remove it")
+
+    def _start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         command, env, walls = self.prepare(*arguments)
         return walls.start(command, env=env, cwd=self.cwd, **(streams | options))

@@ -22,7 +22,7 @@ from typing import Literal, get_args
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
-from nexus_cli.core.real_files import read_regular
+from nexus_cli.core.real_files import LISTED, read_regular
 from nexus_cli.sandbox.visible_places import closed_places, hidden_in_tools, shown_places
 
 Paths = tuple[Path, ...]
@@ -311,7 +311,7 @@ def _remove_stale(base: str) -> None:
             if about.st_uid != os.getuid() or is_new:
                 continue
             with suppress(OSError):
-                handle = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                handle = os.open(entry.path, LISTED)
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(entry.path, ignore_errors=True)

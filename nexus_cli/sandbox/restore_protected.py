@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.core.real_tree import RealTree
@@ -31,8 +33,8 @@ REPOSITORY = "new repository: git there runs programs that its configuration or 
 REBASE = "a rebase that runs programs (exec) when it continues"
 GONE = "is gone; nexus undo brings a removed repository back, one that was moved out of the project is not guarded"
 UNREAD = "cannot be read: repositories that it links to were not checked"
-_MOST_SEARCHED = 20_000
-"""Most folders that are searched for a git folder that was moved."""
+_MOST_SEARCHED = 100_000
+"""Most files and folders that are searched for a git folder that was moved."""
 _TODO = "rebase-merge/git-rebase-todo"
 _TICK = 20_000_000
 """Nanoseconds by which a file's timestamp may lag behind the clock."""
@@ -139,8 +141,8 @@ class _Comparison:
             self.failed.append(error)
 
     def _return_moved(self, git: str) -> None:
-        """Move a git folder that the command moved within the project back, unless another folder is in its place, or
-        its work tree was moved with it: then restore it where it is."""
+        """Move a git folder that the command moved within the project back, and a folder in its place to where it was;
+        it is guarded there. If its work tree was moved with it, restore it where it is."""
         tree, place = self._tree, self._before.places[git]
         about = tree.stat(git)
         if about is not None and about.st_ino == place[1]:
@@ -152,10 +154,17 @@ class _Comparison:
             return
         if about is not None and not stat.S_ISDIR(about.st_mode):
             self._take_away(git)
-        if tree.stat(git) is None and tree.is_folder(git.rpartition("/")[0]):
+        work_tree, aside = git.rpartition("/")[0], f"{git}-{secrets.token_hex(4)}"
+        was, now = self._before.folders.get(work_tree), tree.stat(work_tree)
+        if was is not None and now is not None and was.stamp[1] == now.st_ino and not moved.startswith(f"{git}/"):
             tree.set_folder_mode(moved, stat.S_IRWXU)
-            tree.move(moved, git)
-            self._tell(git, f"put back; it was moved to {moved}")
+            tree.move(moved, aside)
+            if tree.is_folder(git):
+                tree.set_folder_mode(git, stat.S_IRWXU)
+                tree.move(git, moved)
+                self._gits[moved] = moved
+            tree.move(aside, git)
+            self._tell(git, f"put back; it was moved to {moved}{', where the new one is' * tree.is_folder(moved)}")
             return
         self._tell(git, f"was moved to {moved}")
         nodes = ((path, node) for path, node in self._before.nodes.items() if f"{path}/".startswith(f"{git}/"))
@@ -168,15 +177,10 @@ class _Comparison:
 
     def _find_moved(self, place: tuple[int, int]) -> str:
         """Return the path of the folder with this device and inode below the roots, "" if it is not found."""
-        waiting = deque(self._before.roots)
-        for _ in range(_MOST_SEARCHED):
-            folder = waiting.popleft() if waiting else ""
-            below = (f"{folder}/{name}" for name, is_folder in self._tree.scan(folder) if is_folder) if folder else ()
-            for path in below:
-                about = self._tree.stat(path)
-                if about is not None and (about.st_dev, about.st_ino) == place:
-                    return path
-                waiting.append(path)
+        for path in (path for root in self._before.roots for path in islice(self._tree.walk(root), _MOST_SEARCHED)):
+            about = self._tree.stat(path)
+            if about is not None and (about.st_dev, about.st_ino) == place:
+                return path
         return ""
 
     def _open_folders(self) -> dict[str, GuardedFolder]:

@@ -58,7 +58,7 @@ def closed_places(project: Path, environ: Mapping[str, str]) -> tuple[Path, ...]
         tops = sorted(entry.path for entry in os.scandir("/") if not entry.is_symlink() and entry.name not in _SYSTEM)
         found += map(Path, tops)
     programs = {Path(f"/{name}") for name in _SYSTEM} | {Path("/usr/bin"), Path("/usr/sbin"), Path("/")}
-    found += [home for home in map(_real, home_folders(environ.get("HOME", ""))) if home not in programs]
+    found += [home for home in map(real_path, home_folders(environ.get("HOME", ""))) if home not in programs]
     return tuple(path for path in dict.fromkeys(found) if not path.is_relative_to(project))
 
 
@@ -75,7 +75,7 @@ def shown_places(
         tools += [skills, *(Path(entry.path) for entry in os.scandir(skills) if entry.is_symlink())]
     found = [*tools, defaults_dir(), *read_git_settings(environ, project).shown]
     # The link to `nexus` may be made after the profile (`config/host_environment.add_own_program`).
-    always = [project, cwd, *([git] if git else []), _real(own.cache) / "bin"]
+    always = [project, cwd, *([git] if git else []), real_path(own.cache) / "bin"]
     return tuple(dict.fromkeys([*always, *_existing(found)]))
 
 
@@ -94,5 +94,5 @@ def _existing(paths: Iterable[Path]) -> Iterator[Path]:
             yield from map(Path, follow_links(str(path)))
 
 
-def _real(path: Path) -> Path:
+def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))

@@ -14,8 +14,8 @@ from nexus_cli.undo.project_look import Look
 from nexus_cli.undo.read_content import blob_hash
 from nexus_cli.undo.records import ABSENT, FILE, GIT, FileChange, FileState, Step
 
-_COARSE = 2_000_000_000
-"""Nanoseconds by which the times of a file system may be behind the clock."""
+_FINE, _COARSE = 50_000_000, 2_000_000_000
+"""Nanoseconds by which the times of a file system may be behind the clock, and those of one that has whole seconds."""
 
 
 def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: ByteStore) -> list[FileChange]:
@@ -77,7 +77,8 @@ def _is_same(one: FileState, other: FileState) -> bool:
 
 def _is_older(change: FileChange, before: Look, after: Look) -> bool:
     new = after.seen.get(change.path)
-    return change.before.kind == ABSENT and new is not None and new.stamp[1] < before.at - _COARSE
+    slack = _FINE if new is not None and new.stamp[1] % 1_000_000_000 else _COARSE
+    return change.before.kind == ABSENT and new is not None and new.stamp[1] < before.at - slack
 
 
 def _find_content(state: FileState) -> tuple[str, str]:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.paths import private_dir
+from nexus_cli.core.real_files import NEW, READ
 from nexus_cli.undo.records import HARD_LINK, SHA256
 
 _PIECE = 1 << 20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 SAMPLED = 5_000_000
 """Bytes of a hard-linked file above which pieces of it are compared. Smaller ones are linked only by the thousand."""
 _CONTENT = re.compile(r"(sha256:[0-9a-f]{64}|link:[0-9a-z-]{1,200})")
@@ -41,7 +41,7 @@ class ByteStore:
         private_dir(self.objects)
         draft = self.objects / f".new-{os.urandom(8).hex()}"
         try:
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            with open(os.open(draft, NEW, 0o600), "wb") as file:
                 digest = _copy(source, file, most)
                 self.written += file.tell()
                 file.flush()
@@ -63,7 +63,7 @@ class ByteStore:
         that the file was written in place since.
         """
         private_dir(self.objects)
-        with os.fdopen(os.open(name, _READ, dir_fd=folder), "rb") as file:
+        with os.fdopen(os.open(name, READ, dir_fd=folder), "rb") as file:
             content = link_content(file, about)
         place = self._find_object(content)
         private_dir(place.parent)
@@ -82,7 +82,7 @@ class ByteStore:
         place = self._find_object(content)
         if content.startswith(HARD_LINK) and not _is_same(place, content):
             raise FileNotFoundError(f"{content}: written in place since")
-        file: IO[bytes] = os.fdopen(os.open(place, _READ), "rb")
+        file: IO[bytes] = os.fdopen(os.open(place, READ), "rb")
         if content.startswith(SHA256):
             is_intact = f"{SHA256}{_copy(file, None, None)}" == content
         else:

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from nexus_cli.core.real_files import READ
+
 _RECORD = "nexus-linked"
 _PIECE = 1 << 20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SUMMED = (".pack", ".idx", ".rev", ".midx", ".graph", ".bitmap", ".mtimes", "multi-pack-index", "commit-graph")
 """Ends of the names of git's files that end in a digest of what is before it."""
 Stamps = dict[str, list[int]]
@@ -74,7 +75,7 @@ def is_intact(place: Path, end: float = float("inf"), *, folder: int | None = No
     """Return True if a file has the content that its name or its last bytes tell; False if nothing tells it, or it
     cannot be read before `end`, of `time.monotonic`. With the descriptor `folder` the file of that name in there."""
     try:
-        with open(os.open(place if folder is None else place.name, _READ, dir_fd=folder), "rb") as file:
+        with open(os.open(place if folder is None else place.name, READ, dir_fd=folder), "rb") as file:
             size, name = os.fstat(file.fileno()).st_size, place.name
             is_loose = len(place.parent.name) == 2 and len(name) in (38, 62)
             is_summed = name.endswith(_SUMMED)

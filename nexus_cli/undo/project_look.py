@@ -164,8 +164,7 @@ class LookedProject:
                     rows = json.loads(self._tracked_file.read_text("ascii"))
                     self._tracked = {path: Tracked(*row) for path, row in rows.items()}
                 if self._git is not None:
-                    self._lines = lines = self._list_index()
-                    self._submodules = [_path_of(line) for line in lines if line[1:9] == b" 160000 "]
+                    self._keep_lines(self._list_index())
             except GitError as error:
                 raise NotFollowed(str(error)) from error
             self._running += 1
@@ -255,7 +254,7 @@ class LookedProject:
         self._recent = {path: at for path, at in self._recent.items() if at > time.time_ns() - _RECENT}
         look = self._look({})
         clean = [path for path, one in look.seen.items() if one.state.content.startswith(GIT)]
-        if self._git is not None and len(clean) > _REFRESH and self._running == 0:
+        if self._git is not None and self._index_stamp and len(clean) > _REFRESH and self._running == 0:
             self._refresh_index()
             self._read_index(again=clean)
             look = self._look({})
@@ -393,6 +392,9 @@ class LookedProject:
             new |= {path: line for line in lines if (path := _path_of(line)) in repeated}
         gone = {_path_of(line) for line in self._lines - lines}
         self._tracked = {path: one for path, one in self._tracked.items() if path not in gone} | self._describe(new)
+        self._keep_lines(lines)
+
+    def _keep_lines(self, lines: set[bytes]) -> None:
         self._lines = lines
         self._submodules = [_path_of(line) for line in lines if line[1:9] == b" 160000 "]
 

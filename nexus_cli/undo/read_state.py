@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from nexus_cli.core.real_files import FolderChain, open_folder
+from nexus_cli.core.real_files import READ, FolderChain, open_folder
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.records import ABSENT, FILE, GIT, LINK, FileState
 
@@ -27,7 +27,6 @@ MOST_SYNCED = 50
 """Most copies of one look that are synced one by one: for thousands that would take seconds."""
 _RACY = 50_000_000
 """Nanoseconds after a change within which the clock of the file system may hide another one."""
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 Stamp = tuple[int, int, int, int, int]
 """Size, mtime (ns), inode, ctime (ns) and mode. A file with the same stamp is unchanged."""
 GONE = FileState(ABSENT)
@@ -121,7 +120,7 @@ class StateReader:
             return self._store.link(folder, name, about)
         if size > MOST_COPIED and not oid:
             return self._link(self._store, folder, name, about)
-        with open(os.open(name, _READ, dir_fd=folder), "rb") as file:
+        with open(os.open(name, READ, dir_fd=folder), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return ""
             if oid and _hash_blob(file, size, oid) == oid:
@@ -138,7 +137,7 @@ class StateReader:
         except OSError as error:
             if error.errno not in _NO_LINKS or about.st_size > self._left:
                 raise
-        with open(os.open(name, _READ, dir_fd=folder), "rb") as file:
+        with open(os.open(name, READ, dir_fd=folder), "rb") as file:
             return self._copy(store, file, about.st_size)
 
     def _copy(self, store: ByteStore, file: IO[bytes], size: int) -> str:

@@ -22,6 +22,8 @@ from typing import IO
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.real_files import (
+    NEW,
+    READ,
     copy_content,
     is_there,
     list_folder,
@@ -50,8 +52,6 @@ _FIRST = frozenset({"refs", "logs"})
 _PASSING = (".lock", ".keep")
 _HEAD = re.compile(rb"ref:\s*refs/[^\0\n]+\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
 """Content of HEAD and of a branch."""
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MOST_LINK = 1 << 13
 """Most bytes of a file `.git`, which names a folder."""
 _YOUNG = 86_400.0
@@ -75,7 +75,8 @@ def keep_repository(data: Path, root: Path, repository: Path) -> None:
     private_dir(place)
     if not (source := place / _SOURCE).exists():
         source.write_bytes(os.fsencode(repository))
-    _Mirror(place, time.monotonic() + SECONDS).mirror(repository)
+    if _has_objects(repository) or not _has_objects(place):  # else a command has put an empty one in its place
+        _Mirror(place, time.monotonic() + SECONDS).mirror(repository)
 
 
 def find_written(data: Path, root: Path) -> list[str]:
@@ -97,32 +98,35 @@ def find_copy(data: Path, root: str | Path) -> Path | None:
 
 def is_lost(root: Path, git_dir: Path, repository: Path) -> bool:
     """Return True if `.git` or all objects are gone or HEAD is unreadable; a sandbox may leave files in `.git`."""
-    if not (is_there(root / ".git") and _has_head(git_dir)):
-        return True
+    return not (is_there(root / ".git") and _has_head(git_dir) and _has_objects(repository))
+
+
+def _has_objects(repository: Path) -> bool:
     try:
         with open_folder(repository / "objects") as objects:
             if any(len(name) == 2 for name in list_folder("", inside=objects)):
-                return False
+                return True
             with suppress(OSError):
                 if any(name.endswith(".pack") for name in list_folder("pack", inside=objects)):
-                    return False
-            return not is_there("info/alternates", inside=objects)
+                    return True
+            return is_there("info/alternates", inside=objects)
     except OSError:
-        return True
+        return False
 
 
 def put_back(data: Path, root: str, *, only_objects: bool = False, dry_run: bool = False) -> bool:
-    """Copy what the project's repository has not, or only objects, from its copy; return True if done.
+    """Copy what a lost repository of the project has not from its copy, or objects to another; return True if done.
 
-    Of what exists, empty files, broken objects and branches, and a HEAD that cannot be read are replaced, the HEAD
-    renamed to `HEAD.nexus-undo`. A repository with a HEAD and objects gets nothing else. Blocks; raises `OSError`.
+    Of what exists, empty files, broken objects and branches, and another HEAD are replaced, the HEAD renamed to
+    `HEAD.nexus-undo`. A repository with a HEAD and objects gets nothing else. Blocks; raises `OSError`.
     """
     place, copy = _find_copy(data, Path(root, ".git")), find_copy(data, root)
     if copy is None:
         return False
     git_dir = Path(root, ".git")
     is_link = place.is_file()  # of a linked worktree, of which the repository is elsewhere
-    if not only_objects and not (not os.path.lexists(git_dir) if is_link else is_lost(Path(root), git_dir, git_dir)):
+    is_gone = not os.path.lexists(git_dir) if is_link else is_lost(Path(root), git_dir, git_dir)
+    if only_objects == is_gone:
         return False
     if dry_run:
         return True
@@ -130,7 +134,7 @@ def put_back(data: Path, root: str, *, only_objects: bool = False, dry_run: bool
         if is_link:
             if not only_objects:
                 link = str(json.loads(place.read_text())["link"])
-                with open(os.open(".git", _NEW, 0o644, dir_fd=folder), "wb") as file:
+                with open(os.open(".git", NEW, 0o644, dir_fd=folder), "wb") as file:
                     file.write(os.fsencode(link))
             return True
         for inner in ("objects", "refs") if only_objects else ("",):
@@ -297,7 +301,7 @@ class _Mirror:
             with open_regular(folder, name) as source:
                 if not os.path.samestat(os.fstat(source.fileno()), about):
                     raise FileNotFoundError(errno.ENOENT, "was replaced", name)
-                is_cloned = _copy_file(source, os.open(draft, _NEW, 0o600), about)
+                is_cloned = _copy_file(source, os.open(draft, NEW, 0o600), about)
             os.utime(draft, ns=(about.st_mtime_ns, about.st_mtime_ns))
         except BaseException:
             with suppress(FileNotFoundError):
@@ -366,8 +370,8 @@ def _fill(source: Path, target: int, *, kind: str = "", only_broken: bool = Fals
 
 
 def _is_wanted(entry: os.DirEntry[str], target: int, kind: str, *, only_broken: bool) -> bool:
-    """Return True if the file in `target` is not there or broken, and the one of the copy is not. A HEAD that cannot be
-    read is renamed, what else is broken removed."""
+    """Return True if the file in `target` is not there or broken, and the one of the copy is not. Another HEAD is
+    renamed, what else is broken removed."""
     try:
         about = os.stat(entry.name, dir_fd=target, follow_symlinks=False)
     except FileNotFoundError:
@@ -379,8 +383,9 @@ def _is_wanted(entry: os.DirEntry[str], target: int, kind: str, *, only_broken: 
     if kind == "objects":
         is_broken = is_broken or (not is_intact(place, folder=target) and is_intact(place))
     elif kind == "refs" or (entry.name == "HEAD" and not kind):
-        with open(os.open(entry.name, _READ, dir_fd=target), "rb") as file:
-            is_broken = _HEAD.fullmatch(file.read(5000)) is None
+        with open(os.open(entry.name, READ, dir_fd=target), "rb") as file:
+            data = file.read(5000)
+        is_broken = _HEAD.fullmatch(data) is None or (kind != "refs" and data != _read(place))
     if is_broken and entry.name == "HEAD" and not kind:
         os.replace("HEAD", "HEAD.nexus-undo", src_dir_fd=target, dst_dir_fd=target)
     elif is_broken:
@@ -393,8 +398,8 @@ def _copy_into(entry: os.DirEntry[str], target: int) -> None:
     with suppress(FileNotFoundError):
         os.unlink(draft, dir_fd=target)
     about = entry.stat(follow_symlinks=False)
-    with open(os.open(entry.path, _READ), "rb") as source:
-        _copy_file(source, os.open(draft, _NEW, 0o600, dir_fd=target), about)
+    with open(os.open(entry.path, READ), "rb") as source:
+        _copy_file(source, os.open(draft, NEW, 0o600, dir_fd=target), about)
     try:
         # git trusts a file that is older than the index: a younger index would hide changes.
         os.utime(draft, ns=(about.st_mtime_ns, about.st_mtime_ns), dir_fd=target, follow_symlinks=False)

@@ -258,7 +258,8 @@ class Restorer:
         if change.before == change.after:
             return [change]
         place = f"{step.root}/{change.path}"
-        if why := plans.why_refused(PathChange(step.root, change.path, change.before, change.after)):
+        planned = PathChange(step.root, change.path, change.before, change.after)
+        if why := plans.why_refused(planned):
             self.result.kept.append(KeptPath(place, why))
             return []
         now = self._seen.get(place)
@@ -267,7 +268,7 @@ class Restorer:
             if now is None or now.kind not in (FILE, LINK, ABSENT):
                 if step.root in self._roots and change.after.kind != ABSENT:
                     remove_empty_folder(self._roots[step.root], change.path)
-                now = self._look(PathChange(step.root, change.path, change.before, change.after))
+                now = self._look(planned)
                 if self._is_made(step, change, now):
                     self._tell(place, change)
                     return [change]
@@ -276,7 +277,7 @@ class Restorer:
             stamp = self._write(step, change, now)
         except ChangedMeanwhileError:
             with suppress(OSError):
-                now = self._look(PathChange(step.root, change.path, change.before, change.after))
+                now = self._look(planned)
         except OSError as error:
             if error.errno in _FULL:
                 raise

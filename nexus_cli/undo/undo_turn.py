@@ -123,7 +123,9 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     left = [KeptPath(one.place, UNSURE) for one in merge_changes(unsure) if one.before != one.after]
     if not has_effect(chosen):
         movers = _find_movers(request, every, turn) if request.turn and turn and not request.paths else []
-        return _report(request, turn if request.turn else None, movers, RestoreResult(kept=left), unfollowed, redo=redo)
+        result = RestoreResult(kept=left)
+        unfollowed += _put_repositories_back(request, movers, result)
+        return _report(request, turn if request.turn else None, movers, result, unfollowed, redo=redo)
     if request.turn is None and not redo and any(step.unfollowed == KILLED_SINCE for step in chosen):
         hint = f"`nexus diff --turn {turn}` shows them, `nexus undo --turn {turn}` (or /undo {turn}) takes all back"
         raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)

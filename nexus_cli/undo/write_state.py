@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import IO
 
-from nexus_cli.core.real_files import open_at, open_folder, open_regular
+from nexus_cli.core.real_files import NEW, open_at, open_folder, open_regular
 from nexus_cli.undo.byte_store import ByteStore, link_content
 from nexus_cli.undo.plan_restore import BLOCKED, FOLDER, SPECIAL, PresentState
 from nexus_cli.undo.read_content import HASHES, blob_hash
@@ -27,7 +27,6 @@ LARGE = 5_000_000
 LONGEST_NAME = 255
 """Most bytes of a file name."""
 _PIECE = 1 << 20
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EXDEV}
 
 
@@ -209,7 +208,7 @@ def _read_owner(folder: int, name: str) -> tuple[int, int] | None:
 def _write_draft(
     folder: int, draft: str, state: FileState, source: IO[bytes] | None, owner: tuple[int, int] | None, synced: bool
 ) -> None:
-    with open(os.open(draft, _NEW, 0o600, dir_fd=folder), "wb") as file:
+    with open(os.open(draft, NEW, 0o600, dir_fd=folder), "wb") as file:
         if source is not None:
             shutil.copyfileobj(source, file, _PIECE)
         file.flush()

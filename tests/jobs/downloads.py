@@ -60,9 +60,9 @@ leave, os._exit = os._exit, leave_noted
 """
 """Limits a run, and has it note the memory of its largest child and that it wrote a file up to the limit."""
 
-LOOK = (
-    "timeout 60 grep -RahoE --devices=skip 'sekri[t]-[a-z]*' . .git 2>&1 | sort -u | head -50; git status 2>&1 | tail"
-)
+STATUS = "ulimit -v 2097152; timeout 20 git status"
+"""What a command of the model takes and waits for in its own walls is not what nexus takes: it has its own bounds."""
+LOOK = f"timeout 60 grep -RahoE --devices=skip 'sekri[t]-[a-z]*' . .git 2>&1 | sort -u | head -50; {STATUS} 2>&1 | tail"
 READ = (".git/info/exclude", ".git/packed-refs", ".git/config", ".git/HEAD", ".gitattributes", "many/0")
 LOOKS = calls(("bash", {"command": LOOK}), *(("read_file", {"path": name}) for name in READ))
 EDITS = calls(
@@ -262,9 +262,10 @@ def git_version() -> tuple[int, ...]:
 
 
 def run_git(folder: Path, *words: str) -> str:
-    """Run git as the author of a repository."""
-    own = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
-    done = subprocess.run([git_program(), *own, *words], cwd=folder, capture_output=True, text=True)
+    """Run git as the author of a repository. Maintenance in the background would be at work while a trap is set."""
+    own = "user.name=A", "user.email=a@example.org", "protocol.file.allow=always", "maintenance.auto=false"
+    options = [word for setting in own for word in ("-c", setting)]
+    done = subprocess.run([git_program(), *options, *words], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -322,3 +322,23 @@ def test_git_of_one_process_follows_the_variables_of_its_settings(
             assert own(project).line("config", "user.name") == f"{name} {value}"
         if name == "HOME":
             (project.parent / name / "one" / place).unlink()
+
+
+@pytest.mark.parametrize("name", [".git/index", ".git/refs/heads/x", ".git/worktrees/x/gitdir", "a/.gitignore"])
+def test_git_waits_for_no_pipe(backend: Backend, project: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_git, "_PATIENCE", 0.1)
+    os.mkfifo(project / "pipe")
+    path = project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(project / "pipe")
+    for _ in ("a link to a pipe", "a pipe"):
+        with pytest.raises(GitError, match=f"{name} is a pipe"):
+            own(project).run("hash-object", "--no-filters", name)
+        with pytest.raises(ProgramRefused, match=f"{name} is a pipe"):
+            own(project).start("cat-file", "--batch")
+        assert git_walls.find_pipe(project / name.split("/")[0]) == str(path)
+        path.unlink()
+        os.mkfifo(path)
+    path.unlink()
+    assert own(project).run("hash-object", "--no-filters", "file") and not git_walls.find_pipe(project)

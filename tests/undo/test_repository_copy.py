@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -170,6 +171,53 @@ def test_a_repository_written_in_place_is_put_back(world: World, line: str) -> N
     assert {path: one for path, one in after.items() if path[:5] != ".git/"} == {
         path: one for path, one in before.items() if path[:5] != ".git/"
     }
+
+
+@pytest.mark.parametrize(
+    "line", ["rm -rf .git; git init -q .", "rm -rf .git/HEAD .git/refs .git/objects; git init -q ."]
+)
+def test_an_empty_repository_in_the_place_of_another_loses_no_branch(world: World, line: str) -> None:
+    repository(world.project)
+    git(world.project, "branch", "old/one")
+    git(world.project, "checkout", "-q", "-b", "topic")
+    before = files(tree(world.path(".git")))
+    command(world, line)
+    command(world, "echo x > made")
+    reports = [world.undo(), world.undo()]
+    assert reports[0]["removed"] == ["made"], "followed with git, whose index is gone"
+    assert [path for one in reports for path in one["restored"]] == [".git"]
+    after = files(tree(world.path(".git")))
+    assert after.pop("HEAD.nexus-undo") and {path: after.get(path) for path in before} == before
+
+
+def test_the_commit_that_another_repository_has_not_is_put_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(world.project)
+    head = git(world.project, "rev-parse", "HEAD")
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "a")
+    command(world, "rm -rf .git; git init -q .; git add -A; git commit -qm anew")
+    command(world, "echo x > made")
+    subprocess.run(world.undo(turn=1)["head_moved"]["command"], shell=True, cwd=world.project, check=True)
+    assert git(world.project, "rev-parse", "HEAD") == head
+    git(world.project, "fsck", "--strict")
+
+
+@pytest.mark.parametrize("then", ["git init -q .", "git init -q .; git add -A; git commit -qm anew --no-verify"])
+def test_a_repository_that_was_just_written_and_moved_away_is_somewhere(
+    world: World, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(world.project)
+    git(world.project, "branch", "old/one")
+    before = files(tree(world.path(".git")))
+    now = time.time_ns() - 500_000_000
+    for path in world.path(".git").rglob("*"):
+        os.utime(path, ns=(now, now))
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "a")
+    command(world, f"mv .git away; {then}")
+    command(world, "true")
+    world.undo()
+    assert files(tree(world.path("away"))) == before
 
 
 def test_the_copy_shares_no_inode_with_the_project(world: World) -> None:
