@@ -21,9 +21,9 @@ TABLES = (
     "tests/tools/test_registry.py",
     "tests/reports/text/test_report_forms.py",
     "tests/cli/test_settings.py",
-    "tests/test_architecture.py",
     "tests/test_promises.py",
     "tests/test_seeds.py",
+    "tests/test_architecture.py",
 )
 """Tests that compare the product with a list: pages, registries, golden texts. Hardly any imports what it breaks on."""
 NEAR = 1
