@@ -228,8 +228,10 @@ def test_the_printed_command_moves_head_and_no_other_branch(
         begun = journal.begin(StepOwner(world.session, 1), command, f"c{number}", world.project)
         shell(command)
         journal.end(begun)
-    world.turns = 1
-    shell(world.undo()["head_moved"]["command"])
+    world.turns, after = 1, repository()
+    told = world.undo()["head_moved"]
+    assert repository() == after != before, "an undo moves no head"
+    shell(told["command"])
     assert repository() == before
 
 
