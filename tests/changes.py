@@ -21,11 +21,13 @@ TABLES = (
     "tests/tools/test_registry.py",
     "tests/reports/text/test_report_forms.py",
     "tests/cli/test_settings.py",
-    "tests/test_architecture.py",
     "tests/test_promises.py",
     "tests/test_seeds.py",
+    "tests/recorded/test_recorded.py",
+    "tests/test_architecture.py",
 )
-"""Tests that compare the product with a list: pages, registries, golden texts. Hardly any imports what it breaks on."""
+"""Tests that compare the product with a list: pages, registries, golden texts, requests. Hardly any imports what it
+breaks on."""
 NEAR = 1
 """Tests that import a changed module, directly or by this many others, run before those of tables."""
 IMPORT = re.compile(

@@ -5,7 +5,8 @@ the memory. The tests of one file run in one process, because they share what th
 order of collection, each to the process that is free first; those that need a PostgreSQL server go to the first
 process, so that one server is started in a run, and to others only when these have nothing else to do.
 
-With `--seconds N` no test begins after so many seconds; what has not run is named at the end.
+With `--seconds N` no test begins after so many seconds, in which collecting counts; what has not run is named at the
+end.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ import pytest
 
 SERVER = "postgres"
 """The fixture that starts a PostgreSQL server, one in each process that needs it."""
+BEGAN = time.monotonic()
 DEADLINE = pytest.StashKey[float]()
-"""When the seconds of `--seconds` are over. They begin when everything is collected and imported."""
+"""When the seconds of `--seconds` are over. A quarter of them is for the tests, however long collecting takes."""
 NOT_RUN = pytest.StashKey[list[Path]]()
 """Files of which no test, or not every test, has begun in time."""
 
@@ -50,7 +52,7 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     if "nexus_cli" in sys.modules:
         _import_model_library()
     if options.seconds is not None:
-        session.config.stash[DEADLINE] = time.monotonic() + options.seconds
+        session.config.stash[DEADLINE] = max(BEGAN + options.seconds, time.monotonic() + options.seconds / 4)
     Runner(session).run(options.processes)
     return True
 
@@ -202,6 +204,8 @@ class Runner:
         if self.session.shouldfail or self.session.shouldstop or is_late(self.session):
             return []
         first, second = (self.served, self.ordinary) if worker.number == 1 else (self.ordinary, self.served)
+        if DEADLINE in self.session.config.stash and worker.number == 1:  # the most important ones first
+            first, second = sorted((first, second), key=lambda files: files[0] if files else [])
         return (first or second).popleft() if first or second else []
 
     def _part_from(self, worker: Worker) -> None:

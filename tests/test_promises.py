@@ -66,10 +66,11 @@ def missing(title: str, names: set[str], named: set[str]) -> str:
     return rows and f"add to tests/PROMISES.md, under `{title}`, with the test that holds it:\n{rows}"
 
 
-def first_cells(title: str) -> set[str]:
-    """Return the words between backticks in the first cells of a section."""
-    cells = [line.split("|")[1] for line in section(title).splitlines() if line.startswith("| ")]
-    return {word for cell in cells for marked in re.findall(r"`([^`]+)`", cell) for word in marked.split()}
+def first_cells(title: str, pattern: str = ".*") -> set[str]:
+    """Return the words between backticks in the first cells of a section, of those cells alone that fit `pattern`."""
+    cells = [line.split("|")[1].strip() for line in section(title).splitlines() if line.startswith("| ")]
+    fitting = [cell for cell in cells if re.fullmatch(pattern, cell)]
+    return {word for cell in fitting for marked in re.findall(r"`([^`]+)`", cell) for word in marked.split()}
 
 
 def test_every_command_has_a_row() -> None:
@@ -85,13 +86,21 @@ def test_every_tool_has_a_row() -> None:
     names = {path.stem for folder in builtin.__path__ for path in Path(folder).glob("*.json")}
     told = missing("Tools", names, first_cells("Tools"))
     assert names and not told, told
+    gone = sorted(first_cells("Tools", r"`\w+`(, `\w+`)*") - names)
+    assert not gone, f"there are no such tools; take them out of `Tools` in tests/PROMISES.md: {', '.join(gone)}"
 
 
 def test_every_kind_of_error_has_its_row() -> None:
+    from program.rows import ROWS
+
     from nexus_cli.core.errors import EXIT_STATUS
 
-    told = [str(kind) for kind in EXIT_STATUS if str(kind) not in section("Exit status")]
-    assert not told, f"add to the first row of `Exit status` in tests/PROMISES.md: {', '.join(told)}"
+    rows = [line for line in section("Exit status").splitlines() if line.startswith("| ")]
+    told = sorted({str(kind) for kind in EXIT_STATUS} - {word for row in rows for word in re.findall(r"\w+", row)})
+    assert not told, f"add a row to `Exit status` in tests/PROMISES.md for: {', '.join(told)}"
+    (shared,) = [row.split("|")[1] for row in rows if "`test_the_row_ends_with_its_status_and_its_kind`" in row]
+    left = sorted(set(re.findall(r"\w+", shared)) - {row.kind for row in ROWS})
+    assert not left, f"tests/program/rows.py has none of these kinds; add them there, or name another test: {left}"
 
 
 def test_every_method_of_the_server_has_a_row() -> None:

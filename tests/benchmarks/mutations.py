@@ -1,7 +1,7 @@
 """Count how many small defects of the product the tests notice, and which of them only the whole matrix notices.
 
     python tests/benchmarks/mutations.py CLONE choose [--seed SEED] [--count COUNT]
-    python tests/benchmarks/mutations.py CLONE trace
+    python tests/benchmarks/mutations.py CLONE trace [--only gate|matrix] [--processes N]
     python tests/benchmarks/mutations.py CLONE run [--part K/N] [--whole COUNT]
     python tests/benchmarks/mutations.py CLONE report
 
@@ -9,9 +9,10 @@ CLONE is a clone of this repository with an environment of its own in `.venv`, m
 files are changed, and restored by git. What the steps find lies in `CLONE/.mutations/`.
 
 `choose` draws defects by a seed, most of them from what people are promised; a defect that fails at import, or that
-ruff or mypy refuse, does not count. `trace` runs the whole suite once over a copy in which each such expression
-notes who evaluates it. `run` makes one defect at a time and runs the tests that evaluate the expression, those of the
-gate first, up to the first failure; `--whole` runs the whole gate for the first defects instead.
+ruff or mypy refuse, does not count. `trace` runs the whole suite once over a copy in which each such expression notes
+who evaluates it; `--only` runs the gate alone, or what it leaves out, and adds to what is known. `run` makes one defect
+at a time and runs the tests that evaluate the expression, those of the gate first, up to the first failure; `--whole`
+runs the whole gate for the first defects instead.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 FOLDER = ".mutations"
 SHARES: tuple[tuple[str, int, tuple[str, ...]], ...] = (
@@ -229,8 +231,8 @@ def _replace(path: Path, changes: Sequence[tuple[int, int, bytes]]) -> None:
 # -- tracing -----------------------------------------------------------------------------------------------------------
 
 
-def trace(tree: Path, mutants: Sequence[Mutant]) -> dict[int, list[str]]:
-    """Run the whole suite with a probe in each expression; return the tests that evaluate each, the quickest first."""
+def trace(tree: Path, mutants: Sequence[Mutant], *options: str) -> dict[int, list[str]]:
+    """Run the suite with a probe in each expression; return the tests that evaluate each, the quickest first."""
     place = tree / FOLDER
     log, times = place / "evaluated.tsv", place / "times.tsv"
     for old in (log, times):
@@ -253,7 +255,7 @@ def trace(tree: Path, mutants: Sequence[Mutant]) -> dict[int, list[str]]:
             file.write(f"\nLOG = {str(log)!r}\n{PROBE}")
         environment = {**os.environ, "PYTHONPATH": str(place)}
         subprocess.run(
-            [_python(tree), "-m", "pytest", "-p", "mutation_times", "--processes", "6"],
+            [_python(tree), "-m", "pytest", "-p", "mutation_times", *options],
             cwd=tree,
             env=environment,
         )
@@ -291,6 +293,8 @@ def _read_trace(log: Path, times: Path, count: int) -> dict[int, list[str]]:
 
 GATE = ("-m", "not matrix")
 """The options of pytest that leave out what the gate leaves out."""
+ONLY = {"": (), "gate": GATE, "matrix": ("-m", "matrix")}
+"""The options of pytest by what `trace` runs."""
 
 
 def collect(tree: Path, *options: str) -> set[str]:
@@ -378,6 +382,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("step", choices=("choose", "trace", "run", "report"))
     parser.add_argument("--seed", type=int, default=40)
     parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--only", choices=[*filter(None, ONLY)], default="", help="trace a part of the suite")
+    parser.add_argument("--processes", default="6", help="trace in so many processes")
     parser.add_argument("--part", default="0/1", help="run only each N-th defect, from the K-th on: K/N")
     parser.add_argument("--whole", type=int, default=0, help="run the whole gate for the first so many")
     options = parser.parse_args(arguments)
@@ -391,7 +397,11 @@ def main(arguments: Sequence[str]) -> int:
     assert isinstance(rows, list)
     mutants = [Mutant(**row) for row in rows]
     if options.step == "trace":
-        _write(place, "tests", trace(tree, mutants))
+        known: dict[str, Any] = _read(place, "tests") if options.only else {}
+        words = (*ONLY[options.only], "--processes", options.processes)
+        for number, found in trace(tree, mutants, *words).items():
+            known[str(number)] = [*dict.fromkeys([*known.get(str(number), ()), *found])]
+        _write(place, "tests", known)
     elif options.step == "run":
         part, parts = map(int, options.part.split("/"))
         tests, gate, results = _read(place, "tests"), collect(tree, *GATE), dict[str, object]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.config.paths import Places, defaults_dir
 from nexus_cli.config.settings import Settings, load_settings
+from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.local_servers import LocalServer
 
@@ -87,6 +89,15 @@ def test_a_resumed_session_keeps_its_model_unless_one_is_named_for_this_run() ->
     assert choose_model("", {"XAI_API_KEY": "k"}, settings, resumes=True, servers=none).model == ""
     assert choose_model("", {"NEXUS_MODEL": "env"}, settings, resumes=True, servers=none).model == "env"
     assert choose_model("flag", {}, settings, resumes=True, servers=none).model == "flag"
+
+
+def test_the_announcement_says_whether_the_key_is_set_or_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    store_key("OPENAI_API_KEY", "correct-horse-battery")
+    settings = Settings(default_models=KEYS)
+    stored = choose_model("", {}, settings, servers=none)
+    assert "because OPENAI_API_KEY is stored;" in stored.announce
+    assert "is set;" in choose_model("", {"OPENAI_API_KEY": "x"}, settings, servers=none).announce
 
 
 def test_a_single_key_is_announced_on_stderr(engine: Run) -> None:

@@ -46,3 +46,15 @@ def test_a_message_that_the_model_sent_is_told_whole() -> None:
     calls = [ToolCall("c", name, {"text": asked}) for name in ("send_message", "x")]
     sent, other = (describe_call(call, None, {call.name: "text"}) for call in calls)
     assert asked in sent and "which one?" not in other
+
+
+def test_what_started_the_run_has_a_quarter_of_the_room_and_without_it_all_room_is_for_the_newest() -> None:
+    at, started = "2026-02-18T14:50:00.000Z", Message(Role.USER, "x" * 4000)
+    did = Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c", "bash", {"command": "y" * 80}),))
+    entries = [Entry(number, at, "agent", Kind.ASSISTANT, did) for number in range(20, 1, -1)]
+    entries.append(Entry(1, at, "person", Kind.USER, started))
+    marked, plain = (make_recap(entries, {}, 1000, len, {"bash": "command"}, OwnForms(trigger=one)) for one in (1, 0))
+    trigger, *newest = marked.lines
+    assert trigger.entry == 1 and 150 < trigger.text.count("x") <= 250
+    assert [line.entry for line in newest] == [16, 17, 18, 19, 20] and marked.missing == 14
+    assert [line.entry for line in plain.lines] == [14, 15, 16, 17, 18, 19, 20] and plain.missing == 13

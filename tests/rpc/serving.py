@@ -25,7 +25,7 @@ from nexus_cli.rpc.trigger_door import TriggerDoor
 MODEL = "openai/played"
 TOKEN = "a-token-of-a-test"
 SETTINGS = Settings(models={MODEL: {"window": 32_000}})
-SECONDS = 20.0
+SECONDS = 300.0
 """After so long a test that waits has failed."""
 Reply = str | list[tuple[str, dict[str, Any]]]
 

@@ -155,3 +155,9 @@ def test_a_hidden_sign_asks_and_is_named(sign: str) -> None:
     for level in ("read", "run"):
         found = decide(f"ls{sign}", HERE, level, RuleSet())
         assert found.decision == "ask" and (f"U+{ord(sign):04X}" in found.why or sign == "\x00")
+
+
+@pytest.mark.parametrize("word", ["a\\\nb", '$"a"', "=='a'", "]\\\n$'a'"])
+def test_a_word_that_bash_may_join_or_split_asks(word: str) -> None:
+    found = decide(f"ls {word}", HERE, "read", RuleSet())
+    assert found.decision == "ask" and "join or split" in found.why

@@ -306,6 +306,16 @@ def test_folders_that_tools_make_or_links_lead_to_or_that_are_far_down_are_not_l
     assert found == [".", "a", "bare", "sub", "a/b", "a/b/c", "a/b/c/d"]
 
 
+def test_a_protected_name_is_known_in_the_spellings_of_lenient_file_systems(tmp_path: Path) -> None:
+    """On some, `.g\u200cit` is `.git`, and letters of full width are those of ASCII."""
+    for name in (".G\u200cit", "Sub"):
+        (tmp_path / name).mkdir()
+    for name in ("Nexus.MD", "\uff2eEXUS.md", "notes.md"):
+        (tmp_path / name).touch()
+    (folder,) = [one for path, one in find(tmp_path).items() if path == str(tmp_path)]
+    assert folder.names == (".G\u200cit", "Nexus.MD", "\uff2eEXUS.md") and folder.folders == ("Sub",)
+
+
 def find(project: Path, known: dict[str, GuardedFolder] | None = None) -> dict[str, GuardedFolder]:
     """Return the guarded folders."""
     tree = RealTree([str(project)])

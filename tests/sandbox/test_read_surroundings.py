@@ -244,6 +244,16 @@ def test_with_a_password_in_git_settings_safe_folders_are_all_that_git_gets(grou
     assert seen == []
 
 
+def test_files_that_git_settings_name_are_shown_unless_a_password_hides_the_settings(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    usual = write(tmp_path / ".config/git/ignore", "*.a\n")
+    named, settings = write(tmp_path / "ignore", "*.o\n"), "[core]\n excludesFile = ~/ignore\n"
+    own = write(tmp_path / ".gitconfig", settings)
+    assert set(read_git_settings(environ, tmp_path).shown) == {own, usual, named}
+    write(own, f"{settings}[github]\n token = {TOKEN}\n")
+    assert read_git_settings(environ, tmp_path).shown == (usual,)
+
+
 def test_git_settings_are_read_again_where_a_file_changed(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     assert read_git_settings(environ, tmp_path).shown == ()

@@ -76,7 +76,6 @@ def test_the_smallest_and_the_largest_useful_windows(repl: Opens, size: tuple[in
     assert all(len(line) <= size[0] for line in made.lines())
 
 
-@pytest.mark.matrix
 @pytest.mark.skipif(not PRESENT, reason="tmux is not installed")
 def test_no_row_is_lost_where_the_terminal_breaks_its_lines_anew(places: Callable[..., Place]) -> None:
     here = places([paced(0.012)])

@@ -228,8 +228,10 @@ def test_the_printed_command_moves_head_and_no_other_branch(
         begun = journal.begin(StepOwner(world.session, 1), command, f"c{number}", world.project)
         shell(command)
         journal.end(begun)
-    world.turns = 1
-    shell(world.undo()["head_moved"]["command"])
+    world.turns, after = 1, repository()
+    told = world.undo()["head_moved"]
+    assert repository() == after != before, "an undo moves no head"
+    shell(told["command"])
     assert repository() == before
 
 
@@ -309,3 +311,19 @@ def test_a_turn_in_which_nexus_was_killed_is_taken_back_only_by_its_number(world
         world.undo()
     assert "nexus undo --turn 1" in caught.value.hint and world.path("f").read_text() != "one\n"
     assert world.undo(turn=1)["restored"] == ["f"] and world.path("f").read_text() == "one\n"
+
+
+def test_an_edit_is_taken_back_by_its_path_in_the_project_and_outside_of_it(world: World, tmp_path: Path) -> None:
+    inside, outside = world.path("src/a.py"), tmp_path / "library" / "b.py"
+    for path in (inside, outside):
+        path.parent.mkdir(parents=True)
+        path.write_text("old\n")
+    journal = ChangeJournal(world.data)
+    before = journal.read_targets([inside, outside])
+    inside.write_text("new\n")
+    outside.write_text("new\n")
+    journal.record_edit(StepOwner(world.session, 1), "edit_file", "c1", world.project, before)
+    world.turns = 1
+    assert world.undo("src/a.py")["restored"] == ["src/a.py"]
+    assert (inside.read_text(), outside.read_text()) == ("old\n", "new\n")
+    assert world.undo()["restored"] == [str(outside)] and outside.read_text() == "old\n"

@@ -120,6 +120,11 @@ def test_a_project_adds_a_recipe_and_never_takes_the_place_of_another() -> None:
     assert caught.value.hint.startswith("Did you mean careful?")
 
 
+def test_a_project_may_name_what_changes_nothing() -> None:
+    recipe = project_recipe("section_budget = 8192\n[multipliers]\nconstraint = 1\nworkspace = 1")
+    assert (recipe.multiplier("constraint", "contract"), recipe.multiplier("memory", "workspace")) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

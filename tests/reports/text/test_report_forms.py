@@ -209,7 +209,15 @@ KINDS = (
 
 
 def values(form: str, text: str, many: int) -> dict[str, Any]:
-    """A value of each form in which every text is `text` and every list has `many` elements."""
+    """Return the example of a form."""
+    examples, name = examples_of_forms(text, many), "timeline" if form == "told_timeline" else form
+    here = "`examples_of_forms` of tests/reports/text/test_report_forms.py"
+    assert name in examples, f'add an example of the new form to {here}: "{form}": {{KEY: text, ...}}'
+    return examples[name]
+
+
+def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
+    """Return a value of each form in which every text is `text` and every list has `many` elements."""
     cost = None if many else 0.5
     figures = {
         "input": 12_345_678,
@@ -377,7 +385,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "until": text,
         "runs": [{**dict.fromkeys(("agent", "source", "run", "state", "session"), text), "cost_usd": cost}] * many,
     }
-    made: dict[str, dict[str, Any]] = {
+    return {
         "context": {
             **CONTEXT,
             "model": text,
@@ -762,9 +770,6 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "warm": {"running": True, "auto": True, "unused": "CI is set" * bool(many), "saved": 1.6 * many}
         | {"pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }
-    name = "timeline" if form == "told_timeline" else form
-    assert name in made, f'add an example of the new form to `made` in {__name__}.values: "{form}": {{KEY: text, ...}}'
-    return made[name]
 
 
 def _run_value(text: str, many: int) -> dict[str, Any]:

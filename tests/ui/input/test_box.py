@@ -342,6 +342,10 @@ def test_a_deletion_offers_again(folder: Path) -> None:
         await stage.until(lambda: stage.box.buffer.complete_state is None)
         await stage.keys(BACKSPACE, "@main")
         assert await stage.menu() == ["src/main.py"]
+        await stage.keys("\x15/mox", "/mox")
+        await stage.until(lambda: stage.box.buffer.complete_state is None)
+        await stage.keys(BACKSPACE, "/mo")
+        assert await stage.menu() == ["/model"]
 
     play(run, folder)
 

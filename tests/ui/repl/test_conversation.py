@@ -47,9 +47,13 @@ def live(events: list[e.Event], words: str, width: int, theme: Theme) -> str:
     renderer = RichRenderer(put.append, lambda: width, theme)
     renderer.show_user_message(words)
     for one in events:
-        # How long a call took is not stored, and is shown where it was a second or more.
-        renderer.feed(replace(one, seconds=0.0) if isinstance(one, e.ToolResultEvent) else one)
+        renderer.feed(one)
     return "".join(put)
+
+
+def without_times(events: list[e.Event]) -> list[e.Event]:
+    """Return the events as if no call took time: from a second on it is shown, and rounded where it is stored."""
+    return [replace(one, seconds=0.0) if isinstance(one, e.ToolResultEvent) else one for one in events]
 
 
 def without_totals(text: str) -> list[str]:
@@ -60,8 +64,8 @@ def without_totals(text: str) -> list[str]:
 def test_a_turn_is_shown_again_as_it_was_seen(tmp_path: Path) -> None:
     session, events = worked(tmp_path)
     for width, theme in product((60, 100, 160), (DARK, PLAIN)):
-        shown = last_screenful(newest_turns(session), 200, width, theme, drawn=True)
-        assert list(shown.lines) == without_totals(live(events, WORDS, width, theme))
+        shown = last_screenful(map(without_times, newest_turns(session)), 200, width, theme, drawn=True)
+        assert list(shown.lines) == without_totals(live(without_times(events), WORDS, width, theme))
     text = without_codes("\n".join(shown.lines))
     for part in ("made.py", "+1 -1", "22", "missing.py", "exit 3", "to stderr", "It is done."):
         assert part in text
