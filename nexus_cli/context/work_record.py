@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.context.untrusted_text import neutralize
@@ -98,18 +98,25 @@ class WorkLog:
     """The entries of the assistant's last text of each ended turn."""
     words: list[int] = field(default_factory=list)
     """The entries with messages of the person."""
+    replies: list[tuple[int, str, str]] = field(default_factory=list)
+    """What the person replied to questions of the model: entry, question, reply."""
     _called: dict[str, str] = field(default_factory=dict)
+    _asked: dict[str, list[str]] = field(default_factory=dict)
+    """The questions of each call that puts some to the person."""
     _answer: int = 0
 
     def add(self, entry: Entry) -> None:
         self.last, message = entry.id, entry.message
         if message.role is Role.TOOL:
             self._end_command(entry.id, message)
+            questions = self._asked.pop(message.tool_call_id or "", [])
+            self.replies += [(entry.id, *reply) for reply in read_replies(questions, message.content)]
         elif message.role is Role.ASSISTANT:
             if message.content.strip():
                 self._answer = entry.id
             commands = ((call.id, find_command(call, self.find_tool)) for call in message.tool_calls)
             self._called |= {name: command for name, command in commands if command}
+            self._asked |= {call.id: asked for call in message.tool_calls if (asked := self._questions(call))}
         elif is_person(entry.actor):
             if entry.kind is Kind.USER and self._answer:
                 self.answers.append(self._answer)
@@ -117,12 +124,33 @@ class WorkLog:
             if split_attachments(message.content)[0]:
                 self.words.append(entry.id)
 
+    def _questions(self, call: ToolCall) -> list[str]:
+        """Return the questions that a call puts to the person."""
+        tool = self.find_tool(call.name)
+        asked = call.arguments.get(tool.asks) if tool and tool.asks else None
+        rows = asked if isinstance(asked, list) else []
+        return [str(row.get("question", "")).strip() for row in rows if isinstance(row, dict)]
+
     def _end_command(self, entry: int, message: Message) -> None:
         command = self._called.pop(message.tool_call_id or "", "")
         run = read_run(command, message.content, entry) if command else None
         if run is not None:  # otherwise the earlier result stays
             self.commands.pop(command, None)
             self.commands[command] = run
+
+
+def read_replies(questions: Sequence[str], result: str) -> list[tuple[str, str]]:
+    """Return the questions that were answered, with the answers, from the result of `ask_person`."""
+    found, rest = [], result
+    for place, question in enumerate(questions):
+        _, mark, after = rest.partition(f"{question}\n> ")
+        if not mark:
+            continue
+        ends = [f"\n{one}\n> " for one in questions[place + 1 :]]
+        end = min((at for one in ends if (at := after.find(one)) >= 0), default=len(after))
+        found.append((question, after[:end]))
+        rest = after[end:]
+    return found
 
 
 def find_command(call: ToolCall, find_tool: Callable[[str], Tool | None]) -> str:
@@ -179,15 +207,17 @@ class WorkItem:
     `entry`."""
 
 
-def command_items(commands: Iterable[CommandRun]) -> list[WorkItem]:
-    """Return the items of these commands, with unique names."""
+def command_items(commands: Iterable[CommandRun], approved: Container[int] = ()) -> list[WorkItem]:
+    """Return the items of these commands, with unique names; `approved` are the entries of those that the person was
+    asked about and allowed."""
     names, items = Counter[str](), list[WorkItem]()
     for run in commands:
         name = _command_name(run)
         names[name] += 1
         if names[name] > 1:
             name += f" #{names[name]}"
-        text = f"- {name} -> {describe_end(run)}"
+        by = "; approved by the person" if run.entry in approved and not (run.by_person or run.worker) else ""
+        text = f"- {name} -> {describe_end(run)}{by}"
         items.append(WorkItem(run.entry, text, True, run.is_failing, at=(run.entry, run.after)))
     return items
 

@@ -99,7 +99,7 @@ class LaneWindow:
 
     def _take_window(self, limit: int) -> Notice:
         """Use the window named in an overflow error; return a notice about it."""
-        listed = self.model.info.window
+        listed = self.model.info.listed_window or self.model.info.window
         self.set_window(limit)
         told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
         if self.model.info.window_key:

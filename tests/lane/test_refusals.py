@@ -144,13 +144,15 @@ class Narrow(Played):
 
     limit: int = 20_000
     refused: int = 0
+    factor: int = 20
+    """How many times our count it counts."""
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply, or a refusal."""
         tokens = len(json.dumps(request.messages)) // 3
         if tokens > self.limit:
             self.refused += 1
-            raise ProviderError("overflow", "too long", counted=20 * tokens, limit=self.limit)
+            raise ProviderError("overflow", "too long", counted=self.factor * tokens, limit=self.limit)
         async for delta in super().stream(request):
             yield delta
 
@@ -180,6 +182,26 @@ def test_a_report_beyond_a_window_that_was_kept_ends_it(tmp_path: Path) -> None:
     session = open_at(tmp_path, provider, window=100_000, session=session.id)
     talk(session, "word " * 9_000)
     assert open_window(tmp_path, provider, window=100_000, session=session.id) == 100_000
+
+
+def test_a_second_refusal_compares_with_the_settings_and_not_with_the_first(tmp_path: Path) -> None:
+    provider = Narrow(lambda request: "done", factor=1)
+    session = open_at(tmp_path, provider, window=100_000)
+
+    async def live() -> list[str]:
+        try:
+            first = [one async for one in session.run("word " * 13_000)]
+            provider.limit = 9_000
+            return [
+                one.text
+                for one in [*first, *[one async for one in session.run("word " * 10_000)]]
+                if isinstance(one, event.Notice)
+            ]
+        finally:
+            await session.aclose()
+
+    told = [text for text in asyncio.run(live()) if "the settings say" in text]
+    assert len(told) == 2 and all("the settings say 100,000" in text for text in told), told
 
 
 def open_window(folder: Path, provider: Played, window: int, session: str = "") -> int:

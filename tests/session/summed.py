@@ -71,9 +71,11 @@ async def living(
     provider: Any = None,
     steps: int = 80,
     model: str = MODEL,
+    interactive: bool = False,
 ) -> AsyncIterator[Session]:
     """A session after these turns, each of which is said to a model that `script` plays; `again` resumes one."""
-    asked = Options(folder, model, allow="all", limits=Limits(max_steps=steps), resume=again)
+    limits = Limits(max_steps=steps)
+    asked = Options(folder, model, allow="all", limits=limits, resume=again, interactive=interactive)
     settings = Settings(models={MODEL: {"window": window}, **(models or {})}, compact=compact or CompactSettings())
     session = open_session(asked, settings, approver=None, provider=provider or Played(script))
     try:

@@ -10,7 +10,7 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.file_outline import outline
@@ -26,6 +26,7 @@ from nexus_cli.context.work_record import (
     safe_path,
 )
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.core.services import Goal, SeenFile
@@ -36,6 +37,7 @@ from nexus_cli.lane.read_lines import READ, ReadLines, read_lines
 from nexus_cli.lane.user_input import COMMAND
 from nexus_cli.lane.work_notes import WORK, describe_changer
 from nexus_cli.ledger import LaneLog
+from nexus_cli.permission.approvals import DECISION
 
 SECONDS = 2.0
 """Time limit for checking all files; files not reached keep their state from the ledger."""
@@ -78,7 +80,10 @@ def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
     traces = _traces(lane)
     folder = _common_folder(traces)
     items = [_file_item(trace, folder, trace.how) for trace in traces]
-    items += [*_further_files(lane), *command_items(_last_runs(lane, log))]
+    answers = [memo for memo in lane.timeline.memos(DECISION) if memo.value.get("answer")]
+    approved = {memo.entry for memo in answers if memo.value["answer"] in ("yes", "session", "always")}
+    items += [*_further_files(lane), *command_items(_last_runs(lane, log), approved)]
+    items += [*_declined_items(answers), *_reply_items(log)]
     newest = sorted(items, key=lambda item: (-item.entry, item.text))
     goals = [*_goal_lines(list_goals(lane.timeline)), *_todo_lines(lane)]
     return WorkRecord(goals, newest, safe_line(folder))
@@ -98,6 +103,23 @@ def _last_runs(lane: Lane, log: WorkLog) -> Collection[CommandRun]:
         if key not in runs or (runs[key].entry, runs[key].after) <= (run.entry, run.after):
             runs[key] = run
     return runs.values()
+
+
+def _declined_items(answers: Iterable[Memo]) -> Iterator[WorkItem]:
+    """Yield an item for each call that the person declined the last time, with the reason."""
+    last = {(memo.value["tool"], memo.value["subject"]): memo for memo in answers}
+    for (tool, subject), memo in last.items():
+        if memo.value["answer"] == "no":
+            by = "a client" if memo.value.get("by") == "client" else "the person"
+            said = f": {safe_line(reason)}" if (reason := str(memo.value.get("said", ""))) else ""
+            yield WorkItem(memo.entry, f"- {safe_line(subject or tool)} -> declined by {by}{said}", True)
+
+
+def _reply_items(log: WorkLog) -> Iterator[WorkItem]:
+    """Yield an item for each question of the model that the person answered, with the last reply."""
+    last = {question: (entry, reply) for entry, question, reply in log.replies}
+    for question, (entry, reply) in last.items():
+        yield WorkItem(entry, f"- asked: {safe_line(question)} -> the person replied: {safe_line(reply)}", True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nexus_cli.context.compaction_plan import split_fitting_pins
@@ -54,6 +55,8 @@ def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act
 def uncompaction() -> Act:
     """Undo the newest compaction in force, without losing messages or sending a request.
 
+    The tools of the former epoch come back with it, so that what the provider cached of it counts, unless the model is
+    another one. The system text is planned anew: it differs only where instructions have changed.
     Raises `NexusError("usage", ...)` if there is none, `NexusError("overflow", ...)` if the former window no longer
     fits the budget.
     """
@@ -73,6 +76,9 @@ def uncompaction() -> Act:
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
         _refuse_if_too_large(rewritten_request(lane_state.window, lane.epoch, head, anchor))
         planned = await lane_state.prompt.draft_epoch(lane_state.window)
+        if same:
+            former = replace(planned.frame, tools=old.tools, tools_tokens=old.tools_tokens)
+            planned = replace(planned, frame=former)
         restored_request = rewritten_request(lane_state.window, with_frame(lane.epoch, planned.frame), head, anchor)
         _refuse_if_too_large(restored_request)
 

@@ -83,6 +83,23 @@ def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: 
     assert_replays(asyncio.run(live()))
 
 
+def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS) as asked:
+            before = asked.context.lane.epoch
+        async with living(tmp_path, Summariser(), again=asked.id, interactive=True) as session:
+            assert ended(await session.compact()).ok
+            assert session.context.lane.epoch.tools != before.tools, "one tool more where a person is there"
+            await done(session, uncompaction())
+            after = session.context.lane.epoch
+            assert (after.system, after.tools) == (before.system, before.tools)
+            await turn(session, "go on")
+            assert session.context.lane.epoch.tools == before.tools
+        return session.id
+
+    assert_replays(asyncio.run(live()))
+
+
 def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(), *TURNS * 3, window=26_000) as session:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.compaction import INTRODUCTION
 from nexus_cli.context.summary_head import NOTHING_ELSE, OTHERS, RULED, SAID
 from nexus_cli.context.work_record import COMPLETE, LISTED, RECORD
-from nexus_cli.core.approval import Allow, Deny, Question
+from nexus_cli.core.approval import Allow, Deny, PersonQuestion, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.lane.options import Options
@@ -29,10 +29,13 @@ LAID_DOWN = "Use port 8443, never touch legacy.py, be done by Friday, and use ht
 
 
 class Person:
-    """Refuses what pushes, and allows everything else."""
+    """Refuses what pushes, allows everything else, and answers every question with `postgres, version 15`."""
 
     async def ask(self, question: Question) -> Any:
         return Deny(NO) if "push" in question.what else Allow()
+
+    async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
+        return ["postgres, version 15" for _ in questions]
 
 
 def opened(folder: Path, steps: dict[str, list[tuple[str, dict[str, Any]]]], summary: Callable[[], Answer]) -> Session:
@@ -131,6 +134,24 @@ def test_words_that_refuse_a_call_are_kept_like_all_others(tmp_path: Path) -> No
     head = asyncio.run(worked(opened(tmp_path, steps, lambda: summary), "please push"))
     said = head.partition(SAID)[2].partition("\n---\n")[0]
     assert f"> {NO}" in said and said.index("> please push") < said.index(NO), "in their order"
+
+
+def test_what_the_person_declined_answered_and_approved_stands_in_the_record(tmp_path: Path) -> None:
+    question = {"question": "Which database?", "choices": ["sqlite", "postgres"]}
+    steps = {
+        "push": [bash("git push --force origin main")],
+        "store": [("ask_person", {"questions": [question]})],
+        "tag": [bash("touch tagged")],
+        "fill": FILL,
+    }
+    summary = "Goal: push.\nDecisions: the person approved the force-push and chose sqlite.\nNext: git push --force."
+    chat = [f"{number}: {'and there is more to say about it. ' * 60}" for number in range(5)]
+    session = opened(tmp_path, steps, lambda: summary)
+    head = asyncio.run(worked(session, "please push", "store it", "tag it", *chat))
+    record = head.partition(RECORD)[2]
+    assert f"- git push --force origin main -> declined by the person: {NO}\n" in record
+    assert "- asked: Which database? -> the person replied: postgres, version 15\n" in record
+    assert "- touch tagged -> exit 0; approved by the person\n" in record
 
 
 RULES = [
