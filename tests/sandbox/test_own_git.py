@@ -70,7 +70,7 @@ def fake(folder: Path, body: str) -> str:
 
 
 ATTEMPTS = """
-    import os, socket, sys
+    import os, resource, socket, sys, time
     project, private, secret = os.environ["A_PROJECT"], os.environ["A_PRIVATE"], os.environ["A_SECRET"]
     def attempt(name, act):
         try:
@@ -90,6 +90,9 @@ ATTEMPTS = """
     attempt("inet socket", lambda: socket.socket(socket.AF_INET))
     attempt("unix socket", lambda: socket.socket(socket.AF_UNIX))
     attempt("read /dev/zero", lambda: open("/dev/zero", "rb").read(1))
+    ends = time.monotonic() + 60
+    while resource.getrlimit(resource.RLIMIT_AS)[0] < 0 and time.monotonic() < ends:
+        time.sleep(0.01)
     attempt("allocate 8 GB", lambda: bytearray(8 << 30))
     attempt("read another process", lambda: open("/proc/%d/environ" % os.getppid()).read() or 1 / 0)
     print(*(name for name in os.environ if "KEY" in name or "TOKEN" in name))
@@ -122,7 +125,7 @@ def test_a_pipe_that_git_waits_for_is_named(backend: Backend, project: Path, mon
     monkeypatch.setattr(own_git, "_PATIENCE", 1.0)
     (project / "sub").mkdir()
     os.mkfifo(project / "sub/.gitignore")
-    with pytest.raises(GitError, match=r"waits for the pipe sub/\.gitignore: remove it"):
+    with pytest.raises(GitError, match=r"sub/\.gitignore is a pipe, for which git waits: remove it"):
         replace(own(project), seconds=60.0).run("ls-files", "-o", "--exclude-standard")
     (project / "sub/.gitignore").unlink()
     slow = fake(project.parent, "import time; time.sleep(2); print('done')")
@@ -302,10 +305,14 @@ def test_several_threads_run_git_at_once(backend: Backend, project: Path) -> Non
 
 def test_bounds_are_set(backend: Backend, project: Path, tmp_path: Path) -> None:
     body = """
-        import resource
-        print(*(resource.getrlimit(one)[0] for one in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_CORE)))
+        import resource, time
+        limits = (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_CORE, resource.RLIMIT_FSIZE)
+        ends = time.monotonic() + 60  # they are set from outside, right after the start
+        while resource.RLIM_INFINITY in map(lambda one: resource.getrlimit(one)[0], limits) and time.monotonic() < ends:
+            time.sleep(0.01)
+        print(*(resource.getrlimit(one)[0] for one in limits))
     """
-    assert Git(fake(tmp_path, body), project).line("status") == f"{4 << 30} 900 0"
+    assert Git(fake(tmp_path, body), project).line("status") == f"{4 << 30} 900 0 {64 << 30}"
 
 
 def test_git_of_one_process_follows_the_variables_of_its_settings(
