@@ -23,13 +23,15 @@ TABLES = (
     "tests/cli/test_settings.py",
     "tests/test_promises.py",
     "tests/test_seeds.py",
-    "tests/recorded/test_recorded.py",
     "tests/test_architecture.py",
+    "tests/recorded/test_recorded.py",
 )
 """Tests that compare the product with a list: pages, registries, golden texts, requests. Hardly any imports what it
 breaks on."""
 NEAR = 1
 """Tests that import a changed module, directly or by this many others, run before those of tables."""
+MOST_OF_ROOM = 8
+"""So many further files of tests of the changed room run before those of tables."""
 IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]+))", re.MULTILINE
 )
@@ -49,7 +51,8 @@ def choose_tests(changed: Iterable[str], root: Path) -> list[str]:
     rooms = {PurePosixPath("tests", *PurePosixPath(name).parent.parts[1:]) for name in changed}
     reached = [test for test in tests if places[test] < far]
     nearest = sorted(reached, key=lambda test: (places[test], test.parent not in rooms, str(test)))
-    near = [str(test) for test in nearest if places[test] <= NEAR]
+    of_room = [test for test in nearest if places[test] == NEAR + 1 and test.parent in rooms]
+    near = [str(test) for test in nearest if places[test] <= NEAR or test in of_room[:MOST_OF_ROOM]]
     return list(dict.fromkeys([*near, *(name for name in TABLES if name in graph), *map(str, nearest)]))
 
 

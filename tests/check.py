@@ -32,7 +32,7 @@ RUFF = (
 MYPY = ("-m", "mypy", "--strict", "--no-error-summary")
 SUITE = ("-m", "pytest", "--processes", PROCESSES)
 GATE = ("-m", "not matrix")
-QUICK_SECONDS = 48
+QUICK_SECONDS = 44
 """So long after its start `quick` begins no more tests: the last ones have to end within a minute."""
 QUICK_PROCESSES = str(min(4, 2 * (os.cpu_count() or 1)))
 """Fewer than in the gate, so that the nearest tests end first on a busy machine."""

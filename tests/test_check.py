@@ -9,7 +9,7 @@ from pathlib import Path
 
 import check
 import pytest
-from changes import TABLES, changed_files, choose_tests, imported_names, measure_distances
+from changes import MOST_OF_ROOM, TABLES, changed_files, choose_tests, imported_names, measure_distances
 from search import sample, variant
 
 
@@ -42,17 +42,20 @@ def test_what_imports_a_change_runs_nearest_first_and_tables_before_what_is_far(
     chosen = choose_tests(["nexus_cli/core/noun.py"], tree)
     assert chosen == [
         "tests/core/test_noun.py",
-        "tests/test_seeds.py",
         "tests/core/test_other.py",
+        "tests/test_seeds.py",
         "tests/lane/test_verb.py",
         "tests/session/test_act.py",
-    ], "a test of the same room comes before others that are as far"
+    ], "some tests of the same room come before tables"
+    write(tree, **{f"tests__core__test_other{number}": "" for number in range(MOST_OF_ROOM)})
+    chosen = choose_tests(["nexus_cli/core/noun.py"], tree)
+    assert chosen.index("tests/test_seeds.py") == 1 + MOST_OF_ROOM and len(chosen) == 5 + MOST_OF_ROOM
 
 
 def test_what_a_registry_finds_by_itself_runs_the_tests_of_its_room(tree: Path) -> None:
     (tree / "nexus_cli/lane/found.json").write_text("{}")
     assert "tests/lane/test_verb.py" in choose_tests(["nexus_cli/lane/found.json"], tree)
-    assert choose_tests(["nexus_cli/lane/found.py"], tree) == ["tests/test_seeds.py", "tests/lane/test_verb.py"]
+    assert choose_tests(["nexus_cli/lane/found.py"], tree) == ["tests/lane/test_verb.py", "tests/test_seeds.py"]
 
 
 def test_a_changed_test_runs_first_and_a_shared_one_with_all_that_use_it(tree: Path) -> None:
