@@ -27,6 +27,8 @@ _TRIES = 8
 _FILLED = 0.95
 _LONGEST_SEQUENCE = 64
 _JOINER = "\u200d"
+_OVERWRITTEN = re.compile("^[^\r\n]*(?:\r+[^\r\n]+)+", re.MULTILINE)
+"""A line in which text follows a carriage return, without its end."""
 SAMPLED = 1 << 20
 """Characters above which a text is counted by samples, unless it may fit."""
 _SAMPLES, _SAMPLE = 32, 8000
@@ -220,6 +222,20 @@ def _inside(text: str, cut: int) -> bool:
         or 0xDC00 <= code <= 0xDFFF
         or (0x1F1E6 <= code <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF)
     )
+
+
+def last_states(text: str) -> tuple[str, int]:
+    """Return `text` with the last state that is not blank of each line that carriage returns overwrite, and the number
+    of states left out."""
+    left = 0
+
+    def last(line: re.Match[str]) -> str:
+        nonlocal left
+        states = [state for state in line[0].split("\r") if state.strip()] or [""]
+        left += len(states) - 1
+        return states[-1]
+
+    return (_OVERWRITTEN.sub(last, text) if "\r" in text else text), left
 
 
 def one_line(text: str) -> str:

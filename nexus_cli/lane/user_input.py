@@ -12,7 +12,17 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
-from nexus_cli.core.elide import ElidedText, Marker, count_large, drop_marker, elide_text, line_namer, plain_marker
+from nexus_cli.core.elide import (
+    ElidedText,
+    Marker,
+    count_large,
+    drop_marker,
+    elide_text,
+    last_states,
+    line_namer,
+    plain_marker,
+    plural,
+)
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
@@ -100,6 +110,25 @@ async def clip_with_drop(
     else:
         timeline.log.record_drop(drop)
     return clipped, drop
+
+
+async def keep_last_states(window: LaneWindow, text: str, what: str) -> tuple[str, Drop | None]:
+    """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
+    bar), below a line that names the drop with the whole output; unchanged and None if there are none."""
+    count, log = window.context.counter.count, window.lane.timeline.log
+
+    def work() -> tuple[str, Drop | None]:
+        shown, left = last_states(text)
+        if not left:
+            return text, None
+        drop_id, now = log.next_drop(), window.lane.timeline.now()
+        states = plural(left, "overwritten state")
+        tokens = max(1, count_large(text, 1, count) - count_large(shown, 1, count))
+        drop = Drop(drop_id, f"{states} of lines of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
+        log.record_drop(drop)
+        return f'[{states} of lines left out: recall("{drop_id}")]\n{shown}', drop
+
+    return await asyncio.to_thread(work) if len(text) > LARGE else work()
 
 
 async def _clip_message(

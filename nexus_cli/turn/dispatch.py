@@ -30,6 +30,7 @@ from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.read_lines import clip_result, read_note
 from nexus_cli.lane.spending import LAST_REQUEST
+from nexus_cli.lane.user_input import keep_last_states
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.approvals import (
     BY_RULE,
@@ -527,6 +528,11 @@ class Dispatcher:
             self.errors = 0 if result.ran else self.errors + 1
         tool = self.registry.get(call.name)
         what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
+        if tool and (tool.effect is Effect.RUN or tool.feeds):
+            shown, states = await keep_last_states(window, result.output, what)
+            if states:
+                result = replace(result, output=shown)
+                control.emit_drop(states)
         clipped, drop = await clip_result(window, self.registry.get, call, result, what)
         if drop:
             control.emit_drop(drop)
