@@ -101,8 +101,9 @@ def count_large(text: str, cap: int, count: Count) -> int:
     return count(text)
 
 
-def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
-    """Return `text` in at most `cap` tokens: unchanged, or head and tail around a marker line (law 5).
+def elide_text(text: str, cap: int, count: Count, marker: Marker, *, has_tail: bool = True) -> ElidedText:
+    """Return `text` in at most `cap` tokens: unchanged, or head and (if it `has_tail`) tail around a marker line
+    (law 5).
 
     Cuts are at line ends if that costs little, and never inside a combining sequence. `count` is called once with the
     whole text (or samples of it: `count_large`) and a bounded number of times with about `cap` tokens of it. A cap too
@@ -114,8 +115,10 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
     length = len(text)
     room = cap - count(marker(length, length, length, whole)) - 2
     while room > 1:
-        head = _snap_back(text, _forward(text, 0, length, room // 2, count))
-        tail = max(head, _snap_on(text, _backward(text, head, length, room - room // 2, count)))
+        share = room // 2 if has_tail else room
+        head = _snap_back(text, _forward(text, 0, length, share, count))
+        start = _snap_on(text, _backward(text, head, length, room - share, count)) if has_tail else length
+        tail = max(head, start)
         kept = count(text[:head]) + count(text[tail:])
         left = max(1, whole - kept)
         shown = _join_around(text[:head], marker(head, tail, length, left), text[tail:])

@@ -108,6 +108,8 @@ class FilePart:
     """Number of lines of the file."""
     number: int
     """Line number that the first line of the whole output would have; may be negative."""
+    name: str = ""
+    """Its path as the model wrote it."""
 
 
 @dataclass(frozen=True, slots=True)

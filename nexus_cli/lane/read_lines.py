@@ -10,7 +10,7 @@ from typing import Any
 
 from nexus_cli.context.window.entry_ranges import EntryRange, join_ranges, subtract_ranges
 from nexus_cli.context.window.pruning import SAME, last_line
-from nexus_cli.core.elide import ElidedText
+from nexus_cli.core.elide import ElidedText, line_namer, one_line
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo
 from nexus_cli.core.message import FilePart, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool
@@ -109,9 +109,30 @@ async def clip_result(
         whole=result.text if result.full is None else result.full,
         uncounted=result.uncounted,
         cites=result.cites,
-        first_line=result.first_line,
+        lines=_hole_namer(result),
         outline=result.outline,
+        has_tail=not result.parts,
     )
+
+
+def _hole_namer(result: ToolResult) -> Callable[[int, int], str] | None:
+    """Return a function that names the lines of a hole in text of files, as `read_file` takes them if it shows several
+    parts; None for other text."""
+    text, parts = result.text, result.parts
+    if not parts:
+        return None if result.first_line is None else line_namer(text, result.first_line)
+
+    def name(start: int, end: int) -> str:
+        low, high = text.count("\n", 0, start), text.count("\n", 0, max(start, end - 1))
+        missing: dict[str, list[str]] = {}
+        for part in parts:
+            first = max(part.first, part.number + low)
+            last = min(part.first + part.count - 1, part.number + high)
+            if first <= last:
+                missing.setdefault(one_line(part.name), []).append(f"{first}-{last}")
+        return ", ".join(f"{path}:{','.join(spans)}" for path, spans in missing.items())
+
+    return name
 
 
 def _stands_above(

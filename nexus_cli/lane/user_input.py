@@ -19,7 +19,6 @@ from nexus_cli.core.elide import (
     drop_marker,
     elide_text,
     last_states,
-    line_namer,
     plain_marker,
     plural,
 )
@@ -78,26 +77,28 @@ async def clip_with_drop(
     whole: str | None = None,
     uncounted: int = 0,
     cites: str = "",
-    first_line: int | None = None,
+    lines: Callable[[int, int], str] | None = None,
     outline: str = "",
     marker: Callable[[str], Marker] | None = None,
+    has_tail: bool = True,
 ) -> tuple[ElidedText, Drop | None]:
     """Clip `text` to at most `cap` tokens. Returns it with the drop recorded for the omitted part, or None.
 
-    A text that begins with line `first_line` of a file may exceed `cap` if there is room; if it is clipped, the marker
-    names lines, and `outline` precedes it. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes
-    that were lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
+    Text of files, of which `lines` names the lines of a hole, may exceed `cap` if there is room; if it is clipped, the
+    marker names them, and `outline` precedes it. Without `has_tail` its beginning is kept alone. The drop holds `whole`
+    (default: `text`); `uncounted` is the number of bytes that were lost before. A text that `cites` a drop is a part of
+    it, and gets no drop of its own.
     """
     count, timeline = window.context.counter.count, window.lane.timeline
-    most = cap if first_line is None else max(cap, _most_whole(window, text))
+    most = cap if lines is None else max(cap, _most_whole(window, text))
 
     def work() -> tuple[ElidedText, str]:
         if not uncounted and count_large(text, most, count) <= most:
             return ElidedText(text), ""
         drop_id = cites or timeline.log.next_drop()
-        line = drop_marker(drop_id) if first_line is None else drop_marker(drop_id, line_namer(text, first_line))
+        line = marker(drop_id) if marker else drop_marker(drop_id, lines) if lines else drop_marker(drop_id)
         named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
-        cut = elide_text(text, cap - count(named), count, marker(drop_id) if marker else line)
+        cut = elide_text(text, cap - count(named), count, line, has_tail=has_tail)
         return replace(cut, text=named + cut.text), drop_id
 
     clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
