@@ -14,6 +14,7 @@ from nexus_cli.core.elide import ElidedText, line_namer, one_line
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo
 from nexus_cli.core.message import FilePart, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.lane.current_request import most_with
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.user_input import clip_with_drop
 
@@ -87,10 +88,21 @@ def read_lines(memos: Iterable[Memo]) -> dict[str, ReadLines]:
     return found
 
 
+def read_room(window: LaneWindow) -> int:
+    """Return the most tokens that the reads of one message take together: half of what is free before it."""
+    return (window.budget.available - most_with(window, 0)) // 2
+
+
 async def clip_result(
-    window: LaneWindow, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str
+    window: LaneWindow,
+    find_tool: Callable[[str], Tool | None],
+    call: ToolCall,
+    result: ToolResult,
+    what: str,
+    room: int,
 ) -> tuple[ElidedText, Drop | None]:
-    """Return the text to send for a result, and the drop of the rest, if any. `what` names the call."""
+    """Return the text to send for a result, and the drop of the rest, if any. `what` names the call, `room` is what is
+    left of the `read_room` of its message."""
     tool = find_tool(call.name)
     if tool and tool.runs_commands:
         pointer = (
@@ -106,6 +118,7 @@ async def clip_result(
         window.budget.output_cap,
         what,
         Cause.OUTPUT_CAP,
+        room=room if tool and tool.reads_content else 0,
         whole=result.text if result.full is None else result.full,
         uncounted=result.uncounted,
         cites=result.cites,

@@ -26,7 +26,6 @@ from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, Windo
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.lane.control import Control, SteeringWords
-from nexus_cli.lane.current_request import most_with
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.large_input import AttachedText, find_attached_texts, indexed_marker, share_room
 from nexus_cli.ledger.sessions import SHOWN
@@ -74,6 +73,7 @@ async def clip_with_drop(
     what: str,
     cause: Cause,
     *,
+    room: int = 0,
     whole: str | None = None,
     uncounted: int = 0,
     cites: str = "",
@@ -84,21 +84,25 @@ async def clip_with_drop(
 ) -> tuple[ElidedText, Drop | None]:
     """Clip `text` to at most `cap` tokens. Returns it with the drop recorded for the omitted part, or None.
 
-    Text of files, of which `lines` names the lines of a hole, may exceed `cap` if there is room; if it is clipped, the
-    marker names them, and `outline` precedes it. Without `has_tail` its beginning is kept alone. The drop holds `whole`
-    (default: `text`); `uncounted` is the number of bytes that were lost before. A text that `cites` a drop is a part of
-    it, and gets no drop of its own.
+    A text that fits `room` stays whole although it exceeds `cap`. `lines` names the lines of a hole for the marker;
+    `outline` precedes a clipped text unless it takes more than the text left out. Without `has_tail` the beginning that
+    fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes that were
+    lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
     count, timeline = window.context.counter.count, window.lane.timeline
-    most = cap if lines is None else max(cap, _most_whole(window, text))
+    most = max(cap, room)
 
     def work() -> tuple[ElidedText, str]:
-        if not uncounted and count_large(text, most, count) <= most:
+        size = count_large(text, most, count)
+        if not uncounted and size <= most:
             return ElidedText(text), ""
         drop_id = cites or timeline.log.next_drop()
         line = marker(drop_id) if marker else drop_marker(drop_id, lines) if lines else drop_marker(drop_id)
         named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
-        cut = elide_text(text, cap - count(named), count, line, has_tail=has_tail)
+        taken = count(named)
+        if taken > size - cap:
+            named, taken = "", 0
+        cut = elide_text(text, (cap if has_tail else most) - taken, count, line, has_tail=has_tail)
         return replace(cut, text=named + cut.text), drop_id
 
     clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
@@ -172,15 +176,6 @@ def _plan_clips(window: LaneWindow, text: str, cap: int, uncounted: int) -> list
     if not found or any(share < min(size, LEAST_CAP) for share, size in zip(shares, sizes, strict=True)):
         return [(AttachedText("the input", 0, len(text)), cap)]
     return list(zip(found, shares, strict=True))
-
-
-def _most_whole(window: LaneWindow, text: str) -> int:
-    """Return the size in tokens up to which file text is sent whole, 0 unless half of the budget stays free: the files
-    of one step must not overflow it."""
-    budget = window.budget
-    # Results of other calls are recorded while a large text is counted in a thread, so the room is uncertain.
-    is_free = len(text) <= LARGE and most_with(window, budget.file_cap) * 2 <= budget.available
-    return budget.file_cap if is_free else 0
 
 
 def _like(context: ContextManager, text: str) -> ByKind:

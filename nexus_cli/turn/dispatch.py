@@ -28,7 +28,7 @@ from nexus_cli.lane.control import Control
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.read_lines import clip_result, read_note
+from nexus_cli.lane.read_lines import clip_result, read_note, read_room
 from nexus_cli.lane.spending import LAST_REQUEST
 from nexus_cli.lane.user_input import keep_last_states
 from nexus_cli.ledger import WAIT
@@ -128,6 +128,10 @@ class Dispatcher:
     """True if granted calls of this step need confirmation."""
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """The calls of this step that the limits refuse, by call id."""
+    _room: int = 0
+    """What is left of the `read_room` of this step."""
+    _recording: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a result is clipped and recorded, so that each read knows what the others took."""
     hooks: SessionHooks | None = None
     """The hooks of the session; None without any."""
     step: ApprovalStep = field(default_factory=ApprovalStep)
@@ -151,6 +155,7 @@ class Dispatcher:
         self.permission.refuse_unguarded(self.limits.allow or "read")
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
+        self._room = read_room(lane_state.window)
         await self._run_all(lane_state.window, lane_state.control, calls)
         await self.call_changes.report_findings(lane_state.window, lane_state.upcoming, lane_state.control)
         if waits := self.services.made(SessionWaits):
@@ -533,10 +538,12 @@ class Dispatcher:
             if states:
                 result = replace(result, output=shown)
                 control.emit_drop(states)
-        clipped, drop = await clip_result(window, self.registry.get, call, result, what)
-        if drop:
-            control.emit_drop(drop)
-        self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
+        async with self._recording:
+            clipped, drop = await clip_result(window, self.registry.get, call, result, what, self._room)
+            if drop:
+                control.emit_drop(drop)
+            taken = self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
+            self._room -= taken if tool and tool.reads_content else 0
 
     def _append(
         self,
@@ -547,7 +554,8 @@ class Dispatcher:
         sent: ElidedText,
         took: float = 0.0,
         drop: Drop | None = None,
-    ) -> None:
+    ) -> int:
+        """Append a result to the lane, and return its tokens."""
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
         tool = self.registry.get(call.name)
@@ -563,3 +571,4 @@ class Dispatcher:
         if result.cites:
             control.emit(event.ContextRecall(result.cites, entry.tokens))
         control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
+        return entry.tokens

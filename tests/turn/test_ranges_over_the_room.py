@@ -1,4 +1,4 @@
-"""Several parts in one call that exceed the cap: the first of them whole, and the lines that are missing named."""
+"""Several parts in one call that exceed the room: the first of them whole, and the lines that are missing named."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_is_missing_of_nine_ranges_is_named_and_comes_when_it_is_asked_for(
 
     cut, *rest = results(tmp_path, WINDOW, [call], *6 * [the_rest])
     hole = HOLE.search(cut)
-    assert hole and exact(cut) <= TokenBudget.of(WINDOW).output_cap
+    assert hole and exact(cut) <= TokenBudget.of(WINDOW).available // 2
     assert cut.endswith(hole[0]), "what was asked for first comes first, without a hole between"
     name, _, spans = hole[1].partition(":")
     missing = [(int(first), int(last)) for first, last in re.findall(r"(\d+)-(\d+)", spans)]
@@ -52,7 +52,7 @@ def test_what_is_missing_of_nine_ranges_is_named_and_comes_when_it_is_asked_for(
 
 def test_missing_parts_of_several_files_are_named_by_the_paths_that_were_asked_for(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
-        (tmp_path / f"{name}.py").write_text(lines(name, 1, 400))
+        (tmp_path / f"{name}.py").write_text(lines(name, 1, 700))
     (cut,) = results(tmp_path, WINDOW, [("read_file", {"path": "a.py", "more": ["./b.py:1-9,11-20", "c.py"]})])
     hole = HOLE.search(cut)
-    assert hole and re.fullmatch(r"a\.py:\d+-400, \./b\.py:1-9,11-20, c\.py:1-400", hole[1])
+    assert hole and re.fullmatch(r"a\.py:\d+-700, \./b\.py:1-9,11-20, c\.py:1-700", hole[1])
