@@ -28,7 +28,7 @@ from nexus_cli.lane.control import Control
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.read_lines import clip_result, read_note, read_room
+from nexus_cli.lane.read_lines import clip_result, count_unread, read_note, read_room
 from nexus_cli.lane.spending import LAST_REQUEST
 from nexus_cli.lane.user_input import keep_last_states
 from nexus_cli.ledger import WAIT
@@ -352,6 +352,7 @@ class Dispatcher:
             targets,
             tell=lambda line: control.emit(event.Notice(line)),
             released=control.released.wait,
+            unread=lambda path, total: count_unread(window.lane, str(path), total),
             replaced=self.step.note_change,
         )
 
