@@ -311,7 +311,8 @@ class Dispatcher:
             result = await self.call_changes.run(tool, profile, describe_subject(tool, call), context, work)
             return result if result.waits is None else self.services[SessionWaits].wait_once(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
-            return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
+            why = f"{tool.name} failed: {type(error).__name__}: {error}"
+            return ToolResult(error=why, changed=self.call_changes.take_cut())
 
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
         """Return the arguments validated against the tool's schema, or the result of a call that cannot run."""
