@@ -65,7 +65,7 @@ class TokenBudget:
 
     @property
     def file_cap(self) -> int:
-        """Return the most tokens of a file that is sent whole although it exceeds `output_cap`."""
+        """Return the most tokens of a guide, or of a resource of a server."""
         return max(self.output_cap, min(2 * MAX_RESERVE, self.window // 8))
 
     @property

@@ -27,6 +27,8 @@ _TRIES = 8
 _FILLED = 0.95
 _LONGEST_SEQUENCE = 64
 _JOINER = "\u200d"
+_OVERWRITTEN = re.compile("^[^\r\n]*(?:\r+[^\r\n]+)+", re.MULTILINE)
+"""A line in which text follows a carriage return, without its end."""
 SAMPLED = 1 << 20
 """Characters above which a text is counted by samples, unless it may fit."""
 _SAMPLES, _SAMPLE = 32, 8000
@@ -99,8 +101,9 @@ def count_large(text: str, cap: int, count: Count) -> int:
     return count(text)
 
 
-def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
-    """Return `text` in at most `cap` tokens: unchanged, or head and tail around a marker line (law 5).
+def elide_text(text: str, cap: int, count: Count, marker: Marker, *, has_tail: bool = True) -> ElidedText:
+    """Return `text` in at most `cap` tokens: unchanged, or head and (if it `has_tail`) tail around a marker line
+    (law 5).
 
     Cuts are at line ends if that costs little, and never inside a combining sequence. `count` is called once with the
     whole text (or samples of it: `count_large`) and a bounded number of times with about `cap` tokens of it. A cap too
@@ -112,8 +115,10 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
     length = len(text)
     room = cap - count(marker(length, length, length, whole)) - 2
     while room > 1:
-        head = _snap_back(text, _forward(text, 0, length, room // 2, count))
-        tail = max(head, _snap_on(text, _backward(text, head, length, room - room // 2, count)))
+        share = room // 2 if has_tail else room
+        head = _snap_back(text, _forward(text, 0, length, share, count))
+        start = _snap_on(text, _backward(text, head, length, room - share, count)) if has_tail else length
+        tail = max(head, start)
         kept = count(text[:head]) + count(text[tail:])
         left = max(1, whole - kept)
         shown = _join_around(text[:head], marker(head, tail, length, left), text[tail:])
@@ -220,6 +225,20 @@ def _inside(text: str, cut: int) -> bool:
         or 0xDC00 <= code <= 0xDFFF
         or (0x1F1E6 <= code <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF)
     )
+
+
+def last_states(text: str) -> tuple[str, int]:
+    """Return `text` with the last state that is not blank of each line that carriage returns overwrite, and the number
+    of states left out."""
+    left = 0
+
+    def last(line: re.Match[str]) -> str:
+        nonlocal left
+        states = [state for state in line[0].split("\r") if state.strip()] or [""]
+        left += len(states) - 1
+        return states[-1]
+
+    return (_OVERWRITTEN.sub(last, text) if "\r" in text else text), left
 
 
 def one_line(text: str) -> str:

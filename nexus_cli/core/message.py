@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
@@ -108,6 +108,22 @@ class FilePart:
     """Number of lines of the file."""
     number: int
     """Line number that the first line of the whole output would have; may be negative."""
+    name: str = ""
+    """Its path as the model wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """The lines of one file that a call changed."""
+
+    file: str
+    """Absolute path."""
+    changes: Sequence[tuple[int, int, int, int]]
+    """Lines `start:end` of the old text that became `start:end` of the new one, as slices, in order."""
+    total: int
+    """Number of lines of the new text."""
+    is_whole: bool = False
+    """True if the call gave the whole new text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +163,8 @@ class ToolResult:
     """Absolute path of the file whose text `output` is, else ""."""
     parts: tuple[FilePart, ...] = ()
     """The files that `output` shows if they are several, or one in several parts."""
+    edits: tuple[FileEdit, ...] = ()
+    """The changed lines of files, from a tool that knows them."""
     outline: str = ""
     """Text for the model that precedes `output` if that is cut: where its definitions begin."""
     facts: tuple[str, ...] = ()
@@ -188,7 +206,20 @@ class ToolResult:
 
 _PLAIN_RESULT = ToolResult()
 _TEXT_FIELDS = frozenset(
-    {"output", "error", "full", "uncounted", "cites", "first_line", "file", "parts", "outline", "facts", "memos"}
+    {
+        "output",
+        "error",
+        "full",
+        "uncounted",
+        "cites",
+        "first_line",
+        "file",
+        "parts",
+        "edits",
+        "outline",
+        "facts",
+        "memos",
+    }
 )
 """Fields of a result that `result_note` omits: the entry records them, or only clipping and `read_note` need them."""
 

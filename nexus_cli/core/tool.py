@@ -105,6 +105,8 @@ class ToolContext:
     """Shows a line to the person, independent of the result."""
     released: Callable[[], Awaitable[object]] | None = None
     """Returns when the person wants the command to go on in the background; None if they cannot."""
+    unread: Callable[[Path, int], int] = lambda path, total: 0
+    """Returns how many of the `total` lines of a file the session neither read nor wrote."""
     replaced: Callable[[Path, str, str], None] = lambda path, before, after: None
     """Receives each file that an edit has replaced, with the digests of its content before ("": none) and after."""
 

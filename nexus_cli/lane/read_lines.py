@@ -4,22 +4,25 @@ again what the window still shows."""
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.window.entry_ranges import EntryRange, join_ranges, subtract_ranges
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.pruning import SAME, last_line
-from nexus_cli.core.elide import ElidedText
+from nexus_cli.core.elide import ElidedText, line_namer, one_line
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo
-from nexus_cli.core.message import FilePart, ToolCall, ToolResult
+from nexus_cli.core.message import FileEdit, FilePart, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.lane.current_request import most_with
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.user_input import clip_with_drop
 
 READ = "read"
-"""Kind of the memo of a result that shows a `file` (absolute path): the spans of `lines` sent, out of `total`; further
-parts are in `also`."""
+"""Kind of the memo of a result that shows or edits a `file` (absolute path): the spans of `lines` sent, out of `total`;
+`edits` as in `FileEdit.changes`, after which `lines` are those that the model wrote; further parts are in `also`."""
 NAMED = 4
 """Most spans of lines that are listed; of more only the number of lines is shown."""
 
@@ -29,10 +32,12 @@ LEAST_TEXT = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReadLines:
-    """The lines of one file that were sent."""
+    """The lines of one file that were sent, or written by the model, by their present numbers."""
 
     spans: Sequence[EntryRange]
     total: int
+    changed: Sequence[EntryRange] = ()
+    """The lines that edits changed. Where one only removed lines, the line before."""
 
     @property
     def is_whole(self) -> bool:
@@ -43,9 +48,12 @@ class ReadLines:
         """Format the lines, `1840-1989 of 3,495`, or their number if there are many spans; "" for a whole file."""
         if self.is_whole:
             return ""
-        names = [f"{first}-{last}" if last > first else str(first) for first, last in self.spans]
-        read = sum(last - first + 1 for first, last in self.spans)
-        return f"{', '.join(names)} of {self.total:,}" if len(names) <= NAMED else f"{read:,} of {self.total:,} lines"
+        whole = f"{_count(self.spans):,} of {self.total:,} lines"
+        return whole if len(self.spans) > NAMED else f"{_name(self.spans)} of {self.total:,}"
+
+    def describe_changes(self) -> str:
+        """Format the changed lines, `443-446, 500`, or their number; "" if they are unknown."""
+        return f"{_count(self.changed):,} lines" if len(self.changed) > NAMED else _name(self.changed)
 
     def of_text(self, text: str) -> str:
         """Return these lines of the file's `text`."""
@@ -55,8 +63,17 @@ class ReadLines:
         return "\n".join(line for first, last in self.spans for line in lines[first - 1 : last])
 
 
+def _name(spans: Sequence[EntryRange]) -> str:
+    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
+
+
+def _count(spans: Iterable[EntryRange]) -> int:
+    return sum(last - first + 1 for first, last in spans)
+
+
 def read_note(result: ToolResult, clipped: ElidedText) -> dict[str, Mapping[str, Any]]:
-    """Make the memo of a result, by kind; {} if it shows no file. `clipped` is the part of its output that was sent."""
+    """Make the memo of a result, by kind; {} if it shows or edits no file. `clipped` is the part of its output that was
+    sent."""
     lines, first = result.counts.get("lines", 0), result.counts.get("first", 1)
     total, number = result.counts.get("total", lines), result.first_line or 0
     alone = (FilePart(result.file, first, lines, total, number),) if result.file and lines else ()
@@ -65,6 +82,7 @@ def read_note(result: ToolResult, clipped: ElidedText) -> dict[str, Mapping[str,
         start = result.output.count("\n", 0, clipped.start)
         hole = start, start + result.output.count("\n", clipped.start, max(clipped.start, clipped.end - 1))
     notes = [_describe_part(part, hole) for part in result.parts or alone]
+    notes += [_describe_edit(edit) for edit in result.edits]
     return {READ: {**notes[0], **({"also": notes[1:]} if notes[1:] else {})}} if notes else {}
 
 
@@ -75,22 +93,63 @@ def _describe_part(part: FilePart, hole: tuple[int, int] | None) -> dict[str, An
     return {"file": part.file, "lines": spans, "total": part.total}
 
 
+def _describe_edit(edit: FileEdit) -> dict[str, Any]:
+    """Return the changes of an edit, with the lines of the new text that the model wrote."""
+    written = [(start + 1, end) for _, _, start, end in edit.changes if end > start]
+    lines = [(1, edit.total)] * bool(edit.total) if edit.is_whole else written
+    return {"file": edit.file, "lines": lines, "edits": edit.changes, "total": edit.total}
+
+
 def read_lines(memos: Iterable[Memo]) -> dict[str, ReadLines]:
-    """Merge the `READ` memos (oldest first) into the lines sent of each file. A memo with another file length discards
-    the earlier lines."""
+    """Merge the `READ` memos (oldest first) into the lines sent of each file. An edit moves the earlier lines; a memo
+    with an unexpected file length discards them."""
     found: dict[str, ReadLines] = {}
     for value in (one for memo in memos for one in (memo.value, *memo.value.get("also", ()))):
-        path, total = str(value["file"]), int(value["total"])
-        known = found.get(path)
-        before = known.spans if known and known.total == total else ()
-        found[path] = ReadLines(join_ranges([*before, *((int(a), int(b)) for a, b in value["lines"])]), total)
+        path, total, edits = str(value["file"]), int(value["total"]), value.get("edits", ())
+        known = found.get(path, ReadLines((), 0))
+        grown = sum((end - start) - (old_end - old_start) for old_start, old_end, start, end in edits)
+        fits = known.total + grown == total
+        spans, changed = (_move(one, edits) if fits else () for one in (known.spans, known.changed))
+        lines = [(int(first), int(last)) for first, last in value["lines"]]
+        edited = [(min(start + 1, max(end, 1)), max(end, 1)) for _, _, start, end in edits]
+        found[path] = ReadLines(join_ranges([*spans, *lines]), total, join_ranges([*changed, *edited]))
     return found
 
 
+def _move(spans: Iterable[EntryRange], edits: Iterable[Sequence[int]]) -> list[EntryRange]:
+    """Return the numbers after `edits` of those lines that they left."""
+    moved: list[EntryRange] = []
+    low, by = 1, 0
+    for high, old_end, _, end in (*edits, (sys.maxsize, 0, 0, 0)):
+        kept = ((max(first, low), min(last, high)) for first, last in spans)
+        moved += [(first + by, last + by) for first, last in kept if first <= last]
+        low, by = old_end + 1, end - old_end
+    return moved
+
+
+def count_unread(lane: Lane, path: str, total: int) -> int:
+    """Return how many of the `total` lines of a file were neither sent nor written; 0 if nothing is known about it."""
+    known = read_lines(lane.timeline.memos(READ)).get(path)
+    if known is None:
+        return 0
+    return total - _count((first, min(last, total)) for first, last in known.spans if first <= total)
+
+
+def read_room(window: LaneWindow) -> int:
+    """Return the most tokens that the reads of one message take together: half of what is free before it."""
+    return (window.budget.available - most_with(window, 0)) // 2
+
+
 async def clip_result(
-    window: LaneWindow, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str
+    window: LaneWindow,
+    find_tool: Callable[[str], Tool | None],
+    call: ToolCall,
+    result: ToolResult,
+    what: str,
+    room: int,
 ) -> tuple[ElidedText, Drop | None]:
-    """Return the text to send for a result, and the drop of the rest, if any. `what` names the call."""
+    """Return the text to send for a result, and the drop of the rest, if any. `what` names the call, `room` is what is
+    left of the `read_room` of its message."""
     tool = find_tool(call.name)
     if tool and tool.runs_commands:
         pointer = (
@@ -106,12 +165,34 @@ async def clip_result(
         window.budget.output_cap,
         what,
         Cause.OUTPUT_CAP,
+        room=room if tool and tool.reads_content else 0,
         whole=result.text if result.full is None else result.full,
         uncounted=result.uncounted,
         cites=result.cites,
-        first_line=result.first_line,
+        lines=_hole_namer(result),
         outline=result.outline,
+        has_tail=not result.parts,
     )
+
+
+def _hole_namer(result: ToolResult) -> Callable[[int, int], str] | None:
+    """Return a function that names the lines of a hole in text of files, as `read_file` takes them if it shows several
+    parts; None for other text."""
+    text, parts = result.text, result.parts
+    if not parts:
+        return None if result.first_line is None else line_namer(text, result.first_line)
+
+    def name(start: int, end: int) -> str:
+        low, high = text.count("\n", 0, start), text.count("\n", 0, max(start, end - 1))
+        missing: dict[str, list[str]] = {}
+        for part in parts:
+            first = max(part.first, part.number + low)
+            last = min(part.first + part.count - 1, part.number + high)
+            if first <= last:
+                missing.setdefault(one_line(part.name), []).append(f"{first}-{last}")
+        return ", ".join(f"{path}:{','.join(spans)}" for path, spans in missing.items())
+
+    return name
 
 
 def _stands_above(

@@ -12,12 +12,20 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
-from nexus_cli.core.elide import ElidedText, Marker, count_large, drop_marker, elide_text, line_namer, plain_marker
+from nexus_cli.core.elide import (
+    ElidedText,
+    Marker,
+    count_large,
+    drop_marker,
+    elide_text,
+    last_states,
+    plain_marker,
+    plural,
+)
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.lane.control import Control, SteeringWords
-from nexus_cli.lane.current_request import most_with
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.large_input import AttachedText, find_attached_texts, indexed_marker, share_room
 from nexus_cli.ledger.sessions import SHOWN
@@ -65,29 +73,36 @@ async def clip_with_drop(
     what: str,
     cause: Cause,
     *,
+    room: int = 0,
     whole: str | None = None,
     uncounted: int = 0,
     cites: str = "",
-    first_line: int | None = None,
+    lines: Callable[[int, int], str] | None = None,
     outline: str = "",
     marker: Callable[[str], Marker] | None = None,
+    has_tail: bool = True,
 ) -> tuple[ElidedText, Drop | None]:
     """Clip `text` to at most `cap` tokens. Returns it with the drop recorded for the omitted part, or None.
 
-    A text that begins with line `first_line` of a file may exceed `cap` if there is room; if it is clipped, the marker
-    names lines, and `outline` precedes it. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes
-    that were lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
+    A text that fits `room` stays whole although it exceeds `cap`. `lines` names the lines of a hole for the marker;
+    `outline` precedes a clipped text unless it takes more than the text left out. Without `has_tail` the beginning that
+    fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes that were
+    lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
     count, timeline = window.context.counter.count, window.lane.timeline
-    most = cap if first_line is None else max(cap, _most_whole(window, text))
+    most = max(cap, room)
 
     def work() -> tuple[ElidedText, str]:
-        if not uncounted and count_large(text, most, count) <= most:
+        size = count_large(text, most, count)
+        if not uncounted and size <= most:
             return ElidedText(text), ""
         drop_id = cites or timeline.log.next_drop()
-        line = drop_marker(drop_id) if first_line is None else drop_marker(drop_id, line_namer(text, first_line))
+        line = marker(drop_id) if marker else drop_marker(drop_id, lines) if lines else drop_marker(drop_id)
         named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
-        cut = elide_text(text, cap - count(named), count, marker(drop_id) if marker else line)
+        taken = count(named)
+        if taken > size - cap:
+            named, taken = "", 0
+        cut = elide_text(text, (cap if has_tail else most) - taken, count, line, has_tail=has_tail)
         return replace(cut, text=named + cut.text), drop_id
 
     clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
@@ -100,6 +115,25 @@ async def clip_with_drop(
     else:
         timeline.log.record_drop(drop)
     return clipped, drop
+
+
+async def keep_last_states(window: LaneWindow, text: str, what: str) -> tuple[str, Drop | None]:
+    """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
+    bar), below a line that names the drop with the whole output; unchanged and None if there are none."""
+    count, log = window.context.counter.count, window.lane.timeline.log
+
+    def work() -> tuple[str, Drop | None]:
+        shown, left = last_states(text)
+        if not left:
+            return text, None
+        drop_id, now = log.next_drop(), window.lane.timeline.now()
+        states = plural(left, "overwritten state")
+        tokens = max(1, count_large(text, 1, count) - count_large(shown, 1, count))
+        drop = Drop(drop_id, f"{states} of lines of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
+        log.record_drop(drop)
+        return f'[{states} of lines left out: recall("{drop_id}")]\n{shown}', drop
+
+    return await asyncio.to_thread(work) if len(text) > LARGE else work()
 
 
 async def _clip_message(
@@ -142,15 +176,6 @@ def _plan_clips(window: LaneWindow, text: str, cap: int, uncounted: int) -> list
     if not found or any(share < min(size, LEAST_CAP) for share, size in zip(shares, sizes, strict=True)):
         return [(AttachedText("the input", 0, len(text)), cap)]
     return list(zip(found, shares, strict=True))
-
-
-def _most_whole(window: LaneWindow, text: str) -> int:
-    """Return the size in tokens up to which file text is sent whole, 0 unless half of the budget stays free: the files
-    of one step must not overflow it."""
-    budget = window.budget
-    # Results of other calls are recorded while a large text is counted in a thread, so the room is uncertain.
-    is_free = len(text) <= LARGE and most_with(window, budget.file_cap) * 2 <= budget.available
-    return budget.file_cap if is_free else 0
 
 
 def _like(context: ContextManager, text: str) -> ByKind:

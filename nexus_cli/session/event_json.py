@@ -29,7 +29,7 @@ def to_json_value(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         made = {f.name: to_json_value(getattr(value, f.name)) for f in fields(value)}
         if isinstance(value, ToolResult):
-            for name in ("full", "memos", "outline", "parts"):
+            for name in ("edits", "full", "memos", "outline", "parts"):
                 del made[name]
         if type(value) in _ANSWERS:
             made = {"answer": _ANSWERS[type(value)], **made}

@@ -11,10 +11,11 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
-from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.message import FileEdit, replace_surrogates
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.files import (
     ToolError,
@@ -66,6 +67,13 @@ def name_changed_lines(before: str, after: str) -> str:
     if len(changes) > _MOST_NAMED:
         named.append(f"[{len(changes) - _MOST_NAMED:,} more changes, up to line {changes[-1].new_end:,}]")
     return "\n".join(named)
+
+
+def describe_edit(target: Path, before: str, after: str, *, is_whole: bool = False) -> FileEdit:
+    """Return the lines of the file `target` that changed from `before` to `after`."""
+    old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
+    changes = [(one.old_start, one.old_end, one.new_start, one.new_end) for one in _changes(old, new)]
+    return FileEdit(str(target), changes, len(new), is_whole)
 
 
 def _name_change(change: _Change, new: list[str]) -> str:

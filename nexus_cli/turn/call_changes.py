@@ -50,7 +50,7 @@ class CallChanges:
     """Number of the turn, 0 until its first change: a server is asked once a turn."""
     _journal: ChangeJournal | None = None
     _cut: set[str] = field(default_factory=set)
-    """Files that a stopped command changed."""
+    """Files that a stopped command, or a tool that failed, changed."""
     _late: set[asyncio.Future[list[str]]] = field(default_factory=set)
     """Looks after stopped commands that still run."""
     _beside: asyncio.Future[BegunStep] | None = None
@@ -105,7 +105,7 @@ class CallChanges:
         return noted
 
     def take_cut(self) -> tuple[str, ...]:
-        """Return the files that stopped commands changed, and forget them."""
+        """Return the files that stopped commands and failed tools changed, and forget them."""
         names, self._cut = tuple(sorted(self._cut)), set()
         return names
 
@@ -136,6 +136,9 @@ class CallChanges:
             raise
         try:
             result = await work()
+        except Exception:  # a bug in a tool
+            self._cut.update(await asyncio.to_thread(journal.end, begun))
+            raise
         except BaseException:
             await self._end_stopped(journal, begun)
             raise
@@ -166,11 +169,16 @@ class CallChanges:
         before = await asyncio.to_thread(journal.read_targets, targets)
         if why := await asyncio.to_thread(journal.find_unkept, before):
             return ToolResult(error=why, ran=False)
+        has_failed = False
         try:
             return await work()
+        except Exception:  # a bug in a tool
+            has_failed = True
+            raise
         finally:
             record = asyncio.to_thread(journal.record_edit, owner, what, context.call_id, context.project, before)
-            await asyncio.shield(record)
+            names = await asyncio.shield(record)
+            self._cut.update(names if has_failed else ())
 
     async def report_findings(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> None:
         """Run the checks of what a step has edited, and queue new findings for the model."""

@@ -28,8 +28,9 @@ from nexus_cli.lane.control import Control
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.read_lines import clip_result, read_note
+from nexus_cli.lane.read_lines import clip_result, count_unread, read_note, read_room
 from nexus_cli.lane.spending import LAST_REQUEST
+from nexus_cli.lane.user_input import keep_last_states
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.approvals import (
     BY_RULE,
@@ -127,6 +128,10 @@ class Dispatcher:
     """True if granted calls of this step need confirmation."""
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """The calls of this step that the limits refuse, by call id."""
+    _room: int = 0
+    """What is left of the `read_room` of this step."""
+    _recording: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a result is clipped and recorded, so that each read knows what the others took."""
     hooks: SessionHooks | None = None
     """The hooks of the session; None without any."""
     step: ApprovalStep = field(default_factory=ApprovalStep)
@@ -150,6 +155,7 @@ class Dispatcher:
         self.permission.refuse_unguarded(self.limits.allow or "read")
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
+        self._room = read_room(lane_state.window)
         await self._run_all(lane_state.window, lane_state.control, calls)
         await self.call_changes.report_findings(lane_state.window, lane_state.upcoming, lane_state.control)
         if waits := self.services.made(SessionWaits):
@@ -305,7 +311,8 @@ class Dispatcher:
             result = await self.call_changes.run(tool, profile, describe_subject(tool, call), context, work)
             return result if result.waits is None else self.services[SessionWaits].wait_once(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
-            return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
+            why = f"{tool.name} failed: {type(error).__name__}: {error}"
+            return ToolResult(error=why, changed=self.call_changes.take_cut())
 
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
         """Return the arguments validated against the tool's schema, or the result of a call that cannot run."""
@@ -346,6 +353,7 @@ class Dispatcher:
             targets,
             tell=lambda line: control.emit(event.Notice(line)),
             released=control.released.wait,
+            unread=lambda path, total: count_unread(window.lane, str(path), total),
             replaced=self.step.note_change,
         )
 
@@ -527,10 +535,17 @@ class Dispatcher:
             self.errors = 0 if result.ran else self.errors + 1
         tool = self.registry.get(call.name)
         what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
-        clipped, drop = await clip_result(window, self.registry.get, call, result, what)
-        if drop:
-            control.emit_drop(drop)
-        self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
+        if tool and (tool.effect is Effect.RUN or tool.feeds):
+            shown, states = await keep_last_states(window, result.output, what)
+            if states:
+                result = replace(result, output=shown)
+                control.emit_drop(states)
+        async with self._recording:
+            clipped, drop = await clip_result(window, self.registry.get, call, result, what, self._room)
+            if drop:
+                control.emit_drop(drop)
+            taken = self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
+            self._room -= taken if tool and tool.reads_content else 0
 
     def _append(
         self,
@@ -541,7 +556,8 @@ class Dispatcher:
         sent: ElidedText,
         took: float = 0.0,
         drop: Drop | None = None,
-    ) -> None:
+    ) -> int:
+        """Append a result to the lane, and return its tokens."""
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
         tool = self.registry.get(call.name)
@@ -557,3 +573,4 @@ class Dispatcher:
         if result.cites:
             control.emit(event.ContextRecall(result.cites, entry.tokens))
         control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
+        return entry.tokens

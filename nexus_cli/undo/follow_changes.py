@@ -157,8 +157,9 @@ class ChangeJournal:
                         return f"{target.name} was not changed: its content cannot be kept for undo ({why}). {hint}"
         return ""
 
-    def record_edit(self, owner: StepOwner, what: str, call: str, project: Path, before: dict[Path, Seen]) -> None:
-        """Record what an edit changed in the files of `before`. Blocks; never raises `OSError`."""
+    def record_edit(self, owner: StepOwner, what: str, call: str, project: Path, before: dict[Path, Seen]) -> list[str]:
+        """Record what an edit changed in the files of `before`, and return their names. Blocks; never raises
+        `OSError`."""
         after = self.read_targets(list(before))
         roots: dict[Path, list[FileChange]] = {}
         for target, old in before.items():
@@ -171,6 +172,9 @@ class ChangeJournal:
             roots.setdefault(root, []).append(change)
         for root, changes in roots.items():
             self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)), is_open=False)
+        return [
+            one.path if root == project else str(root / one.path) for root, changes in roots.items() for one in changes
+        ]
 
     def close(self) -> None:
         """Remove what is kept for a process that is killed."""

@@ -119,11 +119,11 @@ def _clip(
     """Return a `clip_result` that shortens the output of commands first; the whole of it is the drop."""
 
     async def clip(
-        window: LaneWindow, find: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str
+        window: LaneWindow, find: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str, room: int
     ) -> tuple[ElidedText, Drop | None]:
         if call.name == "bash" and (short := shorten(result.output)) != result.output:
             result = replace(result, output=f"{GAP}\n{short}")
-        return await CLIP(window, find, call, result, what)
+        return await CLIP(window, find, call, result, what, room)
 
     return clip
 
@@ -138,7 +138,7 @@ SEARCH, RUN_GLOB, CLIP = grep._search, glob.run, read_lines.clip_result
 def _capped(tokens: int) -> Mapping[str, Any]:
     return {
         "nexus_cli.core.budget:TokenBudget.output_cap": property(lambda budget: tokens),
-        "nexus_cli.core.budget:TokenBudget.file_cap": property(lambda budget: tokens),
+        "nexus_cli.turn.dispatch:read_room": lambda window: tokens,
     }
 
 

@@ -32,6 +32,7 @@ from nexus_cli.reports.help import KEYS
 from nexus_cli.rpc.jsonrpc import MEANINGS
 from nexus_cli.rpc.methods import METHODS
 from nexus_cli.tools import builtin
+from nexus_cli.tools.files import HARD_LIMIT
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.render.question_text import answer_keys
 
@@ -199,6 +200,10 @@ def test_the_example_of_a_tool_works(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     assert asyncio.run(run("a.txt")).output == "3 lines"
     assert "b.txt" in asyncio.run(run("b.txt")).error
+    (project / "b.txt").write_bytes(b"a\0\n" * 9)
+    assert asyncio.run(run("b.txt")).error == "b.txt: is binary"
+    (project / "c.txt").write_bytes(b"one\n" * (HARD_LIMIT // 4 + 1))
+    assert asyncio.run(run("c.txt")).error == "c.txt: is over 64 MiB"
 
 
 def test_the_example_of_a_recipe_is_one(tmp_path: Path) -> None:

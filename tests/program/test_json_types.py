@@ -46,7 +46,7 @@ SCRIPT: list[Any] = [
     "done",
     "again",
 ]
-OMITTED = {"full", "memos", "outline", "parts"}
+OMITTED = {"edits", "full", "memos", "outline", "parts"}
 """Fields of a tool result that no line has."""
 
 

@@ -170,9 +170,9 @@ def test_the_parts_of_one_call_have_one_limit_and_each_file_is_read_once(
         opened.append(name)
         return read(folder, name)
 
-    def join_noted(results: Any) -> Any:
+    def join_noted(*parts: Any) -> Any:
         threads.append(threading.current_thread())
-        return join(results)
+        return join(*parts)
 
     monkeypatch.setattr(read_file, "HARD_LIMIT", 1000)
     monkeypatch.setattr(read_file, "read_file_at", read_noted)

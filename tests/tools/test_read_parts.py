@@ -16,16 +16,16 @@ TOTAL = 60
 ranges = st.tuples(st.sampled_from(["a", "b"]), st.integers(1, TOTAL), st.integers(1, 30))
 
 
-@given(st.lists(ranges, min_size=1, max_size=5), st.integers(60, 900))
+@given(st.lists(ranges, min_size=1, max_size=5), st.integers(60, 900), st.booleans())
 def test_exactly_the_lines_that_were_sent_are_recorded(
-    new_desk: Callable[[], Any], parts: list[tuple[str, int, int]], cap: int
+    new_desk: Callable[[], Any], parts: list[tuple[str, int, int]], cap: int, has_tail: bool
 ) -> None:
     desk = new_desk()
     for name in "ab":
         desk.write(name, "".join(f"<{name} {number}>\n" for number in range(1, TOTAL + 1)))
     asked = [f"{name}:{first}-{min(TOTAL, first + count - 1)}" for name, first, count in parts]
     result = desk.run("read_file", path="a", offset=1, limit=1, more=[*asked, "missing:1", "b:9"])
-    clipped = elide_text(result.text, cap, lambda text: len(text) // 3, drop_marker("d1"))
+    clipped = elide_text(result.text, cap, lambda text: len(text) // 3, drop_marker("d1"), has_tail=has_tail)
     memos = [Memo(kind, "", 1, value) for kind, value in read_note(result, clipped).items()]
     found = read_lines(memos)
     sent = set(clipped.text.splitlines())

@@ -13,8 +13,10 @@ import pytest
 from session.played import Played, opened, say, the_ledger
 
 from nexus_cli.config.paths import places
+from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.message import ToolResult
 from nexus_cli.lane.work_notes import MOST_FILES, WORK
+from nexus_cli.tools.builtin import bash, write_file
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.turn import call_changes
 from nexus_cli.turn.call_changes import CallChanges
@@ -71,6 +73,33 @@ def test_a_command_deletes_what_a_tool_has_made(tmp_path: Path) -> None:
         noted = [memo.value for memo in ledger.log(session.id).memos(WORK)]
     path = str(tmp_path / "new.txt")
     assert noted == [{"by": "", "files": [path]}, {"by": "a command", "files": [path]}]
+
+
+@pytest.mark.parametrize(
+    ("call", "module", "name"),
+    [
+        (("write_file", {"path": "new.txt", "content": "x"}), write_file, "replace_file"),
+        (("bash", {"command": "echo x > new.txt"}), bash, "_format_result"),
+    ],
+)
+def test_a_tool_that_fails_after_it_changed_a_file_was_run_and_the_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Any, module: Any, name: str
+) -> None:
+    works = getattr(module, name)
+
+    def fails_behind(*given: Any, **named: Any) -> None:
+        works(*given, **named)
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(module, name, fails_behind)
+    session = opened(Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else [call]), tmp_path)
+    events, ended = say(session, "go")
+    (result,) = [event.result for event in events if isinstance(event, ToolResultEvent)]
+    assert result.error == f"{call[0]} failed: RuntimeError: boom" and result.ran
+    assert result.changed == ended.changed == ("new.txt",)
+    with the_ledger() as ledger:
+        (memo,) = ledger.log(session.id).memos(WORK)
+    assert memo.value["files"] == [str(tmp_path / "new.txt")]
 
 
 def test_of_very_many_files_some_are_named_and_the_others_counted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A file that is a little over the cap of a result comes whole where the window is large; else its cut names lines."""
+"""A file over the cap of a result comes whole where half of the free room holds it; else its cut names lines."""
 
 from __future__ import annotations
 
@@ -53,31 +53,22 @@ def read(path: str, **more: int) -> tuple[str, dict[str, Any]]:
     return "read_file", {"path": path, **more}
 
 
-@pytest.mark.parametrize(
-    ("window", "cap", "file_cap"),
-    [
-        (24_000, 3000, 3000),
-        (64_000, 8000, 8000),
-        (128_000, 8000, 16_000),
-        (1_000_000, 8000, 16_000),
-    ],
-)
-def test_a_file_may_take_an_eighth_of_the_window_and_twice_the_cap(window: int, cap: int, file_cap: int) -> None:
-    budget = TokenBudget.of(window)
-    assert (budget.output_cap, budget.file_cap) == (cap, file_cap)
-    assert budget.available == window - budget.reserve_reply - budget.reserve_tools
-
-
-def test_a_file_that_is_a_little_over_the_cap_comes_whole_in_a_large_window(tmp_path: Path) -> None:
-    text = source(int(8000 * 1.16))
+@pytest.mark.parametrize(("window", "kilobytes"), [(32_768, 14), (128_000, 60)])
+def test_a_file_comes_whole_where_half_of_the_free_room_holds_it(window: int, kilobytes: int, tmp_path: Path) -> None:
+    text = source(kilobytes * 1000 * 2 // 5)[: kilobytes * 1000].rpartition("\n")[0] + "\n"
     (tmp_path / "a.py").write_text(text)
-    assert exact(text) > TokenBudget.of(270_000).output_cap
-    assert results(tmp_path, 270_000, [read("a.py")]) == [text]
-    assert results(tmp_path, 270_000, [read("a.py", offset=2)]) == [
+    assert exact(text) > TokenBudget.of(window).output_cap
+    assert results(tmp_path, window, [read("a.py")]) == [text]
+    assert results(tmp_path, window, [read("a.py", offset=2)]) == [
         f"[lines 2-{text.count(chr(10))} of {text.count(chr(10))}]\n" + text.partition("\n")[2]
     ]
-    (cut,) = results(tmp_path, 64_000, [read("a.py")])
-    assert HOLE.search(cut) and exact(cut) <= 8000
+
+
+def test_a_file_that_exceeds_half_of_the_free_room_is_cut_at_the_cap(tmp_path: Path) -> None:
+    budget = TokenBudget.of(32_768)
+    (tmp_path / "a.py").write_text(source(budget.available // 2 + 1000))
+    (cut,) = results(tmp_path, 32_768, [read("a.py")])
+    assert HOLE.search(cut) and budget.output_cap * 0.9 < exact(cut) <= budget.output_cap
 
 
 def test_what_a_command_printed_is_cut_at_the_cap_in_a_large_window_too(tmp_path: Path) -> None:
@@ -86,20 +77,30 @@ def test_what_a_command_printed_is_cut_at_the_cap_in_a_large_window_too(tmp_path
     assert "tokens (characters " in cut and exact(cut) <= 8000
 
 
-def test_many_files_of_one_step_come_whole_only_while_half_of_the_window_is_free(tmp_path: Path) -> None:
+def test_the_reads_of_one_message_share_half_of_the_free_room_and_each_has_at_least_the_cap(tmp_path: Path) -> None:
     budget, text = TokenBudget.of(128_000), source(12_000)
     for number in range(8):
         (tmp_path / f"{number}.py").write_text(text)
     shown = results(tmp_path, 128_000, [read(f"{number}.py") for number in range(8)])
     whole = [one for one in shown if one == text]  # they ran together: the first to end are whole
-    assert 3 <= len(whole) <= 4
-    assert all(exact(one) <= budget.output_cap for one in shown if one not in whole)
+    cut = [one for one in shown if one != text]
+    assert len(whole) == 4 and 4 * exact(text) <= budget.available // 2
+    assert all(budget.output_cap * 0.9 < exact(one) <= budget.output_cap for one in cut)
     assert sum(map(exact, shown)) < budget.available
+
+
+def test_a_later_message_has_half_of_what_is_then_free(tmp_path: Path) -> None:
+    text = source(12_000)
+    for number in range(4):
+        (tmp_path / f"{number}.py").write_text(text)
+    shown = results(tmp_path, 64_000, *([read(f"{number}.py")] for number in range(3)))
+    assert shown[0] == text and shown[1] == text, "half of 45,000 tokens, then of 33,000"
+    assert HOLE.search(shown[2].replace('"d2"', '"d1"')), "not half of 21,000"
 
 
 @pytest.mark.parametrize("offset", [0, 101])
 def test_a_cut_names_the_lines_so_that_read_file_gives_exactly_them(offset: int, tmp_path: Path) -> None:
-    text = source(11_000)
+    text = source(17_000)
     (tmp_path / "a.py").write_text(text)
     more = {"offset": offset} if offset else {}
 
@@ -109,7 +110,7 @@ def test_a_cut_names_the_lines_so_that_read_file_gives_exactly_them(offset: int,
         first, last = int(hole[1]), int(hole[2])
         return [read("a.py", offset=first, limit=last - first + 1)]
 
-    cut, rest = results(tmp_path, 64_000, [read("a.py", **more)], the_rest)
+    cut, rest = results(tmp_path, 48_000, [read("a.py", **more)], the_rest)
     hole = HOLE.search(cut)
     assert hole is not None
     head = cut[: hole.start()].removeprefix(f"[lines {offset}-{text.count(chr(10))} of {text.count(chr(10))}]\n")

@@ -168,10 +168,16 @@ def _traces(lane: Lane) -> list[_Trace]:
 
 
 def _with_lines(trace: _Trace, lines: ReadLines) -> _Trace:
-    """Add the lines that were read to the trace of a file that was only read: an edit would shift them."""
-    if trace.how != "read":
+    """Add to the trace of a file that the session did not create the lines that were read and those that edits changed:
+    its names are taken from these alone. Those that a command or a worker changed are unknown."""
+    if trace.how.startswith("created"):
         return trace
-    return replace(trace, how=f"read {lines.describe()}".rstrip(), lines=lines)
+    read = f"read {lines.describe()}".rstrip()
+    if trace.how == "read":
+        return replace(trace, how=read, lines=lines)
+    changed = lines.changed if trace.how == "changed" else ()
+    how = f"{read}; changed {lines.describe_changes()}" if changed else trace.how
+    return replace(trace, how=how, lines=ReadLines(changed, max(1, lines.total)))
 
 
 def _further_files(lane: Lane) -> list[WorkItem]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.decode import DecodedText
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import FileEdit, ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.edit_preview import check_before, name_changed_lines, preview_change, unified_diff
+from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
 from nexus_cli.tools.exact_edit import EditedText, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
@@ -34,6 +34,7 @@ class _EditResult:
     digest: str
     message: str
     diff: str
+    edit: FileEdit
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -51,7 +52,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         edited = await run_in_thread(lambda stop: _edit(target, arguments["edits"], known, context, stop), note)
     except (OSError, ToolError) as error:
         return _error(path, error, context)
-    return ToolResult(edited.message, changed=(project_relative(target, context.project),), diff=edited.diff)
+    name = project_relative(target, context.project)
+    return ToolResult(edited.message, changed=(name,), diff=edited.diff, edits=(edited.edit,))
 
 
 async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
@@ -87,7 +89,8 @@ def _edit(
         replace_file(target, data, stop, expected=content.digest)
     diff = unified_diff(text.text, after.text, name)
     notes = f"[{'; '.join(after.notes)}]\n" if after.notes else ""
-    return _EditResult(content.digest, sha256_hex(data), notes + name_changed_lines(text.text, after.text), diff)
+    message, edit = notes + name_changed_lines(text.text, after.text), describe_edit(target, text.text, after.text)
+    return _EditResult(content.digest, sha256_hex(data), message, diff, edit)
 
 
 def _change(

@@ -67,16 +67,18 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     last: dict[Path, FileContent | list[str]] = {}
     for part in parts:
         results.append(await _read_part(part, context, last, sum(len(one.text) for one in results), len(parts) > 1))
-    return results[0] if len(results) == 1 else await asyncio.to_thread(_join_parts, results)
+    if len(results) == 1:
+        return results[0]
+    return await asyncio.to_thread(_join_parts, [part.path for part in parts], results)
 
 
-def _join_parts(results: Sequence[ToolResult]) -> ToolResult:
+def _join_parts(paths: Sequence[str], results: Sequence[ToolResult]) -> ToolResult:
     text, shown, counts = "", list[FilePart](), dict[str, int]()
-    for result in results:
+    for path, result in zip(paths, results, strict=True):
         start, lines = text.count("\n"), result.counts.get("lines", 0)
         if result.file and lines:
             first, total = result.counts.get("first", 1), result.counts.get("total", lines)
-            shown.append(FilePart(result.file, first, lines, total, (result.first_line or 0) - start))
+            shown.append(FilePart(result.file, first, lines, total, (result.first_line or 0) - start, path))
         text += result.text.removesuffix("\n") + "\n\n"
         for noun in result.counts.keys() - _RANGE:
             counts[noun] = counts.get(noun, 0) + result.counts[noun]

@@ -10,12 +10,12 @@ from typing import Any
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import FileEdit, ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.edit_preview import check_before, preview_change, unified_diff
+from nexus_cli.tools.edit_preview import check_before, describe_edit, preview_change, unified_diff
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
@@ -40,9 +40,12 @@ class _WriteResult:
     before: str
     digest: str
     how: str
+    lines: str
+    """The number of lines, behind that of the replaced text if it differs."""
     line_ends: str
     """A note about changed line ends, "" if they are unchanged."""
     diff: str
+    edit: FileEdit
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -62,10 +65,9 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         written = await run_in_thread(lambda stop: _write(target, content, known, context, stop), note)
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context))
-    lines = count_lines(content)
-    text = f"{written.how} {path}, {plural(lines, 'line')}{written.line_ends}"
-    name = project_relative(target, context.project)
-    return ToolResult(text, changed=(name,), diff=written.diff, counts={"lines": lines})
+    text = f"{written.how} {path}, {written.lines}{written.line_ends}"
+    name, counts = project_relative(target, context.project), {"lines": count_lines(content)}
+    return ToolResult(text, changed=(name,), diff=written.diff, counts=counts, edits=(written.edit,))
 
 
 async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
@@ -73,7 +75,7 @@ async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResul
     try:
         target = decided_path(arguments["path"], context)
         known = context.services[SeenFileStore].digest(str(target))
-        await run_in_thread(lambda stop: _change(target, arguments["content"], known))
+        await run_in_thread(lambda stop: _change(target, arguments["content"], known, context))
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(arguments["path"], error, context))
     return None
@@ -86,7 +88,7 @@ def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
 
 def _write(target: Path, content: str, known: str | None, context: ToolContext, stop: StopFlag) -> _WriteResult:
     with locked_folder(target.parent, stop, create=True):
-        old, before, after = _change(target, content, known)
+        old, before, after = _change(target, content, known, context)
         digest = "" if old is None else old.digest
         check_before(context, digest)
         data = encode_text(before, after)
@@ -95,10 +97,16 @@ def _write(target: Path, content: str, known: str | None, context: ToolContext, 
     name = project_relative(target, context.project)
     diff = "" if undecodable else unified_diff(None if before is None else before.text, after, name)
     how = "created" if old is None else "replaced"
-    return _WriteResult(digest, sha256_hex(data), how, _changed_ends(before, after), diff)
+    text = "" if before is None else before.text
+    lines, lines_before = count_lines(after), count_lines(text)
+    size = plural(lines, "line") if lines_before in (0, lines) else f"{plural(lines_before, 'line')} -> {lines:,}"
+    edit = describe_edit(target, text, after, is_whole=True)
+    return _WriteResult(digest, sha256_hex(data), how, size, _changed_ends(before, after), diff, edit)
 
 
-def _change(target: Path, content: str, known: str | None) -> tuple[FileContent | None, DecodedText | None, str]:
+def _change(
+    target: Path, content: str, known: str | None, context: ToolContext
+) -> tuple[FileContent | None, DecodedText | None, str]:
     """Return the file's content (None: no file), its text (None: no file, or binary), and the text to write.
 
     Raises `ToolError` if the file must not be replaced.
@@ -115,6 +123,9 @@ def _change(target: Path, content: str, known: str | None) -> tuple[FileContent 
         if old.data and known != old.digest:
             raise ToolError("changed on disk since it was read: read it again")
     before = decode_file(old.data) if old is not None else None
+    total = count_lines(before.model_text) if before else 0
+    if unread := context.unread(target, total):
+        raise ToolError(f"{unread:,} of its {plural(total, 'line')} were not read: read them first, or use edit_file")
     return old, before, _new_text(before, content)
 
 

@@ -19,7 +19,7 @@ from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.edit_preview import check_before, name_changed_lines, unified_diff
+from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, unified_diff
 from nexus_cli.tools.exact_edit import apply_edits, describe_nearest, find_lines
 from nexus_cli.tools.files import (
     ToolError,
@@ -101,7 +101,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             _note(change, seen, context)
     names = [project_relative(path, context.project) for one in done for path in (one.target, one.moved) if path]
     shown = [part for one in done for part in (_title(one), name_changed_lines(one.before or "", one.after or ""))]
-    return ToolResult("" if error else "\n".join(shown), error, changed=tuple(names), diff=_diff(done, context))
+    written = [(one.moved or one.target, one.before or "", one.after) for one in done if one.after is not None]
+    edits = tuple(describe_edit(path, before, after) for path, before, after in written)
+    output = "" if error else "\n".join(shown)
+    return ToolResult(output, error, changed=tuple(names), diff=_diff(done, context), edits=edits)
 
 
 async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:

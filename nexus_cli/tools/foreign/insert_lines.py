@@ -11,7 +11,7 @@ from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.edit_preview import check_before, name_changed_lines, preview_change, unified_diff
+from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
 from nexus_cli.tools.files import (
     ToolError,
     decided_path,
@@ -56,7 +56,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except (OSError, ToolError) as problem:
         return ToolResult(error=f"{describe_problem(arguments['path'], problem, context)}\nNothing was changed.")
     name = project_relative(target, context.project)
-    return ToolResult(name_changed_lines(before, after), changed=(name,), diff=unified_diff(before, after, name))
+    shown, diff = name_changed_lines(before, after), unified_diff(before, after, name)
+    return ToolResult(shown, changed=(name,), diff=diff, edits=(describe_edit(target, before, after),))
 
 
 async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:

@@ -83,6 +83,31 @@ def test_files_stand_as_they_are_now(tmp_path: Path) -> None:
     assert found == ["- a.py (read): a", "- b.py (read, changed on disk since): other", "- c.py (read, deleted since)"]
 
 
+def test_a_changed_file_has_the_lines_of_its_edits_and_the_names_in_them_alone(tmp_path: Path) -> None:
+    functions = "".join(f"def first_{n}() -> int:\n    return {n}\n\n\n" for n in range(100))
+    for name in ("edited.py", "inside.py", "by_command.py"):
+        (tmp_path / name).write_text(functions)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("read_file", {"path": "edited.py", "limit": 40}),
+        (
+            "edit_file",
+            {"path": "edited.py", "edits": [{"old": "def first_60()", "new": "ADDED = 1\n\n\ndef renamed()"}]},
+        ),
+        ("edit_file", {"path": "edited.py", "edits": [{"old": "    return 2\n", "new": ""}]}),
+        ("edit_file", {"path": "inside.py", "edits": [{"old": "return 70\n", "new": "return 71\n"}]}),
+        ("write_file", {"path": "made.py", "content": "def made() -> None: ...\n"}),
+        ("bash", {"command": "echo '# end' >> by_command.py"}),
+    ]
+    played = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls)
+    assert lines(looked(tmp_path, by=played)) == [
+        "- by_command.py (changed while a command ran)",
+        "- echo '# end' >> by_command.py -> exit 0",
+        "- edited.py (read 1-39, 240-243 of 402; changed 9, 240-243): first_2, renamed",
+        "- inside.py (read 282 of 400; changed 282)",
+        "- made.py (created): made",
+    ]
+
+
 def test_however_many_files_there_are_each_stands_as_it_is_now(tmp_path: Path) -> None:
     names = [f"f{number:02}.py" for number in range(40)]
     for name in names:
