@@ -150,7 +150,7 @@ def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status
 def run_line(run: Run, longest: int = LONGEST) -> str:
     """Describe a run on one line; one that is cut names the command that shows the whole."""
     cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
-    waits = f"waits for {run.waits.why}" if run.waits and run.state != RUNNING else ""
+    waits = f"waits for {run.waits.text}" if run.waits and run.state != RUNNING else ""
     said = run.error or waits or (run.last_words if run.state == DONE else "")
     said += f" ({plural(len(run.refused), 'call')} refused)" if run.refused else ""
     line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())

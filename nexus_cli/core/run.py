@@ -35,6 +35,10 @@ PLAIN = ("ask", "repl")
 """Types of runs that are a person's own sessions."""
 APPROVAL = "approval"
 """Kind of a wait for a person's approval of a call, and of the signal with the answer."""
+PROVIDER = "provider"
+"""Kind of a wait for a provider that is away, and of the signal that the next attempt is due."""
+PERSON = "person"
+"""Kind of the signal that a person resumed a run."""
 REFUSED = "Refused calls:"
 """Precedes the refused calls in the report of a run, one to a line."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
@@ -182,14 +186,20 @@ class Wait:
     """The event that a run waits for."""
 
     kind: str
-    """`reply`, `file`, `process`, `time`, `url` or `approval`."""
+    """`reply`, `file`, `process`, `time`, `url`, `approval` or `provider`."""
     why: str
     """The event in a few words: `a reply of Husam in "Project Alpha"`."""
     value: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the event. For a reply: `space`, `message` (keys), `from` (keys of the members who must answer;
-    empty: anybody but `sender`)."""
+    empty: anybody but `sender`). For a provider: `since` (seconds since the epoch), `tries` (those that failed),
+    `error`."""
     until: float | None = None
     """Deadline in seconds since the epoch; for kind `time` the time itself."""
+
+    @property
+    def text(self) -> str:
+        """The event for people: of a provider with its last error."""
+        return f"the provider ({self.value['error']})" if self.kind == PROVIDER else self.why
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form for the ledger."""
@@ -208,7 +218,8 @@ class Signal:
     run: int
     at: str
     kind: str
-    """`reply`, `file`, `process`, `time`, `url`, `service`, `approval`, `timeout`, `person` (somebody resumed the run),
+    """`reply`, `file`, `process`, `time`, `url`, `service`, `approval`, `provider`, `timeout`, `person` (with `why` the
+    run had failed),
     or `unanswered` (an agent that was asked has ended its run without a reply, or whoever was asked has left)."""
     value: Mapping[str, Any] = field(default_factory=dict)
     """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys;

@@ -20,7 +20,9 @@ from nexus_cli.core.run import (
     APPROVAL,
     CANCELLED,
     ENDED,
+    FAILED,
     MISSED,
+    PERSON,
     PLAIN,
     QUEUED,
     RUNNING,
@@ -263,8 +265,31 @@ class RunTable:
             signal_unanswered(self._db, run.key, at)
             self._db.notify()
 
+    def resume_failed(self, run: Run, at: str) -> None:
+        """Queue a failed run again, for a person who resumes it: its limits count from here on."""
+        with self._db.write():
+            row = self._db.one("SELECT cost FROM sessions WHERE id = ?", run.session)
+            counted = {"requests": self.count_requests(run.session), "usd": float(row[0] or 0.0) if row else 0.0}
+            self._db.run(
+                f"UPDATE runs SET state = '{QUEUED}', options = ?, error = '', updated = ?"
+                f" WHERE key = ? AND state = '{FAILED}'",
+                _json({**run.options, "counted": counted}),
+                at,
+                run.key,
+            )
+            add_signal(self._db, run.key, PERSON, {"why": run.error}, at)
+
+    def count_requests(self, session: str) -> int:
+        """Count the requests of a session, workers apart, that were not lost on the way to the provider."""
+        row = self._db.one(
+            "SELECT count(*) FROM requests q JOIN lanes l ON l.id = q.lane JOIN sessions s ON s.key = l.session"
+            " WHERE s.id = ? AND (q.input > 0 OR q.finish IS NULL)",
+            session,
+        )
+        return int(row[0]) if row else 0
+
     def wait(self, run: Run, wait: Wait, at: str) -> None:
-        """Let a run wait for an approval, which no tool result announces."""
+        """Let a run wait for an approval or the provider, which no tool result announces."""
         with self._db.write():
             _set_waiting(self._db, run.key, wait, at)
 

@@ -14,7 +14,7 @@ from nexus_cli.core.clock import format_local_minute, format_utc
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, name_level
-from nexus_cli.core.run import APPROVAL, CANCELLED, PLAIN, REFUSED, RUNNING, WAITING, Run
+from nexus_cli.core.run import APPROVAL, CANCELLED, FAILED, PERSON, PLAIN, PROVIDER, REFUSED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
 
@@ -67,13 +67,14 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "model": model or None,
         "session": run.session or None,
         "waits_for": run.waits.why if run.waits else None,
+        "waits_since": _utc(run.waits.value.get("since")) or run.updated if run.waits else None,
         "came": "; ".join(name_signal(one.kind, one.value) for one in pending) or None,
         "wake_at": _utc(run.waits.until if run.waits else None),
         "resumes": _count_resumes(run),
         "created": run.created,
         "updated": run.updated,
         "cost_usd": run.cost_usd,
-        "error": run.error or None,
+        "error": run.error or (run.waits.value.get("error") if run.waits else None) or None,
         "last_words": run.last_words,
         "refused": list(run.refused),
     }
@@ -85,7 +86,7 @@ def name_signal(kind: str, value: Mapping[str, Any]) -> str:
         answers = (value.get("answers") or {"": value}).values()
         return "; ".join(dict.fromkeys(_describe_answer(one) for one in answers))
     if kind != "service":
-        return kind
+        return {PROVIDER: "asked the provider again", PERSON: "resumed by a person"}.get(kind, kind)
     event, payload = str(value.get("event") or "an event"), value.get("payload")
     fields = payload if isinstance(payload, dict) else {}
     about = fields.get(event)
@@ -194,10 +195,19 @@ def _outcome(one: Value) -> str:
     if one["broken_off"]:
         return f"nexus runs resume {one['id']}"
     if one["waits_for"]:
-        return f"{one['came']}; continues with nexus serve" if one["came"] else f"waits for {one['waits_for']}"
+        return f"{one['came']}; continues with nexus serve" if one["came"] else f"waits for {_name_wait(one)}"
     refused = f"{plural(len(one['refused']), 'call')} refused" if one["refused"] else ""
     said = next((line for line in str(one["last_words"]).splitlines() if line.strip()), "")
-    return " · ".join(filter(None, [one["error"] or "", said, refused]))
+    resume = f"nexus runs resume {one['id']}" if one["state"] == FAILED else ""
+    return " · ".join(filter(None, [resume, one["error"] or "", said, refused]))
+
+
+def _name_wait(one: Value) -> str:
+    """Name what a run waits for, and until when: of a provider also since when, and its last error."""
+    until = format_local_minute(one["wake_at"]) if one["wake_at"] else ""
+    if one["waits_for"] != PROVIDER:
+        return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
+    return f"the provider since {format_local_minute(one['waits_since'])}, asks again {until}: {one['error']}"
 
 
 def run_text(value: Value, width: int) -> str:
@@ -213,8 +223,7 @@ def _parts(value: Value) -> Iterator[str]:
     if value["broken_off"]:
         yield f"No process works on it any more. To let it go on: nexus runs resume {value['id']}"
     if value["waits_for"] and not value["came"]:
-        until = f", until {format_local_minute(value['wake_at'])}" if value["wake_at"] else ""
-        yield f"waits: {value['waits_for']}{until}"
+        yield f"waits: {_name_wait(value)}"
     for one in value["questions"] if not value["came"] else ():
         yield f"asks: {one['what']} ({one['why']})"
     for one in value["signals"]:
@@ -224,8 +233,10 @@ def _parts(value: Value) -> Iterator[str]:
     facts += [f"resumed {value['resumes']} times" if value["resumes"] != 1 else "resumed once"]
     facts += [dollars(value["cost_usd"])] if value["cost_usd"] else []
     yield " · ".join(facts)
-    if value["error"]:
+    if value["error"] and not value["waits_for"]:
         yield f"error: {value['error']}"
+    if value["state"] == FAILED:
+        yield f"To continue: nexus runs resume {value['id']}"
     if value["last_words"]:
         yield ""
         yield from value["last_words"].splitlines()

@@ -34,7 +34,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, PLAIN, REFUSED, UNATTENDED, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, PERSON, PLAIN, PROVIDER, REFUSED, UNATTENDED, Run, Wait
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
@@ -63,6 +63,10 @@ RENEWED = 20.0
 """Seconds between two renewals of the claim, however long a request takes."""
 MOST_REFUSED = 20
 """Refused calls that a report names."""
+PAUSES = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)
+"""Least seconds before each attempt to reach a provider that is away; the last ones for all further attempts."""
+RESUMED = "A person resumed this run after it had failed"
+"""Begins the message to a run that had said its last word."""
 UNASKED = ("plan", "service")
 """Types of runs that end without a person, unless their options have `ask`."""
 
@@ -151,6 +155,8 @@ class RunDriver:
             if error["kind"] == "ledger":
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
             self.ledger.runs.put_back(self.run, now())
+        elif (away := self._provider_wait(outcome)) is not None:
+            self.ledger.runs.wait(self.run, away, now())
         elif error is not None and error["kind"] == "limit" and (needs := self._held_over()):
             self.ledger.runs.put_back(self.run, now(), {NEEDS: needs})
         else:
@@ -167,6 +173,21 @@ class RunDriver:
             self._finish(
                 state, report=_report(_with_earlier(session, outcome)), error=said, cost=session.state.costs()[0]
             )
+
+    def _provider_wait(self, outcome: Outcome) -> Wait | None:
+        """Return the wait for a provider that is away; None if it is not, or was for all the time that the settings
+        give it."""
+        if outcome.retry_after is None or outcome.error is None:
+            return None
+        earlier, present = self.run.waits, self.ledger.runs.now()
+        goes_on = earlier is not None and earlier.kind == PROVIDER and not outcome.usage.input
+        value: Mapping[str, Any] = earlier.value if earlier is not None and goes_on else {"since": present, "tries": 0}
+        end = value["since"] + self._rules.settings.wait_provider
+        if present >= end:
+            return None
+        pause = max(outcome.retry_after, PAUSES[min(value["tries"], len(PAUSES) - 1)])
+        value = {**value, "tries": value["tries"] + 1, "error": outcome.error["message"]}
+        return Wait(PROVIDER, PROVIDER, value, min(present + pause, end))
 
     def _held_over(self) -> float:
         """Return the dollars for which the run should wait for another day, because what is left of this one was too
@@ -200,11 +221,15 @@ class RunDriver:
                 session.state.lane_state.upcoming.notices.append(budget)
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
-        if run.waits is None or not signals:
-            return Trigger() if session.is_open() or (session.record and ends_unfinished(session.record)) else None
-        if run.waits.kind == APPROVAL:
-            runs.take(run, signals, now())
-            return Trigger()
+        rest = Trigger() if session.is_open() or (session.record and ends_unfinished(session.record)) else None
+        resumed = [one for one in signals if one.kind == PERSON] if run.waits is None else []
+        if resumed and rest is None:
+            text = f"{RESUMED} ({resumed[-1].value['why']}). Continue from here."
+            taken = {"run": run.key, "signals": [signal.key for signal in resumed]}
+            return Trigger(text, "resume", actor="nexus", notes={TAKEN: taken})
+        if run.waits is None or not signals or run.waits.kind in (APPROVAL, PROVIDER):
+            runs.take(run, signals if run.waits else resumed, now())
+            return rest
         trigger = await resume_trigger(session, run, signals)
         taken = {"run": run.key, "signals": [signal.key for signal in signals]}
         return replace(trigger, notes={**trigger.notes, TAKEN: taken})
@@ -269,17 +294,20 @@ class RunDriver:
         return (*(one for one in SERVICES if one is not SPACES), facts, *spaces)
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
-        """Return the limits of the run. Its steps and dollars cover the whole run, however often it waits."""
-        level = said.get("allow")
+        """Return the limits of the run. Its steps and dollars cover the whole run, however often it waits; after a
+        failure those from where a person resumed it."""
+        level, counted = said.get("allow"), said.get("counted") or {}
         limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
         if limits.max_steps is not None:
-            limits = replace(limits, max_steps=max(1, limits.max_steps - self.ledger.log(session).step()))
+            sent = self.ledger.runs.count_requests(session) - counted.get("requests", 0)
+            limits = replace(limits, max_steps=max(1, limits.max_steps - sent))
         if limits.max_cost is None:
             return limits
         has_cap = bool({"max_cost", "max_cost_day"} & self.run.options.keys())
         if not has_cap and model_info(model, settings.models).input_price is None:
             return replace(limits, max_cost=None)  # no cap was set, and none could be enforced
-        left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
+        spent = self.ledger.session(session).known_usd - counted.get("usd", 0.0)
+        left = min(limits.max_cost - spent, said.get(LEFT, limits.max_cost))
         of_message = self._left_of_message(settings.spaces.max_cost)
         self.is_short = of_message < left
         return replace(limits, max_cost=max(LEAST_COST, min(left, of_message)))

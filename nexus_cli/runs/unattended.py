@@ -118,7 +118,7 @@ def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
         folder = run.options.get("folder") or Path.home()
         why = f"its folder {str(folder)[:200]} is not part of the shared project {project}"
         raise NexusError("usage", f"{run.id} is refused", why, "Ask who queued it")
-    return run.options if run.principal and is_own else {**run.options, "rules": (), "by": COLLEAGUE}
+    return run.options if run.principal and is_own else {**run.options, "rules": (), "counted": {}, "by": COLLEAGUE}
 
 
 def _is_of_project(ledger: Ledger, options: Mapping[str, Any], project: str) -> bool:

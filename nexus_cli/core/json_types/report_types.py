@@ -217,6 +217,8 @@ class RunObject(TypedDict):
     model: str | None
     session: str | None
     waits_for: str | None
+    """`provider`: the provider is away, see `error`."""
+    waits_since: str | None
     came: str | None
     """The end of its wait: an answer or an event that no process has taken up yet."""
     wake_at: str | None
