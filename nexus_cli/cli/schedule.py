@@ -56,6 +56,9 @@ def add(
     max_steps: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Requests to the model that a run may make.")
     ] = None,
+    until: Annotated[
+        str, text_option("--until", metavar="COMMAND", help="A run is done once this command exits 0.")
+    ] = "",
     ask: Annotated[
         bool, typer.Option("--ask", help="Let a run wait for you where the level does not cover a call.")
     ] = False,
@@ -75,7 +78,8 @@ def add(
     """Schedule work: a run of its own, at a time or again and again, in this folder.
 
     What --allow (default ask) does not cover is refused, and named in the run's report; with --ask the run waits for
-    you instead (nexus runs list). With --agent the run has the name, the spaces and the model of that agent, not its
+    you instead (nexus runs list). With --until a run works on until the command exits 0, within its limits, else it
+    has failed. With --agent the run has the name, the spaces and the model of that agent, not its
     level. A local time that does not exist when clocks are set forward is the next moment that does; one that comes
     twice runs once.
     """
@@ -85,7 +89,13 @@ def add(
     who = find_agent(ledger, settings, agent, folder) if agent else None
     model = model or (who.options.get("model", "") if who else "")
     whose = {"folder": str(folder), "model": model, "agent": who.name if who else "", "recipe": recipe}
-    limits = {"allow": allow, "max_cost": max_cost, "max_cost_day": max_cost_day, "max_steps": max_steps}
+    limits = {
+        "allow": allow,
+        "max_cost": max_cost,
+        "max_cost_day": max_cost_day,
+        "max_steps": max_steps,
+        "until": until,
+    }
     options = {**whose, **limits, "ask": ask or None, "rules": list(rule or ()) or None}
     new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
     value = plan_report(ledger, add_plan(ledger, new, settings.runs), "added")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 
@@ -290,10 +291,32 @@ class Run:
         return f"\n\n{self.report}".rpartition(f"\n\n{REFUSED}\n")[0].strip() if self.refused else self.report
 
     @property
+    def record(self) -> Mapping[str, Any]:
+        """The facts about its end (`runs.run_summary`), {} before it has ended."""
+        return self.options.get("record") or {}
+
+    @property
+    def facts(self) -> list[str]:
+        """Return what it left behind in a few words each: `1 commit`, `2 files uncommitted`, `1 command failed`."""
+        return name_facts({**self.record, "refused": self.refused})
+
+    @property
     def refused(self) -> tuple[str, ...]:
         """Return a line for each refused call."""
         _, mark, calls = f"\n\n{self.report}".rpartition(f"\n\n{REFUSED}\n")
         return tuple(line.removeprefix("- ") for line in calls.splitlines()) if mark else ()
+
+
+def name_facts(record: Mapping[str, Any]) -> list[str]:
+    """Return the counts of a run's record in words, without those that are 0."""
+    kinds = (
+        ("commits", "{}", "commit"),
+        ("files_changed", "{} changed", "file"),
+        ("uncommitted", "{} uncommitted", "file"),
+        ("failed_commands", "{} failed", "command"),
+        ("refused", "{} refused", "call"),
+    )
+    return [words.format(plural(len(record[key]), noun)) for key, words, noun in kinds if record.get(key)]
 
 
 @dataclass(frozen=True, slots=True)

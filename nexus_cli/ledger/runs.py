@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from nexus_cli.core.entry import AGENT_NAME, Memo
@@ -34,6 +34,7 @@ from nexus_cli.core.run import (
     fold_name,
     parse_key,
 )
+from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
@@ -269,7 +270,7 @@ class RunTable:
         """Queue a failed run again, for a person who resumes it: its limits count from here on."""
         with self._db.write():
             row = self._db.one("SELECT cost FROM sessions WHERE id = ?", run.session)
-            counted = {"requests": self.count_requests(run.session), "usd": float(row[0] or 0.0) if row else 0.0}
+            counted = {"requests": self.count_usage(run.session)["steps"], "usd": float(row[0] or 0.0) if row else 0.0}
             self._db.run(
                 f"UPDATE runs SET state = '{QUEUED}', options = ?, error = '', updated = ?"
                 f" WHERE key = ? AND state = '{FAILED}'",
@@ -279,14 +280,27 @@ class RunTable:
             )
             add_signal(self._db, run.key, PERSON, {"why": run.error}, at)
 
-    def count_requests(self, session: str) -> int:
-        """Count the requests of a session, workers apart, that were not lost on the way to the provider."""
+    def count_usage(self, session: str) -> dict[str, Any]:
+        """Return `steps` (requests that were not lost on the way to the provider) and `usage` of a session and of its
+        side runs, workers apart. An unknown price is None."""
+        names = ("input", "output", "cache_read", "cache_write", "reasoning")
         row = self._db.one(
-            "SELECT count(*) FROM requests q JOIN lanes l ON l.id = q.lane JOIN sessions s ON s.key = l.session"
+            f"SELECT count(*), count(*) - count(q.cost), sum(q.cost), {', '.join(f'sum(q.{one})' for one in names)}"
+            " FROM requests q JOIN lanes l ON l.id = q.lane JOIN sessions s ON s.key = l.session"
             " WHERE s.id = ? AND (q.input > 0 OR q.finish IS NULL)",
             session,
         )
-        return int(row[0]) if row else 0
+        steps, unpriced, cost, *sums = row or (0, 0, 0.0)
+        usage = {name: int(one or 0) for name, one in zip(names, sums, strict=False)}
+        return {"steps": int(steps), "usage": usage | {"cost_usd": None if unpriced else round_dollars(cost or 0.0)}}
+
+    def note(self, run: Run, facts: Mapping[str, Any]) -> Run:
+        """Add `facts` to the options of a claimed run, and return it."""
+        with self._db.write():
+            options = {**self.get(run.key).options, **facts}
+            found = "UPDATE runs SET options = ? WHERE key = ? AND fence = ?"
+            self._db.run(found, _json(options), run.key, run.fence)
+        return replace(run, options={**run.options, **facts})
 
     def wait(self, run: Run, wait: Wait, at: str) -> None:
         """Let a run wait for an approval or the provider, which no tool result announces."""

@@ -11,10 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.clock import format_local_minute, format_utc
+from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, name_level
-from nexus_cli.core.run import APPROVAL, CANCELLED, FAILED, PERSON, PLAIN, PROVIDER, REFUSED, RUNNING, WAITING, Run
+from nexus_cli.core.run import (
+    APPROVAL,
+    CANCELLED,
+    FAILED,
+    PERSON,
+    PLAIN,
+    PROVIDER,
+    REFUSED,
+    RUNNING,
+    WAITING,
+    Run,
+    name_facts,
+)
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
 
@@ -23,6 +36,8 @@ if TYPE_CHECKING:
 
 MOST = 50
 """Most runs in a list."""
+NAMED = 5
+"""Most commits, files and commands of a run that are named."""
 
 
 def describe_runs(ledger: Ledger, runs: Iterable[Run]) -> list[RunObject]:
@@ -77,6 +92,15 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "error": run.error or (run.waits.value.get("error") if run.waits else None) or None,
         "last_words": run.last_words,
         "refused": list(run.refused),
+        "steps": run.record.get("steps"),
+        "seconds": run.record.get("seconds"),
+        "usage": run.record.get("usage"),
+        "files_changed": run.record.get("files_changed", []),
+        "failed_commands": run.record.get("failed_commands", []),
+        "branch": run.record.get("branch"),
+        "commits": run.record.get("commits", []),
+        "uncommitted": run.record.get("uncommitted", []),
+        "until": run.record.get("until"),
     }
 
 
@@ -190,16 +214,41 @@ def _facts(one: Value) -> list[str]:
     return [name_level(one["allow"]), model, cost, one["plan"] or "", folder]
 
 
+def _record_lines(value: Value) -> Iterator[str]:
+    """Say what the record has of a run that ended."""
+    if value["steps"] is None:
+        return
+    tokens = value["usage"]["input"] + value["usage"]["output"]
+    figures = (plural(value["steps"], "request"), f"{tokens:,} tokens", format_duration(value["seconds"]))
+    yield " · ".join(figures)
+    if until := value["until"]:
+        ended = "exits 0" if until["passed"] else f"exits {until['status']}" if until["rounds"] else "did not run"
+        yield f"until: {one_line(until['command'])} {ended} after {plural(until['rounds'], 'round')}"
+        yield from (f"| {line}" for line in until["left"])
+    if value["branch"]:
+        commits = "; ".join(value["commits"][:NAMED]) or "no commit"
+        more = f" and {len(value['commits']) - NAMED} more" if value["commits"][NAMED:] else ""
+        yield f"branch {value['branch']}: {commits}{more}"
+    failed = [
+        f"{one_line(one['command'])} ({'no exit status' if one['status'] is None else 'exit {}'.format(one['status'])})"
+        for one in value["failed_commands"]
+    ]
+    named = (("changed", value["files_changed"]), ("uncommitted", value["uncommitted"]), ("failed", failed))
+    for word, found in named:
+        more = f" and {len(found) - NAMED} more" if found[NAMED:] else ""
+        if found:
+            yield f"{word}: {', '.join(found[:NAMED])}{more}"
+
+
 def _outcome(one: Value) -> str:
     """Say on one line how a run goes on that broke off, what it waits for, why it failed, or its last words."""
     if one["broken_off"]:
         return f"nexus runs resume {one['id']}"
     if one["waits_for"]:
         return f"{one['came']}; continues with nexus serve" if one["came"] else f"waits for {_name_wait(one)}"
-    refused = f"{plural(len(one['refused']), 'call')} refused" if one["refused"] else ""
     said = next((line for line in str(one["last_words"]).splitlines() if line.strip()), "")
     resume = f"nexus runs resume {one['id']}" if one["state"] == FAILED else ""
-    return " · ".join(filter(None, [resume, one["error"] or "", said, refused]))
+    return " · ".join(filter(None, [resume, one["error"] or "", *name_facts(one), said]))
 
 
 def _name_wait(one: Value) -> str:
@@ -233,6 +282,7 @@ def _parts(value: Value) -> Iterator[str]:
     facts += [f"resumed {value['resumes']} times" if value["resumes"] != 1 else "resumed once"]
     facts += [dollars(value["cost_usd"])] if value["cost_usd"] else []
     yield " · ".join(facts)
+    yield from _record_lines(value)
     if value["error"] and not value["waits_for"]:
         yield f"error: {value['error']}"
     if value["state"] == FAILED:

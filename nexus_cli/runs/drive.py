@@ -45,6 +45,7 @@ from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
+from nexus_cli.runs.run_summary import begin_record, describe_end, describe_repository
 from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
@@ -92,6 +93,8 @@ class RunDriver:
     session: Session | None = None
     was_cut: bool = False
     """True if a limit stopped the run."""
+    until: Mapping[str, Any] | None = None
+    """The state of its work for a command, after its turn."""
     is_short: bool = False
     """True if what is left for the person's message that led to the run is the least of its limits in dollars."""
     is_stopping: bool = False
@@ -106,9 +109,9 @@ class RunDriver:
         except NexusError as error:
             if error.kind == "ledger":
                 raise
-            self._finish(FAILED, error=_error_text(error.message, error.hint))
+            await self._finish(FAILED, error=_error_text(error.message, error.hint))
         except Exception as bug:  # else the run would be claimed again for ever
-            self._finish(FAILED, error=report_bug(bug).message)
+            await self._finish(FAILED, error=report_bug(bug).message)
         finally:
             beat.cancel()
             if self.session is not None:
@@ -139,13 +142,18 @@ class RunDriver:
     async def _drive(self) -> None:
         approver = RunApprover(self._answers(), self.person)
         session = self.session = self._open(approver if self._can_ask(approver) else None)
+        if self.run.type not in PLAIN and "began" not in self.run.options:
+            self.run = self.ledger.runs.note(self.run, {"began": await asyncio.to_thread(begin_record, session)})
         trigger = await self._next_trigger(session)
+        if trigger is not None and trigger.text:
+            trigger = replace(trigger, until=str(self.run.options.get("until") or ""))
         if self.is_stopping:
             return
         if trigger is None:
-            self._finish(DONE, report=_last_words(session), cost=session.state.costs()[0])
+            await self._finish(DONE, report=_last_words(session), cost=session.state.costs()[0])
             return
         outcome = await self._turn(session, trigger)
+        self.until = outcome.until
         error = outcome.error
         if error is not None and error["kind"] == WAITING:
             return
@@ -170,7 +178,7 @@ class RunDriver:
             if self.is_short and "max_cost" in (ending or said):
                 self.ledger.spaces.record_spent(self.run.message or 0)
             state = FAILED if said else DONE
-            self._finish(
+            await self._finish(
                 state, report=_report(_with_earlier(session, outcome)), error=said, cost=session.state.costs()[0]
             )
 
@@ -217,8 +225,9 @@ class RunDriver:
         run, runs = self.run, self.ledger.runs
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
-            if run.type in UNASKED and (budget := describe_budget(session.state.limits)):
-                session.state.lane_state.upcoming.notices.append(budget)
+            budget = describe_budget(session.state.limits) if run.type in UNASKED else ""
+            told = (budget, describe_repository(run.options["began"]))
+            session.state.lane_state.upcoming.notices += filter(None, told)
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         rest = Trigger() if session.is_open() or (session.record and ends_unfinished(session.record)) else None
@@ -299,7 +308,7 @@ class RunDriver:
         level, counted = said.get("allow"), said.get("counted") or {}
         limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
         if limits.max_steps is not None:
-            sent = self.ledger.runs.count_requests(session) - counted.get("requests", 0)
+            sent = self.ledger.runs.count_usage(session)["steps"] - counted.get("requests", 0)
             limits = replace(limits, max_steps=max(1, limits.max_steps - sent))
         if limits.max_cost is None:
             return limits
@@ -336,7 +345,10 @@ class RunDriver:
         except NexusError:
             return False
 
-    def _finish(self, state: str, *, report: str = "", error: str = "", cost: float | None = None) -> None:
+    async def _finish(self, state: str, *, report: str = "", error: str = "", cost: float | None = None) -> None:
+        if self.session is not None:
+            record = await asyncio.to_thread(describe_end, self.session, self.run)
+            self.run = self.ledger.runs.note(self.run, {"record": {**record, "until": self.until}})
         self.ledger.runs.finish(self.run, state, now(), report=report, error=error, cost=cost)
 
 

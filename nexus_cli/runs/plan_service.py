@@ -58,8 +58,9 @@ class NewPlan:
     missed: str = "once"
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `ask`, `rules`, `limits`, and the
-    name of the `agent` whose work it is; for an agent's plan also `session` and `call`."""
+    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `until` (a command that has to
+    exit 0 before a run is done), `ask`, `rules`, `limits`, and the name of the `agent` whose work it is; for an agent's
+    plan also `session` and `call`."""
     by: str = PERSON
     after: float = 0.0
     """Least seconds from now until the first time of a recurring plan."""
@@ -78,6 +79,10 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by, "run_after": new.within}
     check_rules(options.get("rules") or ())
     options["allow"] = check_level(str(options.get("allow") or "read"), settings)
+    if options.get("until") and options["allow"] in LEVELS[:2] and not options.get("rules"):
+        named = name_level(options["allow"])
+        why = f"no command runs at level {named} where nobody watches"
+        raise NexusError("usage", f"--until {options['until'][:80]!r}", why, "Add --allow auto")
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(
         prompt,
@@ -168,6 +173,7 @@ def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleO
         "max_cost": options.get("max_cost"),
         "max_cost_day": options.get("max_cost_day"),
         "max_steps": options.get("max_steps"),
+        "until": options.get("until", ""),
         "ask": bool(options.get("ask")),
         "rules": list(options.get("rules") or ()),
         "agent": options.get("agent", ""),
