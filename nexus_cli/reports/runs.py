@@ -101,6 +101,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "commits": run.record.get("commits", []),
         "uncommitted": run.record.get("uncommitted", []),
         "until": run.record.get("until"),
+        "worktree": run.record.get("worktree"),
     }
 
 
@@ -233,6 +234,8 @@ def _record_lines(value: Value) -> Iterator[str]:
         f"{one_line(one['command'])} ({'no exit status' if one['status'] is None else 'exit {}'.format(one['status'])})"
         for one in value["failed_commands"]
     ]
+    if (name := value["worktree"]) and (value["commits"] or value["uncommitted"]):
+        yield f"worktree {name}: nexus worktree diff {name}, nexus worktree apply {name}"
     named = (("changed", value["files_changed"]), ("uncommitted", value["uncommitted"]), ("failed", failed))
     for word, found in named:
         more = f" and {len(found) - NAMED} more" if found[NAMED:] else ""

@@ -25,7 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
@@ -45,7 +47,7 @@ from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.run_summary import begin_record, describe_end, describe_repository
+from nexus_cli.runs.run_summary import begin_record, describe_end, describe_repository, worktree_of
 from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
@@ -55,6 +57,8 @@ from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import LedgerRunFacts
 from nexus_cli.spaces.space_service import run_spaces
 from nexus_cli.turn.waiting import WAITING
+from nexus_cli.workers.prepare_worktree import enter_prepared
+from nexus_cli.worktrees.worktrees import WorktreeStay
 
 LEASE = 60.0
 """Seconds after which a claim expires that its owner does not renew."""
@@ -93,6 +97,8 @@ class RunDriver:
     session: Session | None = None
     was_cut: bool = False
     """True if a limit stopped the run."""
+    stay: WorktreeStay | None = None
+    """Its worktree, if it works in one of its own."""
     until: Mapping[str, Any] | None = None
     """The state of its work for a command, after its turn."""
     is_short: bool = False
@@ -116,6 +122,26 @@ class RunDriver:
             beat.cancel()
             if self.session is not None:
                 await self.session.aclose()
+            if self.stay is not None:
+                await asyncio.to_thread(self._leave, self.stay)
+
+    def _enter(self) -> WorktreeStay:
+        """Enter the worktree of the run; raise `NexusError` if there can be none."""
+        return enter_prepared(find_source(project_root(self._folder)), worktree_of(self.run))
+
+    def _leave(self, stay: WorktreeStay) -> None:
+        """End the stay in the worktree, which is removed if the run has ended and left nothing in it."""
+        with suppress(NexusError):
+            stay.leave() if self.ledger.runs.get(self.run.key).has_ended else stay.end()
+
+    @property
+    def _folder(self) -> Path:
+        """The folder of the project."""
+        folder = Path(self.run.options.get("folder") or Path.home())
+        if not folder.is_dir():
+            why = "there is no such folder any more"
+            raise NexusError("usage", f"folder {folder}", why, "Restore it, or start the work elsewhere")
+        return folder
 
     def end_after_step(self) -> None:
         """Let the turn finish its step and begin no other, because this process is ending."""
@@ -141,6 +167,8 @@ class RunDriver:
 
     async def _drive(self) -> None:
         approver = RunApprover(self._answers(), self.person)
+        if self.run.options.get("worktree") is True:
+            self.stay = await asyncio.to_thread(self._enter)
         session = self.session = self._open(approver if self._can_ask(approver) else None)
         if self.run.type not in PLAIN and "began" not in self.run.options:
             self.run = self.ledger.runs.note(self.run, {"began": await asyncio.to_thread(begin_record, session)})
@@ -226,7 +254,7 @@ class RunDriver:
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
             budget = describe_budget(session.state.limits) if run.type in UNASKED else ""
-            told = (budget, describe_repository(run.options["began"]))
+            told = (budget, describe_repository(run.options["began"]), *(self.stay.notices if self.stay else ()))
             session.state.lane_state.upcoming.notices += filter(None, told)
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
@@ -254,20 +282,15 @@ class RunDriver:
 
     def _open(self, approver: Approver | None) -> Session:
         self.run = replace(self.run, options=trust_options(self.ledger, self.run))
-        folder = Path(self.run.options.get("folder") or Path.home())
-        if not folder.is_dir():
-            raise NexusError(
-                "usage",
-                f"folder {folder}",
-                "there is no such folder any more",
-                "Restore it, or start the work elsewhere",
-            )
+        folder = self._folder
         settings = self.settings(folder)
         self._rules = UnattendedRules(settings.runs)
         said = self._rules.bind_options(self.ledger, self.run)
         self._left = float(said.get(LEFT) or 0.0)
         model = self.choose_model(str(said.get("model") or ""), settings)
         provider = self.provider(settings)
+        if self.stay is not None:
+            folder = self.stay.place_of(folder, project_root(folder))
         session_id = self._session(folder, model)
         limits = self._limits(said, settings, model, session_id)
         options = Options(
@@ -280,7 +303,7 @@ class RunDriver:
             allow=limits.allow,
             require_save=True,
             limits=replace(limits, allow=None),
-            worktree=str(said.get("worktree") or ""),
+            worktree=self.stay.record.name if self.stay else str(said.get("worktree") or ""),
             reports=self.run.type in UNASKED,
             answers=self.run.type not in PLAIN,
         )

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import RunSettings
+from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line
@@ -59,8 +61,8 @@ class NewPlan:
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `until` (a command that has to
-    exit 0 before a run is done), `ask`, `rules`, `limits`, and the name of the `agent` whose work it is; for an agent's
-    plan also `session` and `call`."""
+    exit 0 before a run is done), `worktree` (True: each run works in one of its own), `ask`, `rules`, `limits`, and the
+    name of the `agent` whose work it is; for an agent's plan also `session` and `call`."""
     by: str = PERSON
     after: float = 0.0
     """Least seconds from now until the first time of a recurring plan."""
@@ -78,6 +80,10 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     time = first_time(now, at=new.at, within=new.within, cron=new.cron, zone=new.zone)
     options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by, "run_after": new.within}
     check_rules(options.get("rules") or ())
+    if options.get("worktree"):
+        from nexus_cli.worktrees.make_worktree import read_source  # noqa: PLC0415  (little work has worktrees)
+
+        read_source(find_source(project_root(Path(options["folder"]))))
     options["allow"] = check_level(str(options.get("allow") or "read"), settings)
     if options.get("until") and options["allow"] in LEVELS[:2] and not options.get("rules"):
         named = name_level(options["allow"])
@@ -174,6 +180,7 @@ def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleO
         "max_cost_day": options.get("max_cost_day"),
         "max_steps": options.get("max_steps"),
         "until": options.get("until", ""),
+        "worktree": bool(options.get("worktree")),
         "ask": bool(options.get("ask")),
         "rules": list(options.get("rules") or ()),
         "agent": options.get("agent", ""),

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.run import Run
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
-from nexus_cli.session.session import Session
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 SECONDS = 20.0
 """Time limit of one run of git."""
@@ -81,6 +83,7 @@ def describe_end(session: Session, run: Run) -> dict[str, Any]:
         "files_changed": changed[:MOST],
         "failed_commands": failed[-MOST:],
         "branch": present.get("branch") or None,
+        "worktree": worktree_of(run) if run.options.get("worktree") is True else None,
         "commits": _commits(folder, str(began.get("head", "")), present),
         "uncommitted": [path for path in present.get("dirty", ()) if path not in before][:MOST],
     }
@@ -97,6 +100,12 @@ def _commits(folder: Path, before: str, present: Mapping[str, Any]) -> list[str]
     except (GitError, OSError):
         return []
     return [one_line(line) for line in listed.decode("utf-8", "replace").splitlines()]
+
+
+def worktree_of(run: Run) -> str:
+    """Return the name of the worktree of a run that works in one of its own. The date tells runs of other ledgers
+    apart."""
+    return f"{run.id}-{run.created[5:7]}{run.created[8:10]}"
 
 
 def begin_record(session: Session) -> dict[str, Any]:

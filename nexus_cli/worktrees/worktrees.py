@@ -65,6 +65,19 @@ class WorktreeStay:
     """True if the worktree was created for this stay."""
     _lock: FileLock | None = None
 
+    def place_of(self, folder: Path, root: Path) -> Path:
+        """Return the folder of the worktree that corresponds to `folder` of the project `root`, created if missing; the
+        worktree itself if that fails."""
+        place = self.record.folder / os.path.relpath(folder, root)
+        try:
+            real = Path(os.path.realpath(place))
+            if not real.is_relative_to(self.record.folder):
+                return self.record.folder
+            real.mkdir(parents=True, exist_ok=True)
+            return real
+        except OSError:
+            return self.record.folder
+
     def leave(self) -> str:
         """End the stay. Remove the worktree if it is empty and unused; else return a line that describes its content.
         May be called more than once; only the first call returns the line. Raises nothing but `NexusError`."""

@@ -135,3 +135,48 @@ def test_scheduled_work_whose_command_never_passes_has_failed_with_its_last_line
 def test_a_command_to_work_for_needs_a_level_that_runs_it(place: Stage) -> None:
     refused = place.run("schedule", "add", "mend it", "--in", "1h", "--until", "make test")
     assert refused.status == 2 and "--allow auto" in refused.told[0] and len(refused.told) == 1
+
+
+def test_a_night_in_a_worktree_leaves_the_persons_half_sentence_alone(place: Stage) -> None:
+    (place.folder / "README.md").write_text("Half a sent")
+    add = place.run("schedule", "add", "mend it", "--in", "1h", "--allow", "all", "--name", "night")
+    assert add.status == 0 and "1 file here is uncommitted: with --worktree" in add.told[0], add
+    place.run("schedule", "remove", "night")
+    mend = bash(f"echo 'x = 2' > slug.py && git add -A && {COMMIT} 'Count to two'", "echo more > left.txt")
+    place.script([*mend, "Done."])
+    words = ("mend it", "--in", "1h", "--allow", "all", "--name", "apart", "--worktree")
+    made = place.run("schedule", "add", *words)
+    assert made.status == 0 and not made.told and "worktree of its own" in made.text, made
+    place.run("schedule", "run", "apart")
+    value = place.run("runs", "show", "run-1", "--json").result
+    name = value["worktree"]
+    assert (value["state"], value["folder"], value["uncommitted"]) == ("done", str(place.folder), ["left.txt"])
+    assert name.startswith("run-1-") and value["branch"] == f"worktree-{name}" and "Count to two" in value["commits"][0]
+    shown = place.run("runs", "show", "run-1", env={"COLUMNS": "200"}).text
+    assert f"nexus worktree apply {name}" in shown, shown
+    assert (place.folder / "README.md").read_text() == "Half a sent" and git(place.folder, "log", "--format=%s") == (
+        "Start\n"
+    )
+    assert git(place.folder, "log", "-1", "--format=%s", f"worktree-{name}") == "Count to two\n"
+    assert place.run("worktree", "apply", name).status == 0
+    assert (place.folder / "slug.py").read_text() == "x = 2\n" and (place.folder / "left.txt").exists()
+
+
+def test_a_run_in_a_worktree_that_waits_continues_there_and_an_empty_one_is_removed(place: Stage) -> None:
+    away = {"fault": {"status": 503}}
+    place.script({"steps": [*bash("echo half > half.txt")], "default": away})
+    words = ("mend it", "--in", "1h", "--allow", "all", "--name", "apart", "--worktree")
+    assert place.run("schedule", "add", *words).status == 0
+    place.run("schedule", "run", "apart")
+    assert place.run("runs", "show", "run-1", "--json").result["state"] == "waiting_reply"
+    place.script([*bash("rm half.txt"), "Nothing to do."])
+    done = place.run("runs", "resume", "run-1", "--json").result
+    assert (done["state"], done["failed_commands"], done["uncommitted"]) == ("done", [], [])
+    assert place.run("worktree", "list", "--json").result["worktrees"] == []
+
+
+def test_a_worktree_needs_a_repository_when_the_work_is_scheduled(tmp_path: Path) -> None:
+    with stage(tmp_path) as place:
+        place.settings(ALL)
+        refused = place.run("schedule", "add", "mend it", "--in", "1h", "--worktree")
+        assert refused.status == 2 and "not in a git repository" in refused.told[0] and len(refused.told) == 1

@@ -254,6 +254,8 @@ class RunObject(TypedDict):
     """Uncommitted files, without those of before it that it did not change."""
     until: UntilObject | None
     """The state of its work for the command of `nexus schedule add --until`."""
+    worktree: str | None
+    """Name of its worktree (`nexus schedule add --worktree`), which is removed if nothing is left in it."""
 
 
 class RunsReport(VersionedReport):
@@ -316,6 +318,7 @@ ScheduleObject = TypedDict(
         "allow": str,
         "max_cost": float | None,
         "until": str,
+        "worktree": bool,
         "max_cost_day": float | None,
         "max_steps": int | None,
         "ask": bool,

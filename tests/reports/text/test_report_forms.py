@@ -297,6 +297,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "allow": "read",
         "rules": [text] * many,
         "until": text * (many % 2),
+        "worktree": bool(many % 2),
         "agent": text,
         "ask": bool(many % 2),
         "by": text,
@@ -803,6 +804,7 @@ def _run_value(text: str, many: int) -> dict[str, Any]:
         "branch": text * (many > 1) or None,
         "commits": [text] * many,
         "uncommitted": [text] * many,
+        "worktree": text * (many > 1) or None,
         "until": {"command": text, "passed": many > 3, "rounds": many, "status": 1, "left": [text]} if many else None,
     }
 
