@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,9 @@ from nexus_cli.core.limits import LEVELS, name_level
 from nexus_cli.core.run import (
     APPROVAL,
     CANCELLED,
+    ENDED,
     FAILED,
+    MISSED,
     PERSON,
     PLAIN,
     PROVIDER,
@@ -110,6 +113,8 @@ def name_signal(kind: str, value: Mapping[str, Any]) -> str:
     if kind == APPROVAL:
         answers = (value.get("answers") or {"": value}).values()
         return "; ".join(dict.fromkeys(_describe_answer(one) for one in answers))
+    if kind == MISSED:
+        return one_line(f"an event that it does not wait for: {value['why']}")
     if kind != "service":
         return {PROVIDER: "asked the provider again", PERSON: "resumed by a person"}.get(kind, kind)
     event, payload = str(value.get("event") or "an event"), value.get("payload")
@@ -192,12 +197,23 @@ def runs_text(value: Value, width: int) -> str:
             filled("No runs: they begin with scheduled work, services, spaces, or a waiting session.", width)
         )
     lines = list[str]()
-    for one in found:
+    for _, rows in groupby(found, _fold_key):
+        one, *earlier = rows
         since = format_local_minute(str(one["updated"]))
-        lines.append(cut_line(" · ".join((one["id"], name_state(one), since, name_origin(one))), width))
+        like = f"and {len(earlier)} like it from {earlier[-1]['id']} on" if earlier else ""
+        row = filter(None, (one["id"], name_state(one), since, like, name_origin(one)))
+        lines.append(cut_line(" · ".join(row), width))
         more = (" · ".join(filter(None, _facts(one))), _outcome(one))
         lines += ["    " + cut_line(line, width - 4) for line in more if line]
     return "\n".join(lines)
+
+
+def _fold_key(one: Value) -> tuple[str, ...]:
+    """Return the key by which neighbours in the list share a row: runs that ended alike, but for time and cost."""
+    if one["state"] not in ENDED:
+        return (str(one["id"]),)
+    without_id = _outcome({**one, "id": ""})
+    return one["state"], name_origin(one), *_facts({**one, "cost_usd": None}), without_id
 
 
 def name_state(one: Value) -> str:

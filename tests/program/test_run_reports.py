@@ -180,3 +180,21 @@ def test_a_worktree_needs_a_repository_when_the_work_is_scheduled(tmp_path: Path
         place.settings(ALL)
         refused = place.run("schedule", "add", "mend it", "--in", "1h", "--worktree")
         assert refused.status == 2 and "not in a git repository" in refused.told[0] and len(refused.told) == 1
+
+
+def test_equal_rows_of_the_list_are_one_and_a_missed_event_is_named(place: Stage) -> None:
+    place.script({"default": {"text": "Nothing to do."}})
+    place.run("schedule", "add", "look", "--in", "1h", "--name", "night")
+    for _ in range(3):
+        assert place.run("schedule", "run", "night").status == 0
+    place.script({"default": {"text": "Something else."}})
+    assert place.run("schedule", "run", "night").status == 0
+    rows = [line for line in place.run("runs", env={"COLUMNS": "200"}).text.splitlines() if line.startswith("run-")]
+    assert [row.split(" · ")[0] for row in rows] == ["run-4", "run-3"], rows
+    assert "and 2 like it from run-1 on" in rows[1] and "like it" not in rows[0]
+    assert len(place.run("runs", "list", "--json").result["runs"]) == 4
+    with closing(Ledger.open(place.ledger)) as ledger:
+        value = {"wait": 0, "delivery": "d1", "why": "check_run.conclusion is success"}
+        ledger.runs.record_missed(ledger.runs.get(4), value, "2026-02-18T15:06:55.000Z")
+    shown = place.run("runs", "show", "run-4", env={"COLUMNS": "200"}).text
+    assert "an event that it does not wait for: check_run.conclusion is success" in shown, shown
