@@ -15,10 +15,9 @@ from dataclasses import replace
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, PROVIDER, WAITING, Run
-from nexus_cli.lane.recap import resume_lines
 from nexus_cli.ledger import TAKEN, Ledger
 from nexus_cli.runs.drive import now
-from nexus_cli.runs.resume_trigger import resume_trigger
+from nexus_cli.runs.resume_trigger import keep_conversation, resume_trigger
 from nexus_cli.runs.watch_waits import WaitWatch
 from nexus_cli.session.session import Session
 from nexus_cli.turn.waiting import WAITING as WAITING_ERROR
@@ -62,10 +61,9 @@ async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
         ledger.unlock(run.id)
         return None
     signals = ledger.runs.signals(run.key)
-    made = await resume_trigger(session, claimed, signals)
-    text = "\n".join([made.text, *resume_lines(made.came)])
+    made = keep_conversation(await resume_trigger(session, claimed, signals))
     taken = {"run": run.key, "signals": [signal.key for signal in signals]}
-    return claimed, replace(made, text=text, fresh=False, came=(), notes={**made.notes, TAKEN: taken})
+    return claimed, replace(made, notes={**made.notes, TAKEN: taken})
 
 
 @asynccontextmanager
