@@ -68,8 +68,9 @@ def resume_run(
     agent: Annotated[str, typer.Option(metavar="NAME", help="End the pause of those of an agent.")] = "",
     json: Json = False,
 ) -> int:
-    """Let a run go on here and now, without waiting on; where it waits for an approval, you are asked.
+    """Continue a run here and now, without waiting on; where it waits for an approval, you are asked.
 
+    A failed run continues in its session, with its level, rules and model; its limits count from here on.
     Without a terminal --answer says yes or no. Exit status 0 when it has ended well, 3 when it waits again or a limit
     stopped it, 130 after Ctrl+C: it can be resumed again. With --all, --plan, --space or --agent only pauses end: the
     runs go on with nexus serve.
@@ -85,11 +86,13 @@ def resume_run(
         report = end_pause(make_source(ledger), every, plan, space, agent)
         return print_report(report.value, runs_text, json=json)
     found = ledger.runs.find(run)
-    if found.has_ended:
+    if found.has_ended and found.state != FAILED:
         hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "nexus runs list"
         raise NexusError("usage", found.id, f"it is {found.state}", hint)
     require_own(ledger, found)
     _signal(ledger, found, answer)
+    if found.state == FAILED:
+        ledger.runs.resume_failed(found, format_utc(local_now()))
     ledger.runs.set_paused(found.key, False, format_utc(local_now()))
     was_cut, stopped = _drive(ledger, found, json=json)
     now = ledger.runs.get(found.key)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,10 +24,17 @@ from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.twins import add_twins
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import own_settings
+from nexus_cli.core.elide import plural
+from nexus_cli.core.limits import LEVELS
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.schedule import plan_text
 from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report
+from nexus_cli.runs.run_summary import look_at_repository
 from nexus_cli.spaces.people import find_agent
+from nexus_cli.ui.print.stream import write_stderr_line
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import ScheduleObject
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work at a time, or again and again.")
 Name = Annotated[str, typer.Argument(metavar="ID", help="Its id, such as plan-2, or its name.", callback=refuse_empty)]
@@ -56,6 +64,10 @@ def add(
     max_steps: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Requests to the model that a run may make.")
     ] = None,
+    until: Annotated[str, text_option("--until", metavar="COMMAND", help="A run is done once this exits 0.")] = "",
+    worktree: Annotated[
+        bool, typer.Option("--worktree", help="Let each run work in a git worktree of its own, a copy of the project.")
+    ] = False,
     ask: Annotated[
         bool, typer.Option("--ask", help="Let a run wait for you where the level does not cover a call.")
     ] = False,
@@ -75,7 +87,8 @@ def add(
     """Schedule work: a run of its own, at a time or again and again, in this folder.
 
     What --allow (default ask) does not cover is refused, and named in the run's report; with --ask the run waits for
-    you instead (nexus runs list). With --agent the run has the name, the spaces and the model of that agent, not its
+    you instead (nexus runs list). With --until a run works on until the command exits 0, within its limits, else it
+    has failed. With --agent the run has the name, the spaces and the model of that agent, not its
     level. A local time that does not exist when clocks are set forward is the next moment that does; one that comes
     twice runs once.
     """
@@ -85,12 +98,27 @@ def add(
     who = find_agent(ledger, settings, agent, folder) if agent else None
     model = model or (who.options.get("model", "") if who else "")
     whose = {"folder": str(folder), "model": model, "agent": who.name if who else "", "recipe": recipe}
-    limits = {"allow": allow, "max_cost": max_cost, "max_cost_day": max_cost_day, "max_steps": max_steps}
-    options = {**whose, **limits, "ask": ask or None, "rules": list(rule or ()) or None}
+    limits = {
+        "allow": allow,
+        "max_cost": max_cost,
+        "max_cost_day": max_cost_day,
+        "max_steps": max_steps,
+        "until": until,
+    }
+    options = {**whose, **limits, "ask": ask or None, "rules": list(rule or ()) or None, "worktree": worktree or None}
     new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
     value = plan_report(ledger, add_plan(ledger, new, settings.runs), "added")
     ledger.close()
+    _offer_worktree(value["plans"][0], folder)
     return print_report(value, plan_text, json=json)
+
+
+def _offer_worktree(plan: ScheduleObject, folder: Path) -> None:
+    """Name --worktree on stderr if runs of `plan` may change a folder with uncommitted files."""
+    may_write = plan["allow"] in LEVELS[1:] and not plan["worktree"]
+    if may_write and (dirty := look_at_repository(folder).get("dirty")):
+        here = f"{plural(len(dirty), 'file')} here {'is' if len(dirty) == 1 else 'are'} uncommitted"
+        write_stderr_line(f"nexus: {here}: with --worktree the runs work in a copy and leave your files alone.")
 
 
 add_twins(app, "schedule")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings, own_settings
-from nexus_cli.core.elide import cut_at_word, plural
+from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
@@ -150,8 +150,8 @@ def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status
 def run_line(run: Run, longest: int = LONGEST) -> str:
     """Describe a run on one line; one that is cut names the command that shows the whole."""
     cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
-    waits = f"waits for {run.waits.why}" if run.waits and run.state != RUNNING else ""
+    waits = f"waits for {run.waits.text}" if run.waits and run.state != RUNNING else ""
     said = run.error or waits or (run.last_words if run.state == DONE else "")
-    said += f" ({plural(len(run.refused), 'call')} refused)" if run.refused else ""
+    said += f" ({', '.join(run.facts)})" if run.has_ended and run.facts else ""
     line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())
     return line if len(line) <= longest else f"{cut_at_word(line, longest)} (nexus runs show {run.id})"

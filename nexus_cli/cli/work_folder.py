@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree
+from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.plugins.python_plugins import describe_problems, python_plugins
 from nexus_cli.ui.print.stream import write_stderr_line
 
@@ -87,17 +87,4 @@ def open_work_folder(folder: Path, worktree: str, *, quiet: bool = False) -> Wor
         return WorkFolder(folder, stay_in(here))
     root = here.folder if here else project_root(folder)
     stay = enter_prepared(find_source(root), worktree)
-    return WorkFolder(_place_in(stay.record, folder, root), stay, removes=True, quiet=quiet)
-
-
-def _place_in(record: WorktreeRecord, folder: Path, root: Path) -> Path:
-    """Return the folder of a worktree that corresponds to `folder`, created if missing; its root if that fails."""
-    place = record.folder / os.path.relpath(folder, root)
-    try:
-        real = Path(os.path.realpath(place))
-        if not real.is_relative_to(record.folder):
-            return record.folder
-        real.mkdir(parents=True, exist_ok=True)
-        return real
-    except OSError:
-        return record.folder
+    return WorkFolder(stay.place_of(folder, root), stay, removes=True, quiet=quiet)

@@ -9,7 +9,7 @@ from nexus_cli.commands.arguments import read_source, show_report, split_act
 from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import APPROVAL, ENDED, STATES, UNATTENDED, WAITING, Run
+from nexus_cli.core.run import APPROVAL, ENDED, FAILED, STATES, UNATTENDED, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import MOST, changed_runs, describe_run, name_origin, run_report, runs_report
 
@@ -124,8 +124,8 @@ async def edit_runs(context: CommandContext, rest: str) -> None:
     """List runs and answer what they ask.
 
     Without an argument it also asks what the runs of this project wait for; one that is answered goes on here. `resume`
-    continues a waiting run: the run of this session here, any other one with the next nexus serve. `cancel` and `pause`
-    also take `--all`, `--plan ID`, `--space NAME` and `--agent NAME`, `resume` ends such a pause.
+    continues a waiting or failed run: the run of this session here, any other one with the next nexus serve. `cancel`
+    and `pause` also take `--all`, `--plan ID`, `--space NAME` and `--agent NAME`, `resume` ends such a pause.
     """
     source = read_source(context)
     act, text = split_act(rest)
@@ -206,9 +206,13 @@ async def _resume(context: CommandContext, source: Source, text: str) -> None:
         show_report(context, end_pause(source, **selected))
         return
     runs, run = source.ledger.runs, source.ledger.runs.find(text)
-    if run.has_ended:
+    if run.has_ended and run.state != FAILED:
         raise NexusError("usage", run.id, f"it is {run.state} already", f"/runs show {run.id}")
     require_own(source.ledger, run)
+    if run.state == FAILED:
+        runs.resume_failed(run, format_utc(local_now()))
+        show_report(context, Report("run", run_report(source.ledger, runs.get(run.key), "continues with nexus serve")))
+        return
     was_paused = runs.set_paused(run.key, False, format_utc(local_now())).is_paused
     if run.waits and run.waits.kind == APPROVAL:
         await _answer(context, source, run)

@@ -191,6 +191,7 @@ RULES: Mapping[str, Rule] = {
     "runs.max_cost": DOLLARS,
     "runs.max_cost_day": DOLLARS,
     "runs.max_wait": SECONDS,
+    "runs.wait_provider": SECONDS,
     "worktree.include": TEXTS,
     "worktree.include_mb": Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6),
     "worktree.setup": TEXT,

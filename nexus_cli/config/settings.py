@@ -164,6 +164,8 @@ class RunSettings:
     """Cap in US dollars of all unattended runs of one day."""
     max_wait: float = 604_800.0
     """Seconds after which a run ends a wait that has no other limit."""
+    wait_provider: float = 43_200.0
+    """Seconds after which a run whose provider is away has failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,11 @@ class ProviderError(NexusError):
         self.output_cap = 0
         """The request's output cap in tokens; 0 if unknown."""
 
+    @property
+    def is_away(self) -> bool:
+        """True if the same request may succeed later: the provider is overloaded or not reached, or limits it."""
+        return self.transient or self.cut or self.kind in ("network", "rate_limit", "overloaded")
+
 
 def write_failure_hint(error: OSError, otherwise: str) -> str:
     """Return a hint for a failed write: to free space if the disk is full, else `otherwise`."""

@@ -252,6 +252,9 @@ class Outcome:
     """The state of the work for a command (`--until`), as in the JSON result."""
     data: Any = None
     """The answer as JSON values, if it has to match a schema (`--schema`) and does."""
+    retry_after: float | None = None
+    """Seconds after which the provider, which is away, wants to be asked again, 0.0 if it did not say; None if the turn
+    did not end by that."""
 
     @property
     def was_declined(self) -> bool:

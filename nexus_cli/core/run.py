@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 
@@ -35,6 +36,10 @@ PLAIN = ("ask", "repl")
 """Types of runs that are a person's own sessions."""
 APPROVAL = "approval"
 """Kind of a wait for a person's approval of a call, and of the signal with the answer."""
+PROVIDER = "provider"
+"""Kind of a wait for a provider that is away, and of the signal that the next attempt is due."""
+PERSON = "person"
+"""Kind of the signal that a person resumed a run."""
 REFUSED = "Refused calls:"
 """Precedes the refused calls in the report of a run, one to a line."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
@@ -182,14 +187,20 @@ class Wait:
     """The event that a run waits for."""
 
     kind: str
-    """`reply`, `file`, `process`, `time`, `url` or `approval`."""
+    """`reply`, `file`, `process`, `time`, `url`, `approval` or `provider`."""
     why: str
     """The event in a few words: `a reply of Husam in "Project Alpha"`."""
     value: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the event. For a reply: `space`, `message` (keys), `from` (keys of the members who must answer;
-    empty: anybody but `sender`)."""
+    empty: anybody but `sender`). For a provider: `since` (seconds since the epoch), `tries` (those that failed),
+    `error`."""
     until: float | None = None
     """Deadline in seconds since the epoch; for kind `time` the time itself."""
+
+    @property
+    def text(self) -> str:
+        """The event for people: of a provider with its last error."""
+        return f"the provider ({self.value['error']})" if self.kind == PROVIDER else self.why
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form for the ledger."""
@@ -208,7 +219,8 @@ class Signal:
     run: int
     at: str
     kind: str
-    """`reply`, `file`, `process`, `time`, `url`, `service`, `approval`, `timeout`, `person` (somebody resumed the run),
+    """`reply`, `file`, `process`, `time`, `url`, `service`, `approval`, `provider`, `timeout`, `person` (with `why` the
+    run had failed),
     or `unanswered` (an agent that was asked has ended its run without a reply, or whoever was asked has left)."""
     value: Mapping[str, Any] = field(default_factory=dict)
     """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys;
@@ -279,10 +291,32 @@ class Run:
         return f"\n\n{self.report}".rpartition(f"\n\n{REFUSED}\n")[0].strip() if self.refused else self.report
 
     @property
+    def record(self) -> Mapping[str, Any]:
+        """The facts about its end (`runs.run_summary`), {} before it has ended."""
+        return self.options.get("record") or {}
+
+    @property
+    def facts(self) -> list[str]:
+        """Return what it left behind in a few words each: `1 commit`, `2 files uncommitted`, `1 command failed`."""
+        return name_facts({**self.record, "refused": self.refused})
+
+    @property
     def refused(self) -> tuple[str, ...]:
         """Return a line for each refused call."""
         _, mark, calls = f"\n\n{self.report}".rpartition(f"\n\n{REFUSED}\n")
         return tuple(line.removeprefix("- ") for line in calls.splitlines()) if mark else ()
+
+
+def name_facts(record: Mapping[str, Any]) -> list[str]:
+    """Return the counts of a run's record in words, without those that are 0."""
+    kinds = (
+        ("commits", "{}", "commit"),
+        ("files_changed", "{} changed", "file"),
+        ("uncommitted", "{} uncommitted", "file"),
+        ("failed_commands", "{} failed", "command"),
+        ("refused", "{} refused", "call"),
+    )
+    return [words.format(plural(len(record[key]), noun)) for key, words, noun in kinds if record.get(key)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from nexus_cli.core.entry import AGENT_NAME, Memo
@@ -20,7 +20,9 @@ from nexus_cli.core.run import (
     APPROVAL,
     CANCELLED,
     ENDED,
+    FAILED,
     MISSED,
+    PERSON,
     PLAIN,
     QUEUED,
     RUNNING,
@@ -32,6 +34,7 @@ from nexus_cli.core.run import (
     fold_name,
     parse_key,
 )
+from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
@@ -263,8 +266,44 @@ class RunTable:
             signal_unanswered(self._db, run.key, at)
             self._db.notify()
 
+    def resume_failed(self, run: Run, at: str) -> None:
+        """Queue a failed run again, for a person who resumes it: its limits count from here on."""
+        with self._db.write():
+            row = self._db.one("SELECT cost FROM sessions WHERE id = ?", run.session)
+            counted = {"requests": self.count_usage(run.session)["steps"], "usd": float(row[0] or 0.0) if row else 0.0}
+            self._db.run(
+                f"UPDATE runs SET state = '{QUEUED}', options = ?, error = '', updated = ?"
+                f" WHERE key = ? AND state = '{FAILED}'",
+                _json({**run.options, "counted": counted}),
+                at,
+                run.key,
+            )
+            add_signal(self._db, run.key, PERSON, {"why": run.error}, at)
+
+    def count_usage(self, session: str) -> dict[str, Any]:
+        """Return `steps` (requests that were not lost on the way to the provider) and `usage` of a session and of its
+        side runs, workers apart. An unknown price is None."""
+        names = ("input", "output", "cache_read", "cache_write", "reasoning")
+        row = self._db.one(
+            f"SELECT count(*), count(*) - count(q.cost), sum(q.cost), {', '.join(f'sum(q.{one})' for one in names)}"
+            " FROM requests q JOIN lanes l ON l.id = q.lane JOIN sessions s ON s.key = l.session"
+            " WHERE s.id = ? AND (q.input > 0 OR q.finish IS NULL)",
+            session,
+        )
+        steps, unpriced, cost, *sums = row or (0, 0, 0.0)
+        usage = {name: int(one or 0) for name, one in zip(names, sums, strict=False)}
+        return {"steps": int(steps), "usage": usage | {"cost_usd": None if unpriced else round_dollars(cost or 0.0)}}
+
+    def note(self, run: Run, facts: Mapping[str, Any]) -> Run:
+        """Add `facts` to the options of a claimed run, and return it."""
+        with self._db.write():
+            options = {**self.get(run.key).options, **facts}
+            found = "UPDATE runs SET options = ? WHERE key = ? AND fence = ?"
+            self._db.run(found, _json(options), run.key, run.fence)
+        return replace(run, options={**run.options, **facts})
+
     def wait(self, run: Run, wait: Wait, at: str) -> None:
-        """Let a run wait for an approval, which no tool result announces."""
+        """Let a run wait for an approval or the provider, which no tool result announces."""
         with self._db.write():
             _set_waiting(self._db, run.key, wait, at)
 

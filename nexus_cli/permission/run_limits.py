@@ -8,10 +8,12 @@ errors add a notice to the next request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nexus_cli.context.window.pruning import SAME
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Entry, Kind, WindowItem
 from nexus_cli.core.limits import Bound, Limits, compose_limits
@@ -28,6 +30,8 @@ LAYERS = ("settings", "project", "recipe")
 """The layers that are applied first. Of several layers with the same value, the first is reported as its origin."""
 NOTICE_AT = 3
 END_AT = 5
+DROP_ID = re.compile(r'(?<=recall\("d)\d+(?=")')
+"""The number of a drop in a marker: a result that is too long has another one each time."""
 ANSWER = "Answer now with what you have."
 CHANGES = (Effect.EDIT, Effect.RUN)
 """Effects that `confirm` asks about, and that make the event class of a run `building`."""
@@ -101,28 +105,36 @@ def event_class(began: Entry | None, *, changed: bool) -> str:
     return "building" if changed else ""
 
 
-def repeated_calls(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
-    """Return `call` and the identical calls directly before it in this turn, newest first; [] if it is not in the
-    window."""
-    wanted = _key(call)
+def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Container[str] = ()) -> list[ToolCall]:
+    """Return `call` and the equal calls directly before it in this turn, newest first; [] if it is not in the window.
+
+    A call is equal if its arguments are, and if it brought nothing new: a call that waits for something may be repeated
+    until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say.
+    """
+    wanted, known = _key(call), ""
+    results: dict[str, str] = {}
     found: list[ToolCall] = []
     for item in reversed(items):
         if item.message.role is Role.USER:
             break
+        if item.message.tool_call_id and not item.message.content.startswith(SAME):
+            results[item.message.tool_call_id] = DROP_ID.sub("", item.message.content)
         for other in reversed(item.message.tool_calls):
             if not found and other.id != call.id:
                 continue
-            if _key(other) != wanted:
+            result = results.get(other.id, known) if other.id not in refused else known
+            if _key(other) != wanted or (known and result != known):
                 return found
+            known = result
             found.append(other)
     return found
 
 
 def repeat_notice(call: ToolCall, times: int) -> str:
-    """Return the notice that the model gets about a call repeated `times` times."""
+    """Return the notice that the model gets about a call that brought the same result `times` times."""
     return (
-        f"{call.name} was called {times} times in a row with the same arguments. Its result will not change: "
-        f"try something else, or say what is missing. The turn ends at {END_AT}."
+        f"{call.name} was called {times} times in a row with the same arguments and brought the same result: try "
+        f"something else, wait for what has to change, or say what is missing. The turn ends at {END_AT}."
     )
 
 

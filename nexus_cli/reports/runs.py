@@ -7,14 +7,30 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.clock import format_local_minute, format_utc
+from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, name_level
-from nexus_cli.core.run import APPROVAL, CANCELLED, PLAIN, REFUSED, RUNNING, WAITING, Run
+from nexus_cli.core.run import (
+    APPROVAL,
+    CANCELLED,
+    ENDED,
+    FAILED,
+    MISSED,
+    PERSON,
+    PLAIN,
+    PROVIDER,
+    REFUSED,
+    RUNNING,
+    WAITING,
+    Run,
+    name_facts,
+)
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
 
@@ -23,6 +39,8 @@ if TYPE_CHECKING:
 
 MOST = 50
 """Most runs in a list."""
+NAMED = 5
+"""Most commits, files and commands of a run that are named."""
 
 
 def describe_runs(ledger: Ledger, runs: Iterable[Run]) -> list[RunObject]:
@@ -67,15 +85,26 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "model": model or None,
         "session": run.session or None,
         "waits_for": run.waits.why if run.waits else None,
+        "waits_since": _utc(run.waits.value.get("since")) or run.updated if run.waits else None,
         "came": "; ".join(name_signal(one.kind, one.value) for one in pending) or None,
         "wake_at": _utc(run.waits.until if run.waits else None),
         "resumes": _count_resumes(run),
         "created": run.created,
         "updated": run.updated,
         "cost_usd": run.cost_usd,
-        "error": run.error or None,
+        "error": run.error or (run.waits.value.get("error") if run.waits else None) or None,
         "last_words": run.last_words,
         "refused": list(run.refused),
+        "steps": run.record.get("steps"),
+        "seconds": run.record.get("seconds"),
+        "usage": run.record.get("usage"),
+        "files_changed": run.record.get("files_changed", []),
+        "failed_commands": run.record.get("failed_commands", []),
+        "branch": run.record.get("branch"),
+        "commits": run.record.get("commits", []),
+        "uncommitted": run.record.get("uncommitted", []),
+        "until": run.record.get("until"),
+        "worktree": run.record.get("worktree"),
     }
 
 
@@ -84,8 +113,10 @@ def name_signal(kind: str, value: Mapping[str, Any]) -> str:
     if kind == APPROVAL:
         answers = (value.get("answers") or {"": value}).values()
         return "; ".join(dict.fromkeys(_describe_answer(one) for one in answers))
+    if kind == MISSED:
+        return one_line(f"an event that it does not wait for: {value['why']}")
     if kind != "service":
-        return kind
+        return {PROVIDER: "asked the provider again", PERSON: "resumed by a person"}.get(kind, kind)
     event, payload = str(value.get("event") or "an event"), value.get("payload")
     fields = payload if isinstance(payload, dict) else {}
     about = fields.get(event)
@@ -166,12 +197,23 @@ def runs_text(value: Value, width: int) -> str:
             filled("No runs: they begin with scheduled work, services, spaces, or a waiting session.", width)
         )
     lines = list[str]()
-    for one in found:
+    for _, rows in groupby(found, _fold_key):
+        one, *earlier = rows
         since = format_local_minute(str(one["updated"]))
-        lines.append(cut_line(" · ".join((one["id"], name_state(one), since, name_origin(one))), width))
+        like = f"and {len(earlier)} like it from {earlier[-1]['id']} on" if earlier else ""
+        row = filter(None, (one["id"], name_state(one), since, like, name_origin(one)))
+        lines.append(cut_line(" · ".join(row), width))
         more = (" · ".join(filter(None, _facts(one))), _outcome(one))
         lines += ["    " + cut_line(line, width - 4) for line in more if line]
     return "\n".join(lines)
+
+
+def _fold_key(one: Value) -> tuple[str, ...]:
+    """Return the key by which neighbours in the list share a row: runs that ended alike, but for time and cost."""
+    if one["state"] not in ENDED:
+        return (str(one["id"]),)
+    without_id = _outcome({**one, "id": ""})
+    return one["state"], name_origin(one), *_facts({**one, "cost_usd": None}), without_id
 
 
 def name_state(one: Value) -> str:
@@ -189,15 +231,51 @@ def _facts(one: Value) -> list[str]:
     return [name_level(one["allow"]), model, cost, one["plan"] or "", folder]
 
 
+def _record_lines(value: Value) -> Iterator[str]:
+    """Say what the record has of a run that ended."""
+    if value["steps"] is None:
+        return
+    tokens = value["usage"]["input"] + value["usage"]["output"]
+    figures = (plural(value["steps"], "request"), f"{tokens:,} tokens", format_duration(value["seconds"]))
+    yield " · ".join(figures)
+    if until := value["until"]:
+        ended = "exits 0" if until["passed"] else f"exits {until['status']}" if until["rounds"] else "did not run"
+        yield f"until: {one_line(until['command'])} {ended} after {plural(until['rounds'], 'round')}"
+        yield from (f"| {line}" for line in until["left"])
+    if value["branch"]:
+        commits = "; ".join(value["commits"][:NAMED]) or "no commit"
+        more = f" and {len(value['commits']) - NAMED} more" if value["commits"][NAMED:] else ""
+        yield f"branch {value['branch']}: {commits}{more}"
+    failed = [
+        f"{one_line(one['command'])} ({'no exit status' if one['status'] is None else 'exit {}'.format(one['status'])})"
+        for one in value["failed_commands"]
+    ]
+    if (name := value["worktree"]) and (value["commits"] or value["uncommitted"]):
+        yield f"worktree {name}: nexus worktree diff {name}, nexus worktree apply {name}"
+    named = (("changed", value["files_changed"]), ("uncommitted", value["uncommitted"]), ("failed", failed))
+    for word, found in named:
+        more = f" and {len(found) - NAMED} more" if found[NAMED:] else ""
+        if found:
+            yield f"{word}: {', '.join(found[:NAMED])}{more}"
+
+
 def _outcome(one: Value) -> str:
     """Say on one line how a run goes on that broke off, what it waits for, why it failed, or its last words."""
     if one["broken_off"]:
         return f"nexus runs resume {one['id']}"
     if one["waits_for"]:
-        return f"{one['came']}; continues with nexus serve" if one["came"] else f"waits for {one['waits_for']}"
-    refused = f"{plural(len(one['refused']), 'call')} refused" if one["refused"] else ""
+        return f"{one['came']}; continues with nexus serve" if one["came"] else f"waits for {_name_wait(one)}"
     said = next((line for line in str(one["last_words"]).splitlines() if line.strip()), "")
-    return " · ".join(filter(None, [one["error"] or "", said, refused]))
+    resume = f"nexus runs resume {one['id']}" if one["state"] == FAILED else ""
+    return " · ".join(filter(None, [resume, one["error"] or "", *name_facts(one), said]))
+
+
+def _name_wait(one: Value) -> str:
+    """Name what a run waits for, and until when: of a provider also since when, and its last error."""
+    until = format_local_minute(one["wake_at"]) if one["wake_at"] else ""
+    if one["waits_for"] != PROVIDER:
+        return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
+    return f"the provider since {format_local_minute(one['waits_since'])}, asks again {until}: {one['error']}"
 
 
 def run_text(value: Value, width: int) -> str:
@@ -213,8 +291,7 @@ def _parts(value: Value) -> Iterator[str]:
     if value["broken_off"]:
         yield f"No process works on it any more. To let it go on: nexus runs resume {value['id']}"
     if value["waits_for"] and not value["came"]:
-        until = f", until {format_local_minute(value['wake_at'])}" if value["wake_at"] else ""
-        yield f"waits: {value['waits_for']}{until}"
+        yield f"waits: {_name_wait(value)}"
     for one in value["questions"] if not value["came"] else ():
         yield f"asks: {one['what']} ({one['why']})"
     for one in value["signals"]:
@@ -224,8 +301,11 @@ def _parts(value: Value) -> Iterator[str]:
     facts += [f"resumed {value['resumes']} times" if value["resumes"] != 1 else "resumed once"]
     facts += [dollars(value["cost_usd"])] if value["cost_usd"] else []
     yield " · ".join(facts)
-    if value["error"]:
+    yield from _record_lines(value)
+    if value["error"] and not value["waits_for"]:
         yield f"error: {value['error']}"
+    if value["state"] == FAILED:
+        yield f"To continue: nexus runs resume {value['id']}"
     if value["last_words"]:
         yield ""
         yield from value["last_words"].splitlines()

@@ -50,6 +50,10 @@ def plan_text(value: Value, width: int) -> str:
         if one["ask"]:
             level = name_level(one["allow"])
             lines += filled(f"It waits for you where its level ({level}) does not cover a call: nexus runs.", width)
+        if one["until"]:
+            lines += filled(f"A run is done once `{one['until']}` exits 0.", width)
+        if one["worktree"]:
+            lines += filled("Each run works in a worktree of its own; nexus runs show names it.", width)
         if one["rules"]:
             lines += filled(f"It may also run, outside the sandbox too: {', '.join(one['rules'])}", width)
         lines += filled("nexus serve runs it, or nexus serve --once from cron or a timer of systemd.", width)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.core.elide import cut_at_word, one_line, plural
+from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import APPROVAL, FAILED, HUMAN, RUNNING, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
@@ -108,10 +108,10 @@ def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> AwayNote:
     failed = sum(run.state == FAILED for run in runs)
     bad = f", {failed} failed" if failed else ""
     origin = name_origin(describe_run(ledger, last))
-    refused = f" ({plural(len(last.refused), 'call')} refused)" if last.refused else ""
+    facts = f" ({', '.join(last.facts)})" if last.facts else ""
     said = _cut(last, last.error or last.last_words) or last.state
     often = "once" if len(runs) == 1 else f"{len(runs)} times"
-    line = f"while you were away: {origin} ran {often}{bad}; {last.id}: {said}{refused}"
+    line = f"while you were away: {origin} ran {often}{bad}; {last.id}: {said}{facts}"
     return AwayNote(line, last.id, cut_at_word(last.last_words.strip(), REPORT))
 
 

@@ -25,7 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
@@ -34,7 +36,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, PLAIN, REFUSED, UNATTENDED, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, PERSON, PLAIN, PROVIDER, REFUSED, UNATTENDED, Run, Wait
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
@@ -45,6 +47,7 @@ from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
+from nexus_cli.runs.run_summary import begin_record, describe_end, describe_repository, worktree_of
 from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
@@ -54,6 +57,8 @@ from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import LedgerRunFacts
 from nexus_cli.spaces.space_service import run_spaces
 from nexus_cli.turn.waiting import WAITING
+from nexus_cli.workers.prepare_worktree import enter_prepared
+from nexus_cli.worktrees.worktrees import WorktreeStay
 
 LEASE = 60.0
 """Seconds after which a claim expires that its owner does not renew."""
@@ -63,6 +68,10 @@ RENEWED = 20.0
 """Seconds between two renewals of the claim, however long a request takes."""
 MOST_REFUSED = 20
 """Refused calls that a report names."""
+PAUSES = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)
+"""Least seconds before each attempt to reach a provider that is away; the last ones for all further attempts."""
+RESUMED = "A person resumed this run after it had failed"
+"""Begins the message to a run that had said its last word."""
 UNASKED = ("plan", "service")
 """Types of runs that end without a person, unless their options have `ask`."""
 
@@ -88,6 +97,10 @@ class RunDriver:
     session: Session | None = None
     was_cut: bool = False
     """True if a limit stopped the run."""
+    stay: WorktreeStay | None = None
+    """Its worktree, if it works in one of its own."""
+    until: Mapping[str, Any] | None = None
+    """The state of its work for a command, after its turn."""
     is_short: bool = False
     """True if what is left for the person's message that led to the run is the least of its limits in dollars."""
     is_stopping: bool = False
@@ -102,13 +115,33 @@ class RunDriver:
         except NexusError as error:
             if error.kind == "ledger":
                 raise
-            self._finish(FAILED, error=_error_text(error.message, error.hint))
+            await self._finish(FAILED, error=_error_text(error.message, error.hint))
         except Exception as bug:  # else the run would be claimed again for ever
-            self._finish(FAILED, error=report_bug(bug).message)
+            await self._finish(FAILED, error=report_bug(bug).message)
         finally:
             beat.cancel()
             if self.session is not None:
                 await self.session.aclose()
+            if self.stay is not None:
+                await asyncio.to_thread(self._leave, self.stay)
+
+    def _enter(self) -> WorktreeStay:
+        """Enter the worktree of the run; raise `NexusError` if there can be none."""
+        return enter_prepared(find_source(project_root(self._folder)), worktree_of(self.run))
+
+    def _leave(self, stay: WorktreeStay) -> None:
+        """End the stay in the worktree, which is removed if the run has ended and left nothing in it."""
+        with suppress(NexusError):
+            stay.leave() if self.ledger.runs.get(self.run.key).has_ended else stay.end()
+
+    @property
+    def _folder(self) -> Path:
+        """The folder of the project."""
+        folder = Path(self.run.options.get("folder") or Path.home())
+        if not folder.is_dir():
+            why = "there is no such folder any more"
+            raise NexusError("usage", f"folder {folder}", why, "Restore it, or start the work elsewhere")
+        return folder
 
     def end_after_step(self) -> None:
         """Let the turn finish its step and begin no other, because this process is ending."""
@@ -134,14 +167,21 @@ class RunDriver:
 
     async def _drive(self) -> None:
         approver = RunApprover(self._answers(), self.person)
+        if self.run.options.get("worktree") is True:
+            self.stay = await asyncio.to_thread(self._enter)
         session = self.session = self._open(approver if self._can_ask(approver) else None)
+        if self.run.type not in PLAIN and "began" not in self.run.options:
+            self.run = self.ledger.runs.note(self.run, {"began": await asyncio.to_thread(begin_record, session)})
         trigger = await self._next_trigger(session)
+        if trigger is not None and trigger.text:
+            trigger = replace(trigger, until=str(self.run.options.get("until") or ""))
         if self.is_stopping:
             return
         if trigger is None:
-            self._finish(DONE, report=_last_words(session), cost=session.state.costs()[0])
+            await self._finish(DONE, report=_last_words(session), cost=session.state.costs()[0])
             return
         outcome = await self._turn(session, trigger)
+        self.until = outcome.until
         error = outcome.error
         if error is not None and error["kind"] == WAITING:
             return
@@ -151,6 +191,8 @@ class RunDriver:
             if error["kind"] == "ledger":
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
             self.ledger.runs.put_back(self.run, now())
+        elif (away := self._provider_wait(outcome)) is not None:
+            self.ledger.runs.wait(self.run, away, now())
         elif error is not None and error["kind"] == "limit" and (needs := self._held_over()):
             self.ledger.runs.put_back(self.run, now(), {NEEDS: needs})
         else:
@@ -164,9 +206,24 @@ class RunDriver:
             if self.is_short and "max_cost" in (ending or said):
                 self.ledger.spaces.record_spent(self.run.message or 0)
             state = FAILED if said else DONE
-            self._finish(
+            await self._finish(
                 state, report=_report(_with_earlier(session, outcome)), error=said, cost=session.state.costs()[0]
             )
+
+    def _provider_wait(self, outcome: Outcome) -> Wait | None:
+        """Return the wait for a provider that is away; None if it is not, or was for all the time that the settings
+        give it."""
+        if outcome.retry_after is None or outcome.error is None:
+            return None
+        earlier, present = self.run.waits, self.ledger.runs.now()
+        goes_on = earlier is not None and earlier.kind == PROVIDER and not outcome.usage.input
+        value: Mapping[str, Any] = earlier.value if earlier is not None and goes_on else {"since": present, "tries": 0}
+        end = value["since"] + self._rules.settings.wait_provider
+        if present >= end:
+            return None
+        pause = max(outcome.retry_after, PAUSES[min(value["tries"], len(PAUSES) - 1)])
+        value = {**value, "tries": value["tries"] + 1, "error": outcome.error["message"]}
+        return Wait(PROVIDER, PROVIDER, value, min(present + pause, end))
 
     def _held_over(self) -> float:
         """Return the dollars for which the run should wait for another day, because what is left of this one was too
@@ -196,15 +253,20 @@ class RunDriver:
         run, runs = self.run, self.ledger.runs
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
-            if run.type in UNASKED and (budget := describe_budget(session.state.limits)):
-                session.state.lane_state.upcoming.notices.append(budget)
+            budget = describe_budget(session.state.limits) if run.type in UNASKED else ""
+            told = (budget, describe_repository(run.options["began"]), *(self.stay.notices if self.stay else ()))
+            session.state.lane_state.upcoming.notices += filter(None, told)
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
-        if run.waits is None or not signals:
-            return Trigger() if session.is_open() or (session.record and ends_unfinished(session.record)) else None
-        if run.waits.kind == APPROVAL:
-            runs.take(run, signals, now())
-            return Trigger()
+        rest = Trigger() if session.is_open() or (session.record and ends_unfinished(session.record)) else None
+        resumed = [one for one in signals if one.kind == PERSON] if run.waits is None else []
+        if resumed and rest is None:
+            text = f"{RESUMED} ({resumed[-1].value['why']}). Continue from here."
+            taken = {"run": run.key, "signals": [signal.key for signal in resumed]}
+            return Trigger(text, "resume", actor="nexus", notes={TAKEN: taken})
+        if run.waits is None or not signals or run.waits.kind in (APPROVAL, PROVIDER):
+            runs.take(run, signals if run.waits else resumed, now())
+            return rest
         trigger = await resume_trigger(session, run, signals)
         taken = {"run": run.key, "signals": [signal.key for signal in signals]}
         return replace(trigger, notes={**trigger.notes, TAKEN: taken})
@@ -220,20 +282,15 @@ class RunDriver:
 
     def _open(self, approver: Approver | None) -> Session:
         self.run = replace(self.run, options=trust_options(self.ledger, self.run))
-        folder = Path(self.run.options.get("folder") or Path.home())
-        if not folder.is_dir():
-            raise NexusError(
-                "usage",
-                f"folder {folder}",
-                "there is no such folder any more",
-                "Restore it, or start the work elsewhere",
-            )
+        folder = self._folder
         settings = self.settings(folder)
         self._rules = UnattendedRules(settings.runs)
         said = self._rules.bind_options(self.ledger, self.run)
         self._left = float(said.get(LEFT) or 0.0)
         model = self.choose_model(str(said.get("model") or ""), settings)
         provider = self.provider(settings)
+        if self.stay is not None:
+            folder = self.stay.place_of(folder, project_root(folder))
         session_id = self._session(folder, model)
         limits = self._limits(said, settings, model, session_id)
         options = Options(
@@ -246,7 +303,7 @@ class RunDriver:
             allow=limits.allow,
             require_save=True,
             limits=replace(limits, allow=None),
-            worktree=str(said.get("worktree") or ""),
+            worktree=self.stay.record.name if self.stay else str(said.get("worktree") or ""),
             reports=self.run.type in UNASKED,
             answers=self.run.type not in PLAIN,
         )
@@ -269,17 +326,20 @@ class RunDriver:
         return (*(one for one in SERVICES if one is not SPACES), facts, *spaces)
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
-        """Return the limits of the run. Its steps and dollars cover the whole run, however often it waits."""
-        level = said.get("allow")
+        """Return the limits of the run. Its steps and dollars cover the whole run, however often it waits; after a
+        failure those from where a person resumed it."""
+        level, counted = said.get("allow"), said.get("counted") or {}
         limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
         if limits.max_steps is not None:
-            limits = replace(limits, max_steps=max(1, limits.max_steps - self.ledger.log(session).step()))
+            sent = self.ledger.runs.count_usage(session)["steps"] - counted.get("requests", 0)
+            limits = replace(limits, max_steps=max(1, limits.max_steps - sent))
         if limits.max_cost is None:
             return limits
         has_cap = bool({"max_cost", "max_cost_day"} & self.run.options.keys())
         if not has_cap and model_info(model, settings.models).input_price is None:
             return replace(limits, max_cost=None)  # no cap was set, and none could be enforced
-        left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
+        spent = self.ledger.session(session).known_usd - counted.get("usd", 0.0)
+        left = min(limits.max_cost - spent, said.get(LEFT, limits.max_cost))
         of_message = self._left_of_message(settings.spaces.max_cost)
         self.is_short = of_message < left
         return replace(limits, max_cost=max(LEAST_COST, min(left, of_message)))
@@ -308,7 +368,10 @@ class RunDriver:
         except NexusError:
             return False
 
-    def _finish(self, state: str, *, report: str = "", error: str = "", cost: float | None = None) -> None:
+    async def _finish(self, state: str, *, report: str = "", error: str = "", cost: float | None = None) -> None:
+        if self.session is not None:
+            record = await asyncio.to_thread(describe_end, self.session, self.run)
+            self.run = self.ledger.runs.note(self.run, {"record": {**record, "until": self.until}})
         self.ledger.runs.finish(self.run, state, now(), report=report, error=error, cost=cost)
 
 

@@ -14,11 +14,10 @@ from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, WAITING, Run
-from nexus_cli.lane.recap import resume_lines
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, PROVIDER, WAITING, Run
 from nexus_cli.ledger import TAKEN, Ledger
 from nexus_cli.runs.drive import now
-from nexus_cli.runs.resume_trigger import resume_trigger
+from nexus_cli.runs.resume_trigger import keep_conversation, resume_trigger
 from nexus_cli.runs.watch_waits import WaitWatch
 from nexus_cli.session.session import Session
 from nexus_cli.turn.waiting import WAITING as WAITING_ERROR
@@ -30,12 +29,13 @@ WHILE_ALIVE = 1e9
 
 
 def waiting_run(session: Session) -> Run | None:
-    """Return the run of the session if it waits for anything but an answer to a question, and is one's own."""
+    """Return the run of the session if it is one's own and waits, but not for an answer to a question, nor for the
+    provider, which the person's next message asks."""
     ledger = session.ledger
     run = ledger.runs.of_session(session.id) if ledger is not None else None
     if ledger is None or run is None or run.state != WAITING or not ledger.runs.is_own(run):
         return None
-    return run if run.waits and run.waits.kind != APPROVAL else None
+    return run if run.waits and run.waits.kind not in (APPROVAL, PROVIDER) else None
 
 
 async def wait_until_over(session: Session) -> bool:
@@ -61,10 +61,9 @@ async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
         ledger.unlock(run.id)
         return None
     signals = ledger.runs.signals(run.key)
-    made = await resume_trigger(session, claimed, signals)
-    text = "\n".join([made.text, *resume_lines(made.came)])
+    made = keep_conversation(await resume_trigger(session, claimed, signals))
     taken = {"run": run.key, "signals": [signal.key for signal in signals]}
-    return claimed, replace(made, text=text, fresh=False, came=(), notes={**made.notes, TAKEN: taken})
+    return claimed, replace(made, notes={**made.notes, TAKEN: taken})
 
 
 @asynccontextmanager

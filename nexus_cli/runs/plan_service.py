@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import RunSettings
+from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line
@@ -58,7 +60,8 @@ class NewPlan:
     missed: str = "once"
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `ask`, `rules`, `limits`, and the
+    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `until` (a command that has to
+    exit 0 before a run is done), `worktree` (True: each run works in one of its own), `ask`, `rules`, `limits`, and the
     name of the `agent` whose work it is; for an agent's plan also `session` and `call`."""
     by: str = PERSON
     after: float = 0.0
@@ -77,7 +80,15 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     time = first_time(now, at=new.at, within=new.within, cron=new.cron, zone=new.zone)
     options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by, "run_after": new.within}
     check_rules(options.get("rules") or ())
+    if options.get("worktree"):
+        from nexus_cli.worktrees.make_worktree import read_source  # noqa: PLC0415  (little work has worktrees)
+
+        read_source(find_source(project_root(Path(options["folder"]))))
     options["allow"] = check_level(str(options.get("allow") or "read"), settings)
+    if options.get("until") and options["allow"] in LEVELS[:2] and not options.get("rules"):
+        named = name_level(options["allow"])
+        why = f"no command runs at level {named} where nobody watches"
+        raise NexusError("usage", f"--until {options['until'][:80]!r}", why, "Add --allow auto")
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(
         prompt,
@@ -168,6 +179,8 @@ def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleO
         "max_cost": options.get("max_cost"),
         "max_cost_day": options.get("max_cost_day"),
         "max_steps": options.get("max_steps"),
+        "until": options.get("until", ""),
+        "worktree": bool(options.get("worktree")),
         "ask": bool(options.get("ask")),
         "rules": list(options.get("rules") or ()),
         "agent": options.get("agent", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.run import MISSED, Run, Signal, Wait
-from nexus_cli.lane.recap import stamp
+from nexus_cli.lane.recap import resume_lines, stamp
 from nexus_cli.ledger import WAIT
 from nexus_cli.runs.service_triggers import payload_block
 from nexus_cli.session.session import Session
@@ -19,6 +20,8 @@ from nexus_cli.session.session_state import SessionState
 from nexus_cli.spaces.space_history import load_replies
 from nexus_cli.tools.wait_conditions import describe_event
 
+WARM_SECONDS = 240.0
+"""Longest wait after which the provider is taken to have the conversation in its cache still."""
 MOST_REASONS = 3
 """Most reasons why events did not match that are told."""
 
@@ -44,7 +47,15 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
     text = f"You waited for this: {run.waits.why}. After {format_duration(waited)}: {what}. Continue from here."
     payloads = tuple(payload_block(one.value["payload"]) for one in signals if one.kind == "service")
     text = "\n\n".join((text, *payloads))
-    return Trigger(text, "resume", pasted=payloads, actor="nexus", facts=facts, fresh=True, came=tuple(came))
+    made = Trigger(text, "resume", pasted=payloads, actor="nexus", facts=facts, fresh=True, came=tuple(came))
+    is_warm = waited <= WARM_SECONDS and run.waits.kind != "reply"  # a space is read as one timeline
+    return keep_conversation(made) if is_warm else made
+
+
+def keep_conversation(trigger: Trigger) -> Trigger:
+    """Return the trigger of a resumed run that begins no new epoch: the lines of its recap are in the text."""
+    text = "\n".join([trigger.text, *resume_lines(trigger.came)])
+    return replace(trigger, text=text, fresh=False, came=())
 
 
 def describe_signal(wait: Wait, signal: Signal) -> str:

@@ -118,7 +118,7 @@ def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
         folder = run.options.get("folder") or Path.home()
         why = f"its folder {str(folder)[:200]} is not part of the shared project {project}"
         raise NexusError("usage", f"{run.id} is refused", why, "Ask who queued it")
-    return run.options if run.principal and is_own else {**run.options, "rules": (), "by": COLLEAGUE}
+    return run.options if run.principal and is_own else {**run.options, "rules": (), "counted": {}, "by": COLLEAGUE}
 
 
 def _is_of_project(ledger: Ledger, options: Mapping[str, Any], project: str) -> bool:
@@ -136,7 +136,7 @@ def read_limits(value: Mapping[str, Any]) -> Limits:
 
 async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
     """Let the model review an unattended run that changed something and in which a call failed, paid from the rest of
-    its dollars.
+    its dollars and requests.
 
     A run that went as expected, or remembered its lessons itself, has nothing to add. The review is a fork of the
     session: seed D's `reflection`, and `reflection_cont` after its first calls.
@@ -144,13 +144,16 @@ async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
     if not (outcome.ok and outcome.changed and _has_failures(session)) or _has_learned(session):
         return
     limits, cost = session.state.limits, outcome.usage.cost_usd
+    requests = None if limits.max_steps is None else limits.max_steps - outcome.steps
+    if requests is not None and requests < 1:
+        return
     if limits.max_cost is not None:
         left = limits.max_cost - (cost or 0.0)
         if cost is None or left < limits.max_cost / 4:
             return
         session.state = replace(session.state, limits=limits & Limits(max_cost=left))
     try:
-        async for _ in session.act(reflection(_say_nothing, goes_on=True)):
+        async for _ in session.act(reflection(_say_nothing, goes_on=True, most=requests)):
             pass
     except NexusError:
         pass  # the work itself is done

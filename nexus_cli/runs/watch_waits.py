@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.run import Run, Wait
+from nexus_cli.core.run import PROVIDER, Run, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools.wait_conditions import POLLED, look, this_machine
 
@@ -85,8 +85,9 @@ class WaitWatch:
             self._end_wait(ledger, run, wait)
 
     def _end_wait(self, ledger: Ledger, run: Run, wait: Wait) -> None:
-        """Signal that the time-out of a wait has passed."""
-        kind = "time" if wait.kind == "time" and wait.until == wait.value.get("at", wait.until) else "timeout"
+        """Signal that the time of a wait has come, or its time-out has passed."""
+        has_come = wait.kind == "time" and wait.until == wait.value.get("at", wait.until)
+        kind = wait.kind if has_come or wait.kind == PROVIDER else "timeout"
         ledger.runs.signal_wait(run, kind, {"at": wait.until}, _now())
 
     def _is_due(self, run: Run, wait: Wait) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import SETS, Bound
 from nexus_cli.core.usage import Usage, round_dollars
@@ -58,6 +58,7 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
         seconds=round(lane_state.spending.seconds, 3),
         denied=tuple(_denied(state)),
         changed=tuple(state.dispatcher.changed),
+        retry_after=(error.retry_after or 0.0) if isinstance(error, ProviderError) and error.is_away else None,
     )
 
 

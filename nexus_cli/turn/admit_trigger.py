@@ -17,7 +17,7 @@ from nexus_cli.lane.user_input import TRIGGER, UNDONE_FILES, record_user_message
 from nexus_cli.turn.dispatch import PERSON, Dispatcher
 
 RESUME = "resume"
-"""Type of a trigger that resumes a run after a wait; its message gets no trigger mark."""
+"""Source and type of a trigger that resumes a run after a wait; its message gets no trigger mark."""
 UNANSWERED = "the previous turn was stopped before your answer"
 """Notice for the model if nothing else in the window shows it: there was no text yet."""
 
@@ -32,9 +32,10 @@ async def admit_trigger(
     if not trigger.text and not trigger.parts:
         await _go_on(lane_state.window, lane_state.control, may_be_done)
         return
+    items = lane_state.lane.items
     if isinstance(step := lane_state.lane.next_step(), Dispatch):
         dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
-    elif isinstance(step, ModelCall) and not trigger.fresh and PERSON not in lane_state.lane.items[-1].message.content:
+    elif isinstance(step, ModelCall) and trigger.source != RESUME and PERSON not in items[-1].message.content:
         lane_state.upcoming.notices.append(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.turn.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)

@@ -233,9 +233,13 @@ class Dispatcher:
             else:
                 self._append(lane, control, call, ToolResult(error=NOT_RUN, ran=False), ElidedText(NOT_RUN))
 
+    def refused(self) -> set[str]:
+        """Return the ids of the calls that were refused in this turn."""
+        return {row["id"] for row in self.denied}
+
     def count_outcomes(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Count the calls that ran and the calls that were refused in this turn; the others could not run."""
-        denied = {row["id"] for row in self.denied}
+        denied = self.refused()
         ran = sum(self.starts.was_started(call.id) for call in calls)
         refused = sum(call.id in denied for call in calls)
         return ran, refused

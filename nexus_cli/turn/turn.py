@@ -35,6 +35,7 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
             case Dispatch(calls):
                 _stop_repetition(lane_state, dispatcher, calls)
                 await dispatcher.run(lane_state, calls)
+                lane_state.upcoming.notices += _describe_repetition(lane_state.lane, dispatcher, calls)
                 _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
                 if dispatcher.hooks:
                     dispatcher.hooks.end_step()
@@ -133,16 +134,21 @@ def _stop_asking(lane: Lane, spending: Spending, dispatcher: Dispatcher) -> None
 
 
 def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
+    """Raise `NexusError` if one of `calls`, which have not run, was called too often without a new result."""
     items = lane_state.lane.items
     for call in calls:
-        row = repeated_calls(items, call)
+        row = repeated_calls(items, call, dispatcher.refused())
         if len(row) >= END_AT:
             is_refused = call.id in dispatcher.run_limits(lane_state).refusals(calls)
             error = _repetition_error(dispatcher, row, is_refused)
             dispatcher.stop_repeating(lane_state.lane, lane_state.control, calls)
             raise error
-        if len(row) >= NOTICE_AT:
-            lane_state.upcoming.notices.append(repeat_notice(call, len(row)))
+
+
+def _describe_repetition(lane: Lane, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> list[str]:
+    """Return the notices about those of `calls`, which have run, that brought the same result as before."""
+    rows = [repeated_calls(lane.items, call, dispatcher.refused()) for call in calls]
+    return [repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT]
 
 
 def _repetition_error(dispatcher: Dispatcher, row: Sequence[ToolCall], is_refused: bool) -> NexusError:
@@ -156,7 +162,7 @@ def _repetition_error(dispatcher: Dispatcher, row: Sequence[ToolCall], is_refuse
     if refused >= len(earlier):
         why += ", and refused each time"
     else:
-        why += f"; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
+        why += f" and the same result; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
     _, just_refused = dispatcher.count_outcomes(earlier[:1])
     kind = "denied" if is_refused or just_refused else "limit"
     return NexusError(kind, "the turn was stopped", why, "Rephrase the request")

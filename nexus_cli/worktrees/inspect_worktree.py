@@ -48,6 +48,12 @@ class WorktreeState:
     unreachable: bool
     """True if commits of its branch are not in the history of the checked-out commit."""
 
+    @property
+    def built(self) -> tuple[str, ...]:
+        """Ignored folders without a carried file, as builds make them; () without other changes. They are lost with a
+        worktree whose changes were applied."""
+        return tuple(one for one in self.kept if one.endswith("/")) if self.counts.files else ()
+
     def is_empty(self, record: WorktreeRecord) -> bool:
         """True if deleting the worktree loses nothing."""
         return self.tree == record.base and not self.has_moved and not self.kept

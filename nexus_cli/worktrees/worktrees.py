@@ -65,6 +65,19 @@ class WorktreeStay:
     """True if the worktree was created for this stay."""
     _lock: FileLock | None = None
 
+    def place_of(self, folder: Path, root: Path) -> Path:
+        """Return the folder of the worktree that corresponds to `folder` of the project `root`, created if missing; the
+        worktree itself if that fails."""
+        place = self.record.folder / os.path.relpath(folder, root)
+        try:
+            real = Path(os.path.realpath(place))
+            if not real.is_relative_to(self.record.folder):
+                return self.record.folder
+            real.mkdir(parents=True, exist_ok=True)
+            return real
+        except OSError:
+            return self.record.folder
+
     def leave(self) -> str:
         """End the stay. Remove the worktree if it is empty and unused; else return a line that describes its content.
         May be called more than once; only the first call returns the line. Raises nothing but `NexusError`."""
@@ -353,9 +366,11 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
     if not record.folder.is_dir():
         kept = _delete(record, with_branch=False)
         return _tell_kept(kept, "has its published commits")
+    built: Sequence[str] = ()
     if not force:
         try:
             state = inspect_worktree(record)
+            built = state.built
         except GitError as error:
             hint = "Check its contents; --force removes it"
             raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
@@ -377,7 +392,8 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         found = {"": tip, **found} if tip not in ("", record.start) else found
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
-    lines = [told, _tell_kept(kept), f"its commits were {', '.join(commits)}" if commits else ""]
+    lost = f"ignored {', '.join(built[:3])}{' and more' * bool(built[3:])} went with it" if built else ""
+    lines = [told, _tell_kept(kept), lost, f"its commits were {', '.join(commits)}" if commits else ""]
     return "; ".join(filter(None, lines))
 
 
@@ -387,8 +403,8 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
         return ""
     if not state.is_applied(record):
         return f"it has changes that are not applied ({state.describe()})"
-    if state.kept:
-        return f"it has content that no diff shows ({', '.join(state.kept[:3])})"
+    if held := [one for one in state.kept if one not in state.built]:
+        return f"it has content that no diff shows ({', '.join(held[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
         return f"its branch {record.branch} has commits that are not in its files"
     return ""

@@ -173,8 +173,8 @@ def test_tables_of_pages_are_complete() -> None:
         assert name in named and re.search(rf"^\|.*`{name}`.*\| {tool.effect} \|$", table, re.MULTILINE), told
     causes = sorted(set(Cause) - set(re.findall(r"`(\w+)`", page_text("context").partition("| cause of")[2])))
     assert not causes, f"add to the table of causes in nexus_cli/docs/context.md: {causes}"
-    server = page_text("runs").partition("## The server")[2]
-    told = "add to the tables of nexus_cli/docs/runs.md, under `The server`: "
+    server = page_text("events").partition("## The server")[2]
+    told = "add to the tables of nexus_cli/docs/events.md, under `The server`: "
     assert not (left := [name for name in METHODS if f"`{name}`" not in server]), f"{told}{left}"
     codes = [code for code in MEANINGS if -32010 < code <= -32001 and f"| {code} |" not in server]
     assert not codes, f"{told}{codes}"

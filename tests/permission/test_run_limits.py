@@ -194,6 +194,49 @@ def test_the_fifth_equal_call_tells_how_many_ran_and_how_many_were_refused(
     assert error["kind"] == kind and says in error["message"] and "5 times in a row" in error["message"]
 
 
+POLL = ("bash", {"command": "echo x >> log; wc -l < log"})
+"""A command that waits for something: it shows another number each time."""
+BIG = ("bash", {"command": "seq 20000; rm -f log"})
+"""One whose result is always the same, and too long for a request."""
+
+
+def test_a_call_that_brings_something_new_each_time_is_no_loop(tmp_path: Path) -> None:
+    provider = steps(*[[POLL]] * 8)
+    events, end = say(limited(tmp_path, provider, Limits()), "go")
+    assert end.ok and end.text == "done" and ran(events) == [True] * 8
+    assert not [request for request in provider.seen if "in a row" in str(request)]
+
+
+@pytest.mark.parametrize("call", [READ, RUN, BIG], ids=["read", "run", "too_long"])
+def test_equal_results_are_told_at_the_third_and_end_the_turn_at_the_fifth(tmp_path: Path, call: Any) -> None:
+    provider = steps(*[[call]] * 6)
+    (tmp_path / "a.txt").write_text("many words\n" * 200)
+    settings = Settings(models={MODEL: {"window": 128_000}})
+    session = open_session(Options(tmp_path, MODEL, allow="all"), settings, approver=None, provider=provider)
+    error = say(session, "go")[1].error
+    assert error is not None and error["kind"] == "limit" and len(provider.seen) == 5
+    assert "5 times in a row with the same arguments and the same result" in error["message"]
+    told = ["brought the same result" in str(request[-1]["content"]) for request in provider.seen]
+    assert told == [False, False, False, True, True]
+
+
+def test_a_result_that_changes_begins_the_count_again(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("queued")
+    look, moves = ("bash", {"command": "cat state"}), ["queued"] * 3 + ["running"] * 3 + ["passed"]
+
+    def script(request: Any) -> Answer:
+        if not moves:
+            return "passed"
+        (tmp_path / "state").write_text(moves.pop(0))
+        return [look]
+
+    provider = Played(script)
+    events, end = say(limited(tmp_path, provider, Limits()), "go")
+    assert end.ok and ran(events) == [True] * 7
+    told = ["was called 3 times in a row" in str(request[-1]["content"]) for request in provider.seen]
+    assert told == [False, False, False, True, False, False, True, False]
+
+
 @pytest.mark.parametrize("option", ["max_steps", "max_total_tokens", "timeout", "max_iterations"])
 def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(tmp_path: Path, option: str) -> None:
     value = {"max_steps": "1", "max_total_tokens": "1100", "timeout": "0.2", "max_iterations": "1"}[option]

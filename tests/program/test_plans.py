@@ -258,6 +258,27 @@ def test_a_run_that_is_cut_at_its_steps_has_failed_with_status_3(place: Stage) -
     assert "last request" in str(place.server.requests[-1].body["messages"][-1])
 
 
+def test_a_provider_that_is_away_lets_a_run_wait_and_a_person_resumes_what_failed(place: Stage) -> None:
+    place.script({"default": {"fault": {"status": 503, "retry_after": 1800}}})
+    place.run("plan", "add", "Look", "--in", "1 hour", "--name", "Nightly", "--max-steps", "3")
+    make_due(place)
+    assert [run["state"] for run in once(place)["runs"]] == ["waiting_reply"]
+    (run,) = place.run("runs", "list", "--json").result["runs"]
+    assert (run["state"], run["waits_for"]) == ("waiting_reply", "provider") and "overloaded" in run["error"]
+    assert run["waits_since"] < run["wake_at"]
+    assert "waits for the provider since " in place.run("runs", env={"COLUMNS": "200"}).text
+    asked = len(place.server.requests)
+    assert once(place)["runs"] == [] and len(place.server.requests) == asked, "it asks again when it is time"
+
+    place.script({"default": {"calls": [{"name": "glob", "arguments": {"pattern": "*.py"}}]}})
+    cut = place.run("runs", "resume", "run-1")
+    assert cut.status == 3 and "To continue: nexus runs resume run-1" in cut.text, cut
+    place.script(["finished"])
+    done = place.run("runs", "resume", "run-1", "--json")
+    assert (done.status, done.result["state"], done.result["error"]) == (0, "done", None), done
+    assert done.result["last_words"] == "finished" and done.result["session"] == run["session"]
+
+
 def test_a_run_that_changed_a_file_and_was_cut_is_not_done_after_its_look_back(place: Stage) -> None:
     edit = {"calls": [{"name": "write_file", "arguments": {"path": "made", "content": "x"}}]}
     place.script({"steps": [edit, "REPORT: not finished"], "default": "nothing learned"})

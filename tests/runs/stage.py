@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.database import Database
+from nexus_cli.runs import resume_trigger
 from nexus_cli.runs.runner import Runner
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
@@ -118,6 +120,11 @@ def run_due(provider: Any, **more: Any) -> list[Run]:
 def put_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Put the clock of the ledger, by which runs wait, so far ahead."""
     monkeypatch.setattr(Database, "now_sql", f"({Database.now_sql} + {seconds:f})")
+
+
+def end_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every wait be too long for the provider's cache, so that a resumed run begins with a recap."""
+    monkeypatch.setattr(resume_trigger, "WARM_SECONDS", -math.inf)
 
 
 def queue(title: str, folder: Path, **options: Any) -> Run:

@@ -333,7 +333,7 @@ def test_two_runs_that_switch_branches_in_one_folder_commit_each_on_its_own(fold
     identity = "git -c user.name=A -c user.email=a@example.com commit --allow-empty -qm"
 
     def branch(request: Request) -> Reply:
-        name = "alpha" if "alpha" in sent(request) else "beta"
+        name = "beta" if "beta" in sent(request) else "alpha"  # the second run is told the branch of the first
         switch = f"git checkout -q -B {name}; sleep 0.5; {identity} {name}"
         return "done" if any(one["role"] == "tool" for one in request.messages) else [("bash", {"command": switch})]
 

@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from runs.stage import MODEL, Played, last, opened, queue, run_due, say, sent, stored, waiting
+from runs.stage import MODEL, Played, Reply, end_cache, last, opened, queue, run_due, say, sent, stored, waiting
 
 from nexus_cli.config.paths import places
+from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 
 
@@ -31,6 +32,7 @@ def test_a_queued_run_is_done_and_reports(folder: Path) -> None:
 def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    end_cache(monkeypatch)
     (folder / "ci.log").write_text("running\n")
     provider = Played(waiting(("wait_for", {"file": "ci.log", "timeout": "2 hours"})))
     outcome = say(opened(provider, folder), "Tell me how CI ends.")
@@ -53,6 +55,25 @@ def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
     assert recap.endswith("<- RESUME") and "has changed" in recap and sent(provider.seen[-1]).count("<- RESUME") == 1
     assert not any(message.get("tool_calls") for message in provider.seen[-1].messages), "a dangling call"
     assert run_due(provider) == []
+
+
+def test_after_a_wait_of_seconds_the_conversation_continues_as_it_was_sent(folder: Path) -> None:
+    made: list[list[str]] = []
+
+    def reply(request: Request) -> Reply:
+        made.append([str(message) for message in request.messages])
+        if len(made) == 1:
+            return [("glob", {"pattern": "*.log"})]
+        return [("wait_for", {"file": "ci.log", "event": "appears"})] if len(made) == 2 else "all is done"
+
+    provider = Played(reply)
+    say(opened(provider, folder), "Tell me how CI ends.")
+    (folder / "ci.log").write_text("passed\n")
+    (run,) = run_due(provider)
+    assert (run.state, run.report) == ("done", "all is done")
+    assert made[2][: len(made[1])] == made[1], "the provider has it in its cache"
+    assert "You waited for this: ci.log appears" in made[2][-1] and "<- RESUME" in made[2][-1]
+    assert "stopped before your answer" not in made[2][-1], "the turn ended because the run waits"
 
 
 def test_what_holds_already_is_not_waited_for(folder: Path) -> None:

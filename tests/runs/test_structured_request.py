@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs.stage import AT, MODEL, Played, Reply, last, queue, run_due, sent, waiting
+from runs.stage import AT, MODEL, Played, Reply, end_cache, last, queue, run_due, sent, waiting
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
@@ -234,7 +234,8 @@ def test_fifty_long_replies_and_a_long_question_leave_the_reply_and_what_started
     ledger.close()
 
 
-def test_a_long_instruction_is_whole_after_a_wait(folder: Path) -> None:
+def test_a_long_instruction_is_whole_after_a_wait(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end_cache(monkeypatch)
     words = "\n".join(f"step {number}: look at file {number}" for number in range(40))
     queue(words, folder)
     provider = Played(waiting(("wait_for", {"file": "ci.log"})))

@@ -361,6 +361,24 @@ def test_what_tools_fill_again_does_not_hold_a_worktree_and_an_ignored_file_of_n
     assert inspect_worktree(record).kept == ("notes.secret",)
 
 
+def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path) -> None:
+    (project / ".gitignore").write_text("dist/\n*.secret\n")
+    record = made(project)
+    (record.folder / "app.py").write_text("print('new')\n")
+    (record.folder / "dist").mkdir()
+    (record.folder / "dist/app.js").write_text("built")
+    with pytest.raises(NexusError, match="not applied"):
+        remove_worktree(record)
+    apply_worktree(record)
+    record = read_record(record.folder) or record
+    (record.folder / "notes.secret").write_text("the only copy")
+    with pytest.raises(NexusError, match=r"notes\.secret"):
+        remove_worktree(record)
+    (record.folder / "notes.secret").unlink()
+    assert "ignored dist/ went with it" in remove_worktree(record)
+    assert not record.folder.exists() and (project / "app.py").read_text() == "print('new')\n"
+
+
 def test_own_folders_inside_the_project_are_not_carried_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEXUS_HOME", str(project / "home"))
     (project / "home/data").mkdir(parents=True)

@@ -3,7 +3,7 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types import ReportOfSession, VersionedReport
-from nexus_cli.core.json_types.ask_result import UsageObject
+from nexus_cli.core.json_types.ask_result import UntilObject, UsageObject
 
 PermissionDecision = Literal["allow", "ask", "deny"]
 ScheduleState = Literal["active", "paused", "done"]
@@ -197,6 +197,14 @@ class ModelReport(ModelObject, VersionedReport):
     chosen: bool
 
 
+class FailedCommand(TypedDict):
+    """A command of a run whose last run failed."""
+
+    command: str
+    status: int | None
+    """None if it did not end by itself."""
+
+
 class RunObject(TypedDict):
     id: str
     state: RunState
@@ -217,6 +225,8 @@ class RunObject(TypedDict):
     model: str | None
     session: str | None
     waits_for: str | None
+    """`provider`: the provider is away, see `error`."""
+    waits_since: str | None
     came: str | None
     """The end of its wait: an answer or an event that no process has taken up yet."""
     wake_at: str | None
@@ -229,6 +239,23 @@ class RunObject(TypedDict):
     """The text of its last reply."""
     refused: list[str]
     """A line for each call that was refused."""
+    steps: int | None
+    """Its requests, those of its look back included. This and what follows is known once it has ended."""
+    seconds: float | None
+    """From its beginning to its end, waits included."""
+    usage: UsageObject | None
+    files_changed: list[str]
+    failed_commands: list[FailedCommand]
+    """Commands whose last run did not exit with 0."""
+    branch: str | None
+    commits: list[str]
+    """Its commits, newest first, each as `ID SUBJECT`."""
+    uncommitted: list[str]
+    """Uncommitted files, without those of before it that it did not change."""
+    until: UntilObject | None
+    """The state of its work for the command of `nexus schedule add --until`."""
+    worktree: str | None
+    """Name of its worktree (`nexus schedule add --worktree`), which is removed if nothing is left in it."""
 
 
 class RunsReport(VersionedReport):
@@ -290,6 +317,8 @@ ScheduleObject = TypedDict(
         "recipe": str,
         "allow": str,
         "max_cost": float | None,
+        "until": str,
+        "worktree": bool,
         "max_cost_day": float | None,
         "max_steps": int | None,
         "ask": bool,

@@ -129,6 +129,8 @@ class OutcomeObject(TypedDict):
     """null in a turn that works for no command."""
     data: Any
     """With `--schema`: the answer as JSON, if it matches."""
+    retry_after: float | None
+    """If the provider is away: seconds after which it wants to be asked again, 0 if it did not say."""
 
 
 class DropDetails(TypedDict):

@@ -117,8 +117,8 @@ async def extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
         lane_state.emit(Notice(f"no facts were kept before the compaction: {error.message}"))
 
 
-def reflection(tell: Callable[[str], None], *, goes_on: bool = False) -> Act:
-    """Ask the model for its lessons and pass its answer to `tell`.
+def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int | None = None) -> Act:
+    """Ask the model for its lessons, in at most `most` requests, and pass its answer to `tell`.
 
     With `goes_on` the recipe `reflection_cont` follows its first calls (seed D). Raises `NexusError` if the session has
     no turn yet, or an open call.
@@ -132,6 +132,6 @@ def reflection(tell: Callable[[str], None], *, goes_on: bool = False) -> Act:
             raise NexusError("usage", "/reflect", "the last turn is not finished", "Finish it with /continue first")
         await begin_pending_epoch(lane_state)
         then = own_recipe("reflection_cont") if goes_on else None
-        tell(await run_in_fork(lane_state, state.dispatcher, own_recipe("reflection"), then))
+        tell(await run_in_fork(lane_state, state.dispatcher, own_recipe("reflection"), then, most))
 
     return act

@@ -35,13 +35,15 @@ MOST = 10
 """Most steps of a recipe without `max_iterations`."""
 
 
-async def run_in_fork(lane_state: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None) -> str:
+async def run_in_fork(
+    lane_state: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
+) -> str:
     """Run the recipe's instruction in a fork of the lane, with the calls that the recipe allows; return the answer.
 
     With `then` the fork continues with that recipe and its instruction after its first step of calls. Its requests
-    begin with the lane's lines; the lane does not change. Raises `NexusError`.
+    begin with the lane's lines, and are at most `most`; the lane does not change. Raises `NexusError`.
     """
-    return await _run(forked(lane_state, recipe.name, _instruction(recipe)), dispatcher, recipe, then)
+    return await _run(forked(lane_state, recipe.name, _instruction(recipe)), dispatcher, recipe, then, most)
 
 
 async def run_in_lane(
@@ -78,14 +80,16 @@ def _instruction(recipe: Recipe) -> str:
     raise NexusError("config", f"recipe {recipe.name}", why, "Give it [overrides] contract")
 
 
-async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None) -> str:
+async def _run(
+    side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
+) -> str:
     """Run the steps of the side lane; its usage counts for the turn, within the limits of both."""
     spending = side.spending
     side.spending = replace(
         spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe), ending=""
     )
     try:
-        return await _steps(side, dispatcher, recipe, then)
+        return await _steps(side, dispatcher, recipe, then, most)
     except ApprovalDeferred:
         why = "a tool approval was deferred"
         raise NexusError("denied", f"{recipe.name} was stopped", why, "Start it again") from None
@@ -93,10 +97,11 @@ async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Re
         spending.usage = side.spending.usage
 
 
-async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None) -> str:
+async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
     lane = side.lane
     own = _dispatcher(lane, window_request(side), dispatcher, recipe)
-    left = (recipe.limits.max_iterations or MOST) + SPARE
+    all_of_it = (recipe.limits.max_iterations or MOST) + SPARE
+    left = all_of_it if most is None else min(most, all_of_it)
     while True:
         match lane.next_step():
             case Dispatch(calls) if not lane.epoch.tools:
@@ -105,7 +110,7 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: 
                 await own.run(side, calls)
                 if then is not None:
                     lane.append(Kind.INSTRUCTION, Message(Role.USER, _instruction(then)), "nexus")
-                    return await _run(side, dispatcher, then)
+                    return await _run(side, dispatcher, then, most=None if most is None else most - 1)
             case ModelCall():
                 if not left:
                     raise NexusError("limit", f"{recipe.name} was stopped", "it asked for more calls than it may make")

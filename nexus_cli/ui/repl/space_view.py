@@ -388,7 +388,9 @@ class SpaceChat(ReplController):
             for run in failed:
                 if run.key not in self._failed:
                     self._failed.add(run.key)
-                    self.show_note(one_line(f"{names.get(run.entity or 0, 'an agent')} failed: {run.error}"), "error")
+                    facts = f" ({', '.join(run.facts)}; nexus runs resume {run.id})" if run.facts else ""
+                    name = names.get(run.entity or 0, "an agent")
+                    self.show_note(one_line(f"{name} failed: {run.error}{facts}"), "error")
             self.view.invalidate()
 
     def _failed_runs(self) -> list[Run]:

@@ -304,6 +304,8 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "in": text,
         "allow": "read",
         "rules": [text] * many,
+        "until": text * (many % 2),
+        "worktree": bool(many % 2),
         "agent": text,
         "ask": bool(many % 2),
         "by": text,
@@ -798,6 +800,17 @@ def _run_value(text: str, many: int) -> dict[str, Any]:
         "updated": at,
         "cost_usd": many / 3 or None,
         "error": text * (many > 2) or None,
+        "waits_since": at if many else None,
+        "steps": many or None,
+        "seconds": many * 60.0,
+        "usage": {"input": many * 1000, "output": many},
+        "files_changed": [text] * many,
+        "failed_commands": [{"command": text, "status": many % 2 or None}] * many,
+        "branch": text * (many > 1) or None,
+        "commits": [text] * many,
+        "uncommitted": [text] * many,
+        "worktree": text * (many > 1) or None,
+        "until": {"command": text, "passed": many > 3, "rounds": many, "status": 1, "left": [text]} if many else None,
     }
 
 
