@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.config.paths import project_root
-from nexus_cli.core.errors import EXIT_STATUS, NexusError
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
 from nexus_cli.lane.model_call import KEPT
 from nexus_cli.lane.options import Options
-from nexus_cli.permission.approvals import SAID_NO
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
-from nexus_cli.ui.print.progress_lines import ProgressLines, Writable, name_denials
+from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
 from nexus_cli.ui.print.renderer import PlainRenderer, Renderer
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
 
@@ -183,7 +182,7 @@ class _Turn:
         """Run the turn, or with --watch one for each batch; return the outcome, the first that failed."""
         options, session = self._run.options, self._session
         if options.watch is None:
-            outcome = _fail_if_refused(await self._run_events(self._run.trigger))
+            outcome = await self._run_events(self._run.trigger)
             self._print(lambda: self._renderer.end(session.result(outcome)))
             return outcome
         from nexus_cli.cli.watch import Watch  # noqa: PLC0415  (few runs watch a stream)
@@ -299,18 +298,6 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
         add_dirs=_added_folders(shared, work) if shared.add_dirs else (),
         **more,
     )
-
-
-def _fail_if_refused(outcome: Outcome) -> Outcome:
-    """Return an outcome with status 3 if calls were refused, by anyone but the person at a question.
-
-    The command of `--until` tells by itself that the work is done.
-    """
-    refused = [row for row in outcome.denied if row.get("by") != SAID_NO]
-    if not refused or not outcome.ok or outcome.until:
-        return outcome
-    error = {"kind": "denied", "message": name_denials(refused), "hint": ""}
-    return replace(outcome, ok=False, exit=EXIT_STATUS["denied"], error=error)
 
 
 def ask_options(run: PreparedTurn, *, interactive: bool) -> Options:

@@ -121,7 +121,7 @@ def test_a_project_of_claude_works_once_it_is_trusted(place: Stage) -> None:
 
     assert place.run("trust", stdin=b"y\n").status == 0
     done = place.ask("--allow", "edit", "--json", "add x")
-    assert done.status == 3, done
+    assert done.status == 0, done
     assert ran(place) == ["ran-guard", "ran-start"]
     assert (place.folder / "ran-guard").read_text() == "Write app.py\nEdit db/migrations/1.sql\n"
     assert (place.folder / "db/migrations/1.sql").read_text() == "a\n"
@@ -215,7 +215,7 @@ def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
     for command, why in (("sleep 60", "longer than"), ("/no/such/program", "cannot be started")):
         personal(place, {**pre, "command": command, "timeout": 0.5})
         place.script(Worker(write("a.txt", "1\n")))
-        assert place.ask("--allow", "edit", "write").status == 3
+        assert place.ask("--allow", "edit", "write").status == 0
         assert why in told(place)[-1] and not (place.folder / "a.txt").exists(), told(place)
     personal(place)
     own = '[[hook]]\ncommand = "python3 .claude/hooks/guard.py"\n'
@@ -225,7 +225,7 @@ def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
     (place.folder / ".nexus" / "config.toml").write_text(own)
     assert place.run("trust", stdin=b"y\n").status == 0
     (place.folder / ".claude" / "hooks" / "guard.py").write_text("")
-    assert place.ask("--allow", "edit", "write").status == 3
+    assert place.ask("--allow", "edit", "write").status == 0
     assert "has changed since you trusted it" in told(place)[-1] and not (place.folder / "a.txt").exists()
     (place.folder / ".claude" / "hooks" / "guard.py").write_text(GUARD)
     assert place.ask("--allow", "edit", "write").status == 0

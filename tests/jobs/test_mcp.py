@@ -83,7 +83,7 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         assert place.run("mcp", "test", "dead").status == 1
 
         asked = place.ask("--json", "NOTE it")
-        assert asked.status == 3 and not notes.exists(), asked
+        assert asked.status == 0 and not notes.exists(), asked
         assert "on the MCP server notes" in asked.result["text"] and asked.result["denied"][0]["tool"] == ADD
 
         assert place.run("rules", "add", "allow mcp__notes__*").status == 0

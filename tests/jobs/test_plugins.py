@@ -110,7 +110,7 @@ def test_its_command_skill_and_hook_are_used_and_removal_leaves_nothing(place: S
     assert "writing-rules: How to write a rule" in model.said("system")
     assert "Be brief." in place.run("skill", "use", "writing-rules").text
     done = place.ask("--json", "--allow", "run", "BASH")
-    assert done.status == 3, done
+    assert done.status == 0, done
     assert "A rule forbids it." in model.said("tool") and "fine" in model.said("tool")
     assert [one["subject"] for one in done.result["denied"]] == ["rm -rf nothing"]
     assert set(listed(place).values()) == {"active"}, "its use has changed nothing of it"

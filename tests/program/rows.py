@@ -9,7 +9,6 @@ from program.stage import MODEL, PRICED, QUICK, calls
 
 FOREVER = {"default": calls(("glob", {"pattern": "*.nothing"}))}
 REFUSED = {"default": calls(("bash", {"command": "touch refused"}))}
-ONCE = [calls(("bash", {"command": "touch refused"})), {"text": "Done."}]
 BROKEN_AT_OPENING = "import nexus_cli.tools.registry as r; r.ToolRegistry.get_definitions = lambda self: 1 // 0"
 BROKEN_IN_THE_TURN = "import nexus_cli.turn.dispatch as d; d.Dispatcher.run = lambda self, engine, calls: 1 // 0"
 ENDED_INPUT = """import nexus_cli.session.factory as f
@@ -138,7 +137,6 @@ ROWS = (
     Row("refused", 3, "refused", {"default": {"text": "I must", "finish": "content_filter"}}),
     Row("overflow", 3, "overflow", settings=QUICK + f'[models."{MODEL}"]\nwindow = 1200\n', requests=0, says="system"),
     Row("denied", 3, "denied", REFUSED, requests=5, says="refused each time"),
-    Row("refused_call", 3, "denied", ONCE, requests=2, says="was refused: bash touch refused. --allow auto lets"),
     Row(
         "rate_limit",
         75,

@@ -144,11 +144,6 @@ def test_what_a_partial_answer_had_is_given_out_only_where_it_ended(ended: Table
     assert ended["refused"].done.result["finish"] == "refused"
 
 
-def test_an_answer_after_a_refused_call_is_given_out_with_status_3(ended: Table) -> None:
-    result = ended["refused_call"].done.result
-    assert (result["text"], result["finish"], result["ok"]) == ("Done.", "stop", False)
-
-
 def test_refused_calls_are_named(ended: Table) -> None:
     result = ended["denied"].done.result
     assert {(call["tool"], call["subject"]) for call in result["denied"]} == {("bash", "touch refused")}

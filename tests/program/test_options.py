@@ -196,12 +196,10 @@ def test_what_runs_without_asking_is_what_was_allowed(
 ) -> None:
     shown = seen["levels"][level]
     done: Done = shown["done"]
-    assert done.status == (3 if False in passed else 0) and shown["left"] == left
+    assert done.status == 0 and shown["left"] == left
     assert ["not permitted" not in text for text in shown["results"]] == passed, shown["results"]
     assert len(done.result["denied"]) == passed.count(False)
     assert bool(done.told) is (False in passed) and clean(done)
-    assert (done.result["error"] or {}).get("kind") == ("denied" if False in passed else None)
-    assert done.result["text"] == "that was all"
     assert sorted(Path(name).name for name in done.result["files_changed"]) == [
         name for name in left if name != "in.txt"
     ]

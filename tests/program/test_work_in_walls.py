@@ -168,7 +168,7 @@ def test_skills_are_read_inside_the_walls_without_a_question(backend: str, tmp_p
         make_project(place, {"a": "1"})
         assert place.run("trust", ".").status == 0
         done = place.ask("--json", "--allow", "read", "use the skills")
-        assert done.status == 3 and [row["subject"][:4] for row in done.result["denied"]] == ["cat "], done
+        assert done.status == 0 and [row["subject"][:4] for row in done.result["denied"]] == ["cat "], done
         place.script([calls(look), "done"])
         place.ask("--json", "--allow", "run", "look")
         texts = [one["content"] for one in place.server.requests[1].body["messages"] if one["role"] == "tool"]

@@ -71,10 +71,10 @@ def main() -> int:
     env = {name: value for name, value in os.environ.items() if name not in ("GH_TOKEN", "GITHUB_TOKEN")}
     given = f"{about}\n{diff}".encode()
     done = subprocess.run([*command, "--", prompt], input=given, stdout=subprocess.PIPE, env=env)
-    result = json.loads(done.stdout or b"{}")
-    if done.returncode and result.get("finish") != "stop":  # `stop`: a review, although a call was refused
+    if done.returncode:
         tell(f"The review failed: `nexus` ended with status {done.returncode}.")
         return 0 if fail_on == "never" else done.returncode
+    result = json.loads(done.stdout)
     found = VERDICT.findall(result["text"])
     serious = found[-1] if found else ""
     is_cut = any(drop["cause"] == "input_cap" for drop in result["drops"])

@@ -101,8 +101,8 @@ class AskResult(TypedDict):
     data: Any
     """With `--schema`: the answer as JSON. null without it, or if the answer does not match."""
     finish: str
-    """`stop` where the model ended the turn, also after a refused call; else the kind of the error. `limit` also where
-    an agent of a server is ok, and `text` is its report at the end of its budget."""
+    """`stop`, or the kind of the error. `limit` also where an agent of a server is ok, and `text` is its report at the
+    end of its budget."""
     session: str | None
     """null if none was opened."""
     model: str | None

@@ -5,7 +5,6 @@ The renderer prints the answer on stdout. Every message is sanitized and stays o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Protocol, assert_never
 
@@ -184,7 +183,7 @@ class ProgressLines:
     def _ended(self, outcome: e.Outcome) -> None:
         denied = () if outcome.was_declined else outcome.denied
         if denied:
-            self._line(f"nexus: {name_denials(denied)}")
+            self._line(f"nexus: {_texts().describe_denials(denied, '--allow')}")
         if outcome.error:
             hint = outcome.error.get("hint", "").rstrip(".")
             line = f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else "")
@@ -223,8 +222,3 @@ def _texts() -> ModuleType:
     from nexus_cli.ui.render import event_texts  # noqa: PLC0415  (once there is something to say)
 
     return event_texts
-
-
-def name_denials(denied: Sequence[Mapping[str, str]]) -> str:
-    """Return the line about refused calls of `nexus ask`."""
-    return str(_texts().describe_denials(denied, "--allow"))
