@@ -457,7 +457,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rpc": (16_494, 0, 15),
     "rules": (33_539, 0, 18),
     "runs": (22_741, 0, 47),
-    "sandbox": (36_124, 0, 27),
+    "sandbox": (36_152, 0, 27),
     "service_list": (303, 0, 2),
     "session": (45_589, 0, 84),
     "spaces": (9_697, 0, 17),
@@ -482,7 +482,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (916_829, 67_629)
+SUM = (916_857, 67_629)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -176,10 +176,15 @@ class _Comparison:
         self.failed += inner.failed
 
     def _find_moved(self, place: tuple[int, int]) -> str:
-        """Return the path of the folder with this device and inode below the roots, "" if it is not found."""
+        """Return the path of the git folder with this device and inode below the roots, "" if it is not found.
+
+        A file system gives the inode of a removed folder to the next new one: a git folder has a `HEAD` besides.
+        """
         for path in (path for root in self._before.roots for path in islice(self._tree.walk(root), _MOST_SEARCHED)):
             about = self._tree.stat(path)
-            if about is not None and (about.st_dev, about.st_ino) == place:
+            if about is None or (about.st_dev, about.st_ino) != place:
+                continue
+            if stat.S_ISDIR(about.st_mode) and self._tree.stat(f"{path}/HEAD") is not None:
                 return path
         return ""
 

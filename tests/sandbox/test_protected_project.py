@@ -171,6 +171,19 @@ def test_what_takes_the_place_of_a_git_folder_that_was_moved_is_not_obeyed(
 
 
 @once_each
+def test_what_is_made_after_a_git_folder_was_removed_is_not_taken_for_it(ground: Ground) -> None:
+    """The inode of the removed folder is often that of the next new one."""
+    made = [f"made{number}" for number in range(20)]
+
+    def act() -> tuple[list[str], bool]:
+        with open_scene(ground) as scene:
+            scene.run(f"rm -rf .git; mkdir {' '.join(made)}; mkfifo pipe")
+            return [name for name in made if not (scene.project / name).is_dir()], (scene.project / "pipe").is_fifo()
+
+    assert in_user(ground.user, act) == ([], True)
+
+
+@once_each
 def test_a_list_of_hidden_files_is_guarded_but_not_one_that_git_makes(ground: Ground) -> None:
     words = (
         "git init -q sub/n; git init -q sub/m; echo '*.py' >> sub/m/.git/info/exclude; echo evil >> .git/info/exclude"
