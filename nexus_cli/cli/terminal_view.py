@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from nexus_cli.commands.command import Command, CommandContext
@@ -77,6 +78,7 @@ class TerminalView:
         repl.draft = self.draft
         if self.box is not None:
             self.box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
+            repl.offer_commands = partial(self.box.offer_again, "command")
             self.box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
 
     def close(self) -> None:

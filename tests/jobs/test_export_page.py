@@ -53,6 +53,9 @@ def model(body: Any) -> dict[str, Any]:
         ]
         taken = sum(1 for one in after if one.get("tool_calls"))
         return steps[taken] if taken < len(steps) else {"text": ANSWER}
+    if "The rate is subtracted." in str(body["messages"]):  # a summary stands for what was read
+        last = calls(("read_file", {"path": "long5.txt"}))
+        return {"text": "All six are read."} if said.startswith("5 line") else last
     reads = done.count("read_file")
     return calls(("read_file", {"path": f"long{reads}.txt"})) if reads < 6 else {"text": "All six are read."}
 

@@ -227,8 +227,12 @@ def test_a_file_with_a_key_is_not_imported_unless_it_is_a_document(place: Stage)
         and "hunter23" in sent
         and "hunter24" in sent
     )
-    for name in (".env", "docs/key", "docs/link.md"):
-        assert f"@{name} (line 1) holds credentials" in told, told
+    for why in (
+        ".env (line 1) holds",
+        "docs/key (line 1) holds",
+        f"docs/link.md (line 1) leads to {place.folder}/.env, which holds",
+    ):
+        assert f"@{why} credentials" in told, told
     report = place.run("doctor", "--instructions", "--json").result
     assert not {".env", "docs/key", "docs/link.md"} & {one["path"] for one in report["files"]}
 

@@ -183,8 +183,8 @@ def test_workers_go_to_the_background_by_a_key_and_are_not_left_unasked(
     made.send(ctrl("d"))
     made.wait_for(lambda one: "workers w1, w2 still work. Leave again to stop that" in " ".join(one.text.split()))
     (made.folder / "go").touch()
-    made.wait_for(lambda one: all(f"The file {name}.txt is there." in one.text for name in READY))
-    made.wait_for("HEARD w1 w2")
+    made.wait_for(lambda one: any(f"The file {name}.txt is there." in one.text for name in READY))
+    made.wait_for("HEARD w1 w2")  # of a worker that ends while a turn runs, the model alone gets the words
     made.idle()
     told = str(made.server.requests[-1].body["messages"])
     assert all(told.count(f"The file {name}.txt is there.") == 1 for name in READY), told

@@ -363,15 +363,16 @@ class InputBox:
         if app is None or app.loop is None or app.context is None:
             return
         with suppress(RuntimeError):  # the loop has ended
-            app.loop.call_soon_threadsafe(self._offer_files, context=app.context.copy())
+            app.loop.call_soon_threadsafe(self.offer_again, "file", context=app.context.copy())
 
-    def _offer_files(self) -> None:
+    def offer_again(self, kind: str) -> None:
+        """Complete what is typed once more if it is of this kind: the entries came later than the text."""
         place, state = find_spot(self.buffer.document.text_before_cursor), self.buffer.complete_state
-        if place is None or place.kind != "file" or self.completing:
+        if place is None or place.kind != kind or self.completing:
             return
         if state is not None and not state.completions:
             # A completion is pending, perhaps without the list: complete again afterwards.
-            asyncio.get_running_loop().call_later(SOON, self._offer_files)
+            asyncio.get_running_loop().call_later(SOON, self.offer_again, kind)
             return
         self.buffer.complete_state = None
         self.buffer.start_completion()

@@ -92,6 +92,7 @@ class LocalSession:
 
         self._uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
         self._own_commands = await asyncio.to_thread(own_commands, self.folder, discover())
+        self.repl.offer_commands()
         line = await asyncio.to_thread(describe_taken, self.folder, discover()) if tells else ""
         if line:
             is_new = await asyncio.to_thread(is_news, f"names:{os.path.realpath(self.folder)}", line)

@@ -59,6 +59,8 @@ class Repl:
         self.theme = theme
         self.draft: Callable[[], str] = str
         """Returns the text of the input box."""
+        self.offer_commands: Callable[[], None] = lambda: None
+        """Shows commands in the menu that came later than what is typed."""
         self.input_queue = InputQueue()
         """Messages for after the running turn, and attachments of the next one."""
         self.outcome: e.Outcome | None = None
