@@ -115,6 +115,19 @@ def test_a_worker_starts_on_no_python_of_the_project(tmp_path: Path, monkeypatch
     assert done.output.decode().strip() == real
 
 
+def test_a_worker_starts_on_a_python_whose_path_goes_up_again(
+    tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "link").symlink_to("work")
+    (tmp_path / "venv/bin/python").symlink_to(os.path.realpath(sys.executable))
+    for way in ("work/..", "link/..", "work/../link/.."):
+        monkeypatch.setattr(sys, "executable", f"{tmp_path}/{way}/venv/bin/python")
+        done = run_worker("print('started')", b"", project=Path("/"), stop=StopFlag(), seconds=60)
+        assert done.output.strip() == b"started", (way, done)
+
+
 def test_a_library_in_the_project_is_not_started(tmp_path: Path) -> None:
     folder = Path(find_library("bs4", tmp_path)[0])
     with pytest.raises(ToolError, match="bs4 lies in the project"):
