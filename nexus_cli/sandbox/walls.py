@@ -94,7 +94,9 @@ class Walls:
             case Backend.LANDLOCK:
                 run = self._start_in_landlock(lambda: subprocess.Popen(argv, **options))
             case Backend.BWRAP:
-                run = self._start_in_bwrap(_bound(argv), options)
+                # What a path passes before a `..` is not in there.
+                folder, name = os.path.split(argv[0])
+                run = self._start_in_bwrap(_bound([os.path.join(os.path.realpath(folder), name), *argv[1:]]), options)
             case Backend.SEATBELT:
                 run = subprocess.Popen(self._in_seatbelt(argv), **options)
             case Backend.NONE:
