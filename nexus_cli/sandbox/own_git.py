@@ -134,12 +134,14 @@ class Git:
 
     def prepare(self, *arguments: str) -> tuple[list[str], dict[str, str], Walls]:
         """Return command line, environment and walls of a run; raise `OSError` if git must not run here now."""
-        from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (the first run of git)
+        from nexus_cli.sandbox.git_settings import read_git_settings  # noqa: PLC0415  (the first run of git)
+        from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (as above)
 
         root = project_root(Path(os.path.realpath(self.cwd)))
         source = find_source(root)
         passed = tuple((name, os.environ[name]) for name in _PASSED if name in os.environ)
-        env = {**_find_environment(self.cwd, working_folder(), source, passed), **self.variables}
+        told = read_git_settings(os.environ, Path(os.path.realpath(self.project or root))).variables
+        env = {**_find_environment(self.cwd, working_folder(), source, passed), **told, **self.variables}
         walls = find_walls(Path(self.program), self.project or root, self.reads, self.writes)
         return git_command(self.program, {root, source}, *_BOUNDS, *arguments), env, walls
 
