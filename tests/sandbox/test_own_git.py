@@ -406,3 +406,13 @@ def test_git_runs_without_settings_of_the_person_that_hold_a_password(
     git(project, "config", "--global", "safe.directory", "/elsewhere")
     assert own(project).run("config", "--list").count(b"safe.directory=/elsewhere") == 1
     assert own(project).run("status", "--porcelain") == b""
+
+
+def test_git_runs_in_a_repository_of_another_user(backend: Backend, project: Path) -> None:
+    """As root of a container does in the project of a user: the walls hold for any repository."""
+    if os.geteuid():
+        pytest.skip("only root gives files away")
+    for path in (project, *project.rglob("*")):
+        os.chown(path, 54321, 54321, follow_symlinks=False)
+    assert own(project).run("status", "--porcelain") == b""
+    assert own(project).start("cat-file", "--batch").communicate(b"HEAD:file\n")[0].endswith(b"text\n\n")
