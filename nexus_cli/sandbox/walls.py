@@ -175,9 +175,11 @@ class Walls:
                     line.extend((option, f"/proc/self/fd/{handles[-1]}", place))
 
             for place in sorted({one for path in self._system for one in follow_links(path)}):
+                if is_below(place, inside):
+                    continue
                 if os.path.islink(place):
                     line += ["--symlink", os.readlink(place), place]
-                elif os.path.exists(place) and not is_below(place, inside):
+                elif os.path.exists(place):
                     line += ["--ro-bind", place, place]
                     inside.add(place)
             bind("--ro-bind", self._reads)
