@@ -89,6 +89,7 @@ class Client:
         A turn that still runs then has its minute to finish a step. The server also ends when this process is killed.
         Raises `ConnectionError` if it does not start; its stderr, which is ours, has the reason.
         """
+        # The program that calls this runs on the same Python, with the same packages: it trusts them already.
         command = (sys.executable, "-P", "-m", "nexus_cli", "serve", "--json", "--until-eof", "--port", "0", *options)
         pipe, here = asyncio.subprocess.PIPE, os.getcwd()
         server = await asyncio.create_subprocess_exec(

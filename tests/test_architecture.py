@@ -132,6 +132,7 @@ LAZY = {
     "sandbox/walls.py": {"nexus_cli"},  # the probe, where there is no Landlock
     "tools/listing.py": {"nexus_cli"},  # ignore files, where git does not list the files
     "ledger/facts.py": {"nexus_cli"},  # the words of facts, once there are any
+    "warm/caller.py": {"nexus_cli"},  # where a warm process is started: a call of it needs no more
     "warm/place.py": {"nexus_cli", "tomllib"},
 }
 """Imports inside functions, by file. `cli/`, `ui/` and `__main__.py` may delay anything: `--help` must not load it."""

@@ -31,7 +31,7 @@ from nexus_cli.config.host_environment import host_environment, own_environment,
 from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root, with_tilde
-from nexus_cli.config.programs import find_program
+from nexus_cli.config.programs import ProgramRefused, find_program, own_interpreter
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
 from nexus_cli.context.sections.instruction_files import instruction_layers
@@ -91,7 +91,11 @@ class CheckInput:
 
 def _python(look: CheckInput) -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
-    return Check("python", "ok", f"{version} at {sys.executable}")
+    try:
+        return Check("python", "ok", f"{version} at {own_interpreter(with_packages=True)}")
+    except ProgramRefused:
+        hint = "Commands of a model may change nexus itself there: install it elsewhere, as with `uv tool install`"
+        return Check("python", "note", f"{version} at {sys.executable}, in the project", hint)
 
 
 def _nexus(look: CheckInput) -> Check:

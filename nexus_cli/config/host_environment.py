@@ -79,7 +79,7 @@ def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> 
 
 def add_own_program(env: dict[str, str], own: Places, folder: Path) -> None:
     """Append a folder with only a link to `nexus` to PATH, if only our environment has it. Never raises."""
-    program = Path(sys.prefix, "bin", "nexus")
+    program = Path(os.path.realpath(sys.prefix), "bin", "nexus")  # walls hide what a path passes before a `..`
     path = host_environment(env, folder).get("PATH", os.defpath)
     if shutil.which("nexus", path=path) or not os.access(program, os.X_OK):
         return

@@ -58,6 +58,9 @@ _GIT_SETTINGS = {
 _GIT_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 """Variables of git that are kept: they only name the person's own configuration."""
 
+REAL_INTERPRETER = os.path.realpath(sys.executable)
+"""The Python that runs this process. Looked up at its start: a link in the project may lead elsewhere later."""
+
 
 class ProgramRefused(PermissionError):
     """A program must not be started; `strerror` has the reason."""
@@ -101,17 +104,18 @@ def find_named_program(name: str, folder: Path | None = None, environ: Mapping[s
     return found
 
 
-def own_interpreter(folder: Path | None = None) -> str:
+def own_interpreter(folder: Path | None = None, *, with_packages: bool = False) -> str:
     """Return the path of the Python that runs nexus, for its helpers; of an environment in the project the Python that
     the environment was made of, because commands may replace the environment's.
 
-    Raises `ProgramRefused` if that is in the project too.
+    With packages, which lie in the environment, there is no other one. Raises `ProgramRefused` if it is in the project.
     """
     closed = _project_places(folder)
-    for path in (sys.executable, os.path.realpath(sys.executable)):
+    for path in (sys.executable,) if with_packages else (sys.executable, REAL_INTERPRETER):
         if not _leads_into(path, closed):
             return path
-    raise ProgramRefused("the Python of nexus is in the project, where nexus starts no program itself", sys.executable)
+    why = "the Python of nexus is in the project, where commands may change it: install nexus elsewhere"
+    raise ProgramRefused(why, sys.executable)
 
 
 def program_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:

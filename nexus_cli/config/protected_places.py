@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -403,6 +403,10 @@ class SecretPlaces:
             first = max(first, len(self._worktree))
         above = (names[:end] for end in range(first, len(names) + 1))
         return next((self._places[one] for one in above if one in self._places), None)
+
+    def paths(self) -> Collection[Path]:
+        """Return the places, existing or not."""
+        return self._places.values()
 
     def are_below(self, folder: Path) -> bool:
         """Return True if the real path `folder` contains a secret place."""

@@ -30,6 +30,7 @@ from nexus_cli.config.trust_files import (
     find_files,
     read_part,
 )
+from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
@@ -96,12 +97,12 @@ def _read_own(project: Path) -> Configuration:
     folder = project / FOLDER
     if not os.path.lexists(folder):
         return Configuration({})
-    root, files, size = os.path.realpath(project), dict[str, bytes](), 0
+    root, files, size, gate = os.path.realpath(project), dict[str, bytes](), 0, UnaskedFiles(project)
     try:
         for name, path in find_files(folder, root):
             if len(files) >= MOST_FILES:
                 raise UnfitError(name, f"is one of more than {MOST_FILES} files")
-            files[name] = read_part(name, path)
+            files[name] = read_part(name, path, gate)
             size += len(files[name])
             if size > MOST_IN_ALL:
                 raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")

@@ -21,6 +21,7 @@ from nexus_cli.config.trust_files import (
     resolve_inside,
 )
 from nexus_cli.config.trust_items import command_lines
+from nexus_cli.config.unasked_files import UnaskedFiles
 
 MOST_ENTRIES = 2500
 """Most skills and commands of one folder."""
@@ -33,10 +34,10 @@ UNREAD = b"not read: "
 def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes], list[LeftOut]]:
     """Read the files of `kinds` beside `.nexus`, by path behind `ABOVE`, and what is left out. Never raises."""
     root, files, left_out = os.path.realpath(project), dict[str, bytes](), list[LeftOut]()
-    left = MOST_IN_ALL
+    left, gate = MOST_IN_ALL, UnaskedFiles(project)
     for name, parts in _find_items(project, root, kinds, left_out):
         try:
-            item = _read_item(name, parts)
+            item = _read_item(name, parts, gate)
             left -= sum(map(len, item.values()))
             if left < 0:
                 raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
@@ -77,7 +78,7 @@ def _find_items(
             left_out.append(LeftOut(name, f"has more than {MOST_ENTRIES} entries; the others"))
 
 
-def _read_item(name: str, parts: Iterable[tuple[str, str]]) -> dict[str, bytes]:
+def _read_item(name: str, parts: Iterable[tuple[str, str]], gate: UnaskedFiles) -> dict[str, bytes]:
     """Return the files of one item; of commands, only the Markdown. Raises `UnfitError` and `OSError`."""
     is_command = any(name.startswith(f"{ABOVE}{folder}/") for folder in COMMANDS)
     item: dict[str, bytes] = {}
@@ -86,20 +87,19 @@ def _read_item(name: str, parts: Iterable[tuple[str, str]]) -> dict[str, bytes]:
             continue
         if len(item) >= (MOST_ENTRIES if is_command else MOST_FILES_OF_ONE):
             raise UnfitError(name, f"has more than {len(item)} files")
-        item[part] = read_part(part, real)
+        item[part] = read_part(part, real, gate)
     return item
 
 
 def read_scripts(lines: Iterable[str], project: Path) -> dict[str, bytes]:
     """Return the project's files that the commands of hooks and servers name: they are parts of these items."""
-    root, found = os.path.realpath(project), dict[str, bytes]()
+    root, found, gate = os.path.realpath(project), dict[str, bytes](), UnaskedFiles(project)
     for line in lines:
         for path in find_scripts(line):
             try:
                 if os.path.isfile(project / path):
-                    found[ABOVE + path] = read_part(
-                        ABOVE + path, resolve_inside(ABOVE + path, str(project / path), root)
-                    )
+                    real = resolve_inside(ABOVE + path, str(project / path), root)
+                    found[ABOVE + path] = read_part(ABOVE + path, real, gate)
             except (UnfitError, OSError) as error:
                 found[ABOVE + path] = UNREAD + str(error).encode(errors="replace")  # so it counts as changed
             except ValueError:

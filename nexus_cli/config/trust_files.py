@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from nexus_cli.config.unasked_files import holds_credentials, is_credential_name, is_made_to_be_read
+from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, is_credential_name, is_made_to_be_read
 from nexus_cli.core.real_files import read_real
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 
@@ -107,10 +107,11 @@ def resolve_inside(name: str, path: str, root: str) -> str:
 _unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
 
 
-def read_part(name: str, real: str) -> bytes:
+def read_part(name: str, real: str, gate: UnaskedFiles) -> bytes:
     """Return the content of a real path, read once while it stays the same; never block; raise `UnfitError`."""
     try:
-        data = _unchanged.find(real, file_version(os.lstat(real)))
+        status = os.lstat(real)
+        data = _unchanged.find(real, file_version(status))
         if data is None:
             data, status = read_real(real, MOST_BYTES + 1)
             if is_settled(status):
@@ -121,6 +122,10 @@ def read_part(name: str, real: str) -> bytes:
     if len(data) > MOST_BYTES:
         raise UnfitError(name, f"is larger than {MOST_BYTES // 2**20} MiB")
     named, base = os.path.basename(name), os.path.basename(real)
-    if (is_credential_name(base) and base != named) or (is_made_to_be_read(named) and holds_credentials(base, data)):
-        raise UnfitError(name, "is a link to a file that holds credentials")
+    if is_made_to_be_read(named) or (is_credential_name(base) and base != named):
+        try:
+            path = Path(os.path.normpath(gate.project / FOLDER / name))
+            gate.check_read(path, Path(real), data, status)
+        except FileRefused as refused:
+            raise UnfitError(name, str(refused)) from refused
     return data

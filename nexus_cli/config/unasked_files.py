@@ -1,8 +1,8 @@
 """Decide whether a file of a project may be sent to the model unasked: without a tool call that was decided on.
 
-The only such gate. Through it go instruction files, what they import, rules by path, the files of skills, and what a
-guide of a project attaches. What the person names (`-f`, `@path`, their own instruction folders) is their choice and
-does not pass it.
+The only such gate. Through it go instruction files, what they import, rules by path, skills, commands and identity
+files of projects and plugins, and what a guide of a project attaches. What the person names (`-f`, `@path`, their own
+instruction folders) is their choice and does not pass it.
 """
 
 from __future__ import annotations
@@ -59,19 +59,21 @@ class UnaskedFiles:
         rule takes it away.
         """
         real = Path(os.path.realpath(path))
+        self._check_place(path, real, by_name)
+        return real
+
+    def _check_place(self, path: Path, real: Path, by_name: bool) -> None:
         leads = f"leads to {_shown(real)}, " if real != Path(os.path.abspath(path)) else ""
         if not real.is_relative_to(self.project):
             raise FileRefused(f"leads to {_shown(real)}, outside the project")
         if is_of_somebody_else(path):
             raise FileRefused("belongs to another user")
         if by_name and not leads:
-            return real
+            return
         if self._is_denied is not None and self._is_denied(real):
             raise FileRefused(f"{leads or 'is '}denied by a rule for read_file")
-        self._secrets = self._secrets or SecretPlaces(places(), self.project)
-        if self._secrets.find(real) or is_credential_name(real.name):
+        if self._find_secrets().find(real) or is_credential_name(real.name):
             raise FileRefused(f"{leads}which holds credentials" if leads else "holds credentials")
-        return real
 
     def read(self, path: Path, limit: int, *, by_name: bool = False) -> UnaskedFile | None:
         """Return the beginning of a file, None if it is no regular file; raise as `check`, and `OSError`.
@@ -81,19 +83,36 @@ class UnaskedFiles:
         if not _is_file(path):
             return None
         real = self.check(path, by_name=by_name)
-        is_document = is_made_to_be_read(real.name)
-        limit = limit if is_document else min(limit, MOST_SEARCHED)
+        limit = limit if is_made_to_be_read(real.name) else min(limit, MOST_SEARCHED)
         data, status = read_real(real, limit + 1)
+        self._check_content(path, real, data, status)
+        return UnaskedFile(data, status.st_size, limit)
+
+    def check_read(self, path: Path, real: Path, data: bytes, status: os.stat_result) -> None:
+        """Raise `FileRefused` as `read` by name, for content and status of `real`, which `path` led to then."""
+        self._check_place(path, real, by_name=True)
+        self._check_content(path, real, data, status)
+
+    def _check_content(self, path: Path, real: Path, data: bytes, status: os.stat_result) -> None:
         # A second name of `.env` is a document by its own name.
-        if (not is_document or status.st_nlink > 1) and has_password(data):
+        has_more_names = status.st_nlink > 1
+        if holds_credentials("" if has_more_names else real.name, data) or (has_more_names and self._is_secret(status)):
             leads = real != Path(os.path.abspath(path))
             raise FileRefused(f"leads to {_shown(real)}, which holds credentials" if leads else "holds credentials")
-        return UnaskedFile(data, status.st_size, limit)
+
+    def _is_secret(self, status: os.stat_result) -> bool:
+        """Return True if a file has the name of credentials too, in the project's folder or in a secret place."""
+        inside = (self.project / name for name in os.listdir(self.project) if is_credential_name(name))
+        return any(_is_same(path, status) for path in (*inside, *self._find_secrets().paths()))
+
+    def _find_secrets(self) -> SecretPlaces:
+        self._secrets = self._secrets or SecretPlaces(places(), self.project)
+        return self._secrets
 
 
 def holds_credentials(name: str, data: bytes) -> bool:
-    """Return True if a file of this name and content, which was read already, must not be sent."""
-    return is_credential_name(name) or (not is_made_to_be_read(name) and has_password(data[:MOST_SEARCHED]))
+    """Return True if a file of this name, "" if it is unknown, and of this content must not be sent."""
+    return is_credential_name(name) or (not is_made_to_be_read(name) and has_password(data))
 
 
 def is_credential_name(name: str) -> bool:
@@ -112,6 +131,13 @@ def _is_file(path: Path) -> bool:
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
+        return False
+
+
+def _is_same(path: Path, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), status)
+    except OSError:
         return False
 
 

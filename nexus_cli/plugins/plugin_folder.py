@@ -18,6 +18,7 @@ from typing import Any
 from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT, PLUGIN_ROOT, command_line, read_hooks
 from nexus_cli.config.trust_files import MOST_FILES, MOST_IN_ALL, UnfitError, find_below, read_part
 from nexus_cli.config.trust_items import TrustItem
+from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.core.elide import LONGEST_LINE, one_line
 from nexus_cli.core.errors import NexusError
 
@@ -86,6 +87,7 @@ def _refusal(root: Path, why: str, hint: str) -> NexusError:
 def _read_files(root: Path, skipped: frozenset[str]) -> tuple[dict[str, bytes], frozenset[str]]:
     """Return all files by path, sorted, and the executable ones. Raises `UnfitError` and `OSError`."""
     real, files, size, programs = os.path.realpath(root), dict[str, bytes](), 0, set[str]()
+    gate = UnaskedFiles(root)
     os.listdir(real)  # raises if it is no folder
     for entry in sorted(os.listdir(real)):
         if entry in skipped:
@@ -96,7 +98,7 @@ def _read_files(root: Path, skipped: frozenset[str]) -> tuple[dict[str, bytes], 
                 continue
             if len(files) >= MOST_FILES:
                 raise UnfitError(name, f"is one of more than {MOST_FILES} files")
-            files[inner] = read_part(name, path)
+            files[inner] = read_part(name, path, gate)
             if os.access(path, os.X_OK):
                 programs.add(inner)
             size += len(files[inner])

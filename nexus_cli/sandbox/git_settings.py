@@ -6,16 +6,23 @@ git runs for that outside the sandbox and outside any repository, and again only
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.protected_places import holds_password
+from nexus_cli.core.real_files import read_beginning
 
 MOST_LISTED = 20
 """Most calls of git for one listing: the first, and one for each conditionally included file."""
+MOST_NAMED = 200
+"""Most files that are looked for in settings."""
 _SECONDS = 5
+_MOST_READ = 1 << 20
+"""Most bytes of a settings file that are searched for names."""
+_VALUE = re.compile(rb"^[^#;\n=]*=[ \t]*([^#;\n]+)", re.MULTILINE)
 _NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.ignorerevsfile", "mailmap.file"})
 """Settings whose value is the path of a file that git reads."""
 _Stamp = tuple[int, ...]
@@ -27,9 +34,19 @@ class GitSettings:
 
     shown: tuple[Path, ...] = ()
     is_hidden: bool = False
-    """True if one of the files has a password, or git could not list them: commands get none of them."""
+    """True if one of the files has a password or is a pipe, or git could not list them: commands get none of them."""
     safe_directories: tuple[str, ...] = ()
     """Values of `safe.directory`, in order."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return what git is told in place of hidden settings: it fails on those that it cannot read."""
+        if not self.is_hidden:
+            return {}
+        found = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_COUNT": str(len(self.safe_directories))}
+        for place, folder in enumerate(self.safe_directories):
+            found |= {f"GIT_CONFIG_KEY_{place}": "safe.directory", f"GIT_CONFIG_VALUE_{place}": folder}
+        return found
 
 
 _kept: dict[tuple[str, ...], tuple[dict[Path, _Stamp], GitSettings]] = {}
@@ -52,6 +69,9 @@ def _list_settings(environ: Mapping[str, str], project: Path) -> tuple[set[Path]
     if not any(path.is_file() for path in usual):
         return {*usual, *further}, GitSettings(tuple(path for path in further if path.is_file()))
     home = environ.get("HOME", "")
+    read = [*usual, *find_named(usual, home=home)]
+    if any(path.is_fifo() for path in read):  # git would wait for it
+        return {*read, *further}, GitSettings(is_hidden=True)
     origins, named, safe = dict.fromkeys(usual), dict.fromkeys(further), list[str]()
     included: list[Path] = []
     is_listed = True
@@ -89,6 +109,22 @@ def _usual_files(environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
         return [Path(moved)] if os.path.isabs(moved) else [], further
     usual = [Path(home, ".gitconfig")] if os.path.isabs(home) else []
     return [*usual, *(path.with_name("config") for path in further[:1])], further
+
+
+def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iterator[Path]:
+    """Yield what exists and is named by a value in these files of git's settings, or in one that is named there. A
+    relative name counts from the file's own folder, and from each of `folders`."""
+    queue = list(settings)
+    for file in queue:  # it grows
+        try:
+            data = read_beginning(file, _MOST_READ).replace(b"\\\n", b"").replace(b'"', b"")
+        except OSError:
+            continue
+        values = (os.fsdecode(value.strip()) for value in _VALUE.findall(data))
+        for path in (_expand(value, home, folder) for value in values for folder in (file.parent, *folders)):
+            if path and path not in queue and len(queue) < MOST_NAMED and os.path.exists(path):
+                queue.append(path)
+                yield path
 
 
 def _expand(value: str, home: str, folder: Path) -> Path | None:

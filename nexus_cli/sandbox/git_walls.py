@@ -18,7 +18,7 @@ from nexus_cli.config.worktree_record import MOST_OF_LINK, find_worktree, read_g
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.git_repository import NotPlain, check_repository
-from nexus_cli.sandbox.git_settings import read_git_settings
+from nexus_cli.sandbox.git_settings import find_named, read_git_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
 from nexus_cli.sandbox.visible_places import real_path
 from nexus_cli.sandbox.walls import Walls, own_backend
@@ -31,6 +31,7 @@ _MOST_SEARCHED = 20_000
 """Most folders that are searched for a pipe."""
 _OF_GIT_NAMES = re.compile(r"/\.git|\.git/")
 """What is in a git folder, `.git` or `NAME.git`, or named like `.gitignore`."""
+_CONFIGURATIONS = ("config", "config.worktree")
 _NESTED = 8
 """Most worktrees made from one another."""
 _WORKTREE = re.compile(rb"^\s*worktree\s*=\s*([^\n\"#;]+?)\s*$", re.MULTILINE)
@@ -50,15 +51,17 @@ def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[
 
 
 def find_pipe(project: Path) -> str:
-    """Return the path of a pipe in the place of a file of git, for which git waits; "" if there is none."""
+    """Return the path of a pipe in the place of a file of git, or named by the repository's settings, for which git
+    waits; "" if there is none."""
     project = real_path(project)
-    found = (
+    found = [
         Path(folder, name)
         for place in (project, *list_git_folders(project))
         for folder, _, names in islice(os.walk(place), _MOST_SEARCHED)
         for name in names
         if place != project or _OF_GIT_NAMES.search(f"{folder}/{name}".removeprefix(str(project.parent)))
-    )
+    ]
+    found += find_named([path for path in found if path.name in _CONFIGURATIONS], project)
     return next((str(path) for path in found if path.is_fifo()), "")
 
 

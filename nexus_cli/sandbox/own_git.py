@@ -32,8 +32,9 @@ SECONDS = 600.0
 """Time limit of one run: a large repository on a slow disk takes minutes."""
 _PATIENCE = 2.0
 """Seconds after which a run may be waiting for a pipe in the place of a file of git."""
-_BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g")
-"""Git maps packs in pieces, so that its address space can be bounded."""
+_BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g", "-c", "safe.directory=*")
+"""Git maps packs in pieces, so that its address space can be bounded. Whose the repository is does not matter inside
+walls, which hold for any: root in a container works in the project of a user."""
 _PASSED = (
     "HOME USER LOGNAME PATH TZ XDG_CONFIG_HOME LD_LIBRARY_PATH DYLD_LIBRARY_PATH LOCALE_ARCHIVE NIX_LD "
     "NIX_LD_LIBRARY_PATH GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONFIG_NOSYSTEM"
@@ -134,12 +135,14 @@ class Git:
 
     def prepare(self, *arguments: str) -> tuple[list[str], dict[str, str], Walls]:
         """Return command line, environment and walls of a run; raise `OSError` if git must not run here now."""
-        from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (the first run of git)
+        from nexus_cli.sandbox.git_settings import read_git_settings  # noqa: PLC0415  (the first run of git)
+        from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (as above)
 
         root = project_root(Path(os.path.realpath(self.cwd)))
         source = find_source(root)
         passed = tuple((name, os.environ[name]) for name in _PASSED if name in os.environ)
-        env = {**_find_environment(self.cwd, working_folder(), source, passed), **self.variables}
+        told = read_git_settings(os.environ, Path(os.path.realpath(self.project or root))).variables
+        env = {**_find_environment(self.cwd, working_folder(), source, passed), **told, **self.variables}
         walls = find_walls(Path(self.program), self.project or root, self.reads, self.writes)
         return git_command(self.program, {root, source}, *_BOUNDS, *arguments), env, walls
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.programs import REAL_INTERPRETER
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.confinement import Confinement
@@ -149,7 +150,7 @@ def _run_attempts(candidate: BackendProbe, folder: Path) -> subprocess.Completed
         confinement = Confinement(profile, candidate)
         try:
             child = confinement.start(
-                (sys.executable, "-I", "-S", "-c", _ATTEMPTS, *arguments),
+                (REAL_INTERPRETER, "-I", "-S", "-c", _ATTEMPTS, *arguments),
                 cwd=inside,
                 env={},
                 stdin=subprocess.DEVNULL,

@@ -70,12 +70,7 @@ def sandbox_environment(
         env["PATH"] = _path_outside(env.get("PATH", os.defpath), profile)
         env["NPM_CONFIG_GLOBALCONFIG"] = os.devnull
         env = {name: value for name, value in env.items() if not _GIT_SETTING.fullmatch(name)}
-        settings = read_git_settings(environ, profile.project)
-        if settings.is_hidden:
-            env["GIT_CONFIG_GLOBAL"] = os.devnull  # git fails on settings that it cannot read
-            env["GIT_CONFIG_COUNT"] = str(len(settings.safe_directories))
-            for place, folder in enumerate(settings.safe_directories):
-                env |= {f"GIT_CONFIG_KEY_{place}": "safe.directory", f"GIT_CONFIG_VALUE_{place}": folder}
+        env |= read_git_settings(environ, profile.project).variables
     return env, taken
 
 

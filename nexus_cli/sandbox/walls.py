@@ -94,7 +94,9 @@ class Walls:
             case Backend.LANDLOCK:
                 run = self._start_in_landlock(lambda: subprocess.Popen(argv, **options))
             case Backend.BWRAP:
-                run = self._start_in_bwrap(_bound(argv), options)
+                # What a path passes before a `..` is not in there.
+                folder, name = os.path.split(argv[0])
+                run = self._start_in_bwrap(_bound([os.path.join(os.path.realpath(folder), name), *argv[1:]]), options)
             case Backend.SEATBELT:
                 run = subprocess.Popen(self._in_seatbelt(argv), **options)
             case Backend.NONE:
@@ -173,9 +175,11 @@ class Walls:
                     line.extend((option, f"/proc/self/fd/{handles[-1]}", place))
 
             for place in sorted({one for path in self._system for one in follow_links(path)}):
+                if is_below(place, inside):
+                    continue
                 if os.path.islink(place):
                     line += ["--symlink", os.readlink(place), place]
-                elif os.path.exists(place) and not is_below(place, inside):
+                elif os.path.exists(place):
                     line += ["--ro-bind", place, place]
                     inside.add(place)
             bind("--ro-bind", self._reads)

@@ -14,7 +14,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 
 _KINDS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs", "Co", "Cn"})
 _INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00016fe4\U0001bc9d\U0001d159\U000e0100-\U000e01ef]"
 )
 """Those of other kinds: letters, marks and signs."""
 _EMOJI = re.compile(

@@ -75,15 +75,15 @@ def run_walled(
 
 
 def find_library(name: str, project: Path) -> list[str]:
-    """Return the folder in which a package lies, [] if it is not installed; raise `ToolError` if that is in `project`,
-    where a command may have changed it."""
+    """Return the real folder of a package, [] if it is not installed; raise `ToolError` if that is in `project`, where
+    a command may have changed it."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         return []
-    folder = str(Path(spec.origin).parent.parent)
+    folder = os.path.realpath(Path(spec.origin).parent.parent)
     root = os.path.realpath(project)
     # A project that is `/` or the home folder contains the person's own programs.
     is_whole = root in (os.sep, os.path.realpath(os.path.expanduser("~")))
-    if not is_whole and Path(os.path.realpath(folder)).is_relative_to(root):
+    if not is_whole and Path(folder).is_relative_to(root):
         raise ToolError(f"{name} lies in the project, where nexus starts no code itself")
     return [folder]

@@ -31,6 +31,7 @@ from nexus_cli.core.real_files import (
     open_listable,
     open_regular,
     read_regular,
+    walk_below,
 )
 from nexus_cli.undo.linked_objects import drop_written, is_intact, read_linked, stamp_of, write_linked
 
@@ -44,6 +45,8 @@ _MOST_COPIED = 100_000_000
 """Most bytes that are copied at once where no link can be made."""
 _SOURCE = "nexus-source"
 """File of a copy that names the folder of which it is one."""
+_REPLACED = "nexus-replaced"
+"""Folder of a copy with the references of repositories in whose place another one came, by the commit of their HEAD."""
 _RACY = 50_000_000
 """Nanoseconds after a change within which the clock of the file system may hide another one."""
 _GROWING = frozenset({"objects", "modules", "lfs"})
@@ -52,6 +55,9 @@ _FIRST = frozenset({"refs", "logs"})
 _PASSING = (".lock", ".keep")
 _HEAD = re.compile(rb"ref:\s*refs/[^\0\n]+\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
 """Content of HEAD and of a branch."""
+_PACKED = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs/.+)")
+_MOST_PACKED = 64 << 20
+"""Most bytes of `packed-refs`."""
 _MOST_LINK = 1 << 13
 """Most bytes of a file `.git`, which names a folder."""
 _YOUNG = 86_400.0
@@ -76,7 +82,82 @@ def keep_repository(data: Path, root: Path, repository: Path) -> None:
     if not (source := place / _SOURCE).exists():
         source.write_bytes(os.fsencode(repository))
     if _has_objects(repository) or not _has_objects(place):  # else a command has put an empty one in its place
+        _put_references_aside(repository, place)
         _Mirror(place, time.monotonic() + SECONDS).mirror(repository)
+
+
+def _put_references_aside(repository: Path, copy: Path) -> None:
+    """Keep the references of a copy if its commits are not those of `repository`, which has come in the place of the
+    one that was copied."""
+    head = _find_head(copy)
+    if head in ("", _find_head(repository)) or is_there(repository / "objects" / head[:2] / head[2:]):
+        return
+    with suppress(OSError):
+        packs = (set(list_folder(place / "objects/pack")) for place in (repository, _real(copy)))
+        if any(name.endswith(".pack") for name in set.intersection(*packs)):
+            return
+    aside = private_dir(copy / _REPLACED) / head
+    for name in ("packed-refs", "refs", "HEAD"):
+        with suppress(OSError):  # not there, or aside already
+            os.renames(copy / name, aside / name)
+
+
+def put_references_back(data: Path, root: str, head: str) -> list[str]:
+    """Write the references of the repository whose HEAD was at the commit `head`, and that another one replaced. Return
+    their names: where the other one has that name, `NAME.nexus-undo`; the branch of HEAD is left out there. Blocks;
+    raises `OSError`."""
+    copy, written = find_copy(data, root), list[str]()
+    kept = next((one for one in (copy / _REPLACED / head, copy) if _find_head(one) == head), None) if copy else None
+    if kept is None:
+        return []
+    there, branch = _read_references(Path(root, ".git")), _read(kept / "HEAD").removeprefix(b"ref:").strip()
+    for name, text in sorted(_read_references(_real(kept)).items()):
+        if name not in there or (there[name] != text and os.fsencode(name) != branch):
+            place = f"{name}.nexus-undo" if name in there else name
+            above, _, base = place.rpartition("/")
+            with suppress(FileExistsError), open_folder(f"{root}/.git/{above}", create=True) as folder:
+                with open(os.open(base, NEW, 0o644, dir_fd=folder), "wb") as file:
+                    file.write(text + b"\n")
+                written.append(place)
+    return written
+
+
+def _find_head(git_dir: Path) -> str:
+    """Return the commit of HEAD, "" if there is none."""
+    found = b""
+    with suppress(OSError), open_folder(_real(git_dir)) as folder:
+        found = read_regular("HEAD", 5000, inside=folder).strip()
+        if found.startswith(b"ref:"):
+            name = os.fsdecode(found[4:].strip())
+            try:
+                found = read_regular(name, 5000, inside=folder).strip()
+            except OSError:
+                found = _read_packed(folder).get(name, b"")
+    return found.decode() if _HEAD.fullmatch(found) and not found.startswith(b"ref:") else ""
+
+
+def _read_packed(git_dir: int) -> dict[str, bytes]:
+    with suppress(OSError):
+        rows = map(_PACKED.fullmatch, read_regular("packed-refs", _MOST_PACKED, inside=git_dir).splitlines())
+        return {os.fsdecode(row[2]): row[1] for row in rows if row}
+    return {}
+
+
+def _read_references(git_dir: Path) -> dict[str, bytes]:
+    """Return the references in a folder of git by name: each a commit, or the name of another one."""
+    with open_folder(git_dir) as folder:
+        found = _read_packed(folder)
+        with suppress(OSError), open_folder("refs", inside=folder) as refs:
+            for path, entry in walk_below(refs):
+                if entry.is_file(follow_symlinks=False) and not path.endswith(".lock"):
+                    with suppress(OSError):
+                        text = read_regular(path, 5000, inside=refs).strip()
+                        found |= {f"refs/{path}": text} if _HEAD.fullmatch(text) else {}
+    return found
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def find_written(data: Path, root: Path) -> list[str]:

@@ -18,7 +18,7 @@ from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
 from nexus_cli.undo.plan_restore import UNSURE, find_paths, merge_changes
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
-from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
+from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back, put_references_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
 from nexus_cli.undo.undone_steps import has_effect, newest_turn, newest_undo, steps_in_force
 
@@ -173,7 +173,9 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
                     told.append(f"{step.what}: the repository was not put back ({why}); {fetch} brings its commits")
         if step.head is not None and not request.dry_run and not _has_commit(step.root, step.head[0]):
             with suppress(OSError):
-                put_back(request.data, step.root, only_objects=True)
+                if put_back(request.data, step.root, only_objects=True):
+                    names = put_references_back(request.data, step.root, step.head[0])
+                    result.restored += [f"{step.root}/{GIT_FOLDER}/{name}" for name in names]
     for root in {step.root for step in steps}:
         place = f"{root}/{GIT_FOLDER}"
         if request.dry_run or place in result.restored or not os.path.isdir(place) or _has_head(request, root, root):

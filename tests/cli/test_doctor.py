@@ -16,7 +16,8 @@ import pytest
 from ledger.postgres import Server, sharing
 
 from nexus_cli.cli import doctor
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import build_settings, read_values
 from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox import probe
 
@@ -51,6 +52,15 @@ def test_its_own_environment_on_the_path_is_a_note_and_none_of_it_is_none(nexus:
     assert checks(nexus("doctor", "--json", env={"PATH": os.defpath}))["path"]["status"] == "ok"
     by_name = checks(nexus("doctor", "--json", env={"PATH": os.defpath, "VIRTUAL_ENV": sys.prefix}))["path"]
     assert by_name["status"] == "note" and "VIRTUAL_ENV" in by_name["detail"]
+
+
+def test_an_environment_in_the_project_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = doctor.CheckInput(places(), build_settings(read_values(defaults_dir() / "config.toml")), {})
+    monkeypatch.chdir(tmp_path)
+    assert doctor._python(look).status == "ok"
+    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv/bin/python"))
+    found = doctor._python(look)
+    assert found.status == "note" and "in the project" in found.detail and "uv tool install" in found.hint
 
 
 def test_the_sandbox_is_tried_and_each_profile_started(nexus: Run, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.host_environment import host_environment, own_path_entries
+from nexus_cli.config.host_environment import add_own_program, host_environment, own_path_entries
+from nexus_cli.config.paths import places
 
 
 @pytest.fixture
@@ -101,3 +102,14 @@ def test_a_working_folder_that_has_vanished_is_no_error(
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert host_environment({"PATH": f"{own}/bin:relative:/bin"}) == {"PATH": "relative:/bin"}
+
+
+def test_the_link_to_nexus_passes_no_folder_that_walls_may_hide(
+    own: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own / "bin/nexus").write_text("")
+    (own / "bin/nexus").chmod(0o755)
+    monkeypatch.setattr(sys, "prefix", f"{work}/../apps/nexus/.venv")
+    env = {"PATH": str(work)}
+    add_own_program(env, places(), work)
+    assert os.readlink(f"{env['PATH'].split(os.pathsep)[-1]}/nexus") == f"{own}/bin/nexus"

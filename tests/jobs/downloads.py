@@ -362,6 +362,12 @@ def configure(made: Download, text: str) -> None:
     path.write_text(f"{path.read_text()}{fill(made, text)}")
 
 
+def name_pipe(made: Download, setting: str) -> None:
+    """Let the configuration of the repository name a pipe of the project."""
+    os.mkfifo(made.project / "pipe")
+    configure(made, setting)
+
+
 def fill(made: Download, text: str) -> str:
     """Put the names of this folder in a text."""
     words = {
@@ -568,6 +574,8 @@ def _rows() -> Iterator[Row]:
             yield Row(f"{name} -> {target}", kind, partial(lead, name=name, target=target))
     for name in LED_FOLDERS:
         yield Row(f"{name}/ -> .ssh", "secret", partial(lead, name=name, target=".ssh"))
+    for setting in ("[include]\n\tpath = ../pipe\n", "[core]\n\texcludesFile = {project}/pipe\n"):
+        yield Row(f"{setting.split()[0]} a pipe", "odd file", partial(name_pipe, setting=setting))
     without = EVENTS.replace("\tenabled = true\n", "")
     yield Row("hook.*.command", "event", partial(configure, text=EVENTS), (2, 54), springs=True)
     yield Row("hook.*.command without enabled", "event", partial(configure, text=without), (2, 54), springs=True)

@@ -15,7 +15,7 @@ import pytest
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox import git_walls, own_git, walls
+from nexus_cli.sandbox import git_settings, git_walls, own_git, walls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confined_launch import SandboxError
 from nexus_cli.sandbox.landlock import NEWEST_ABI, landlock_abi
@@ -349,3 +349,70 @@ def test_git_waits_for_no_pipe(backend: Backend, project: Path, name: str, monke
         os.mkfifo(path)
     path.unlink()
     assert own(project).run("hash-object", "--no-filters", "file") and not git_walls.find_pipe(project)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "[include]\n\tpath = ../pipe",
+        '[core] excludesFile = "pi"pe # quoted in part',
+        "[include]\n\tpath = ../shared",
+        "[core]\n\tattributesFile = \\\n{project}/pipe",
+    ],
+)
+def test_git_waits_for_no_pipe_that_the_repository_names(
+    backend: Backend, project: Path, settings: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_git, "_PATIENCE", 0.1)
+    os.mkfifo(project / "pipe")
+    (project / "shared").write_text("[core]\n\texcludesFile = pipe\n")
+    (project / "file").write_text("next\n")  # of the same size: git has to read it, by its attributes
+    with (project / ".git/config").open("a") as file:
+        file.write(f"{settings.format(project=project)}\n")
+    with pytest.raises(GitError, match="pipe is a pipe"):
+        replace(own(project), seconds=60.0).run("status", "--porcelain")
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("include.path", "pipe"),
+        ("include.path", "shared"),
+        ("includeIf.gitdir:/**.path", "pipe"),
+        ("core.excludesFile", "pipe"),
+        ("core.attributesFile", "pipe"),
+    ],
+)
+def test_git_goes_without_settings_of_the_person_that_lead_to_a_pipe_in_the_project(
+    backend: Backend, project: Path, setting: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(project.parent))
+    git(project, "config", "--global", setting, str(project / named))
+    (project / "shared").write_text("[include]\n\tpath = pipe\n")
+    os.mkfifo(project / "pipe")
+    monkeypatch.setattr(git_settings, "run_git_outside", lambda *words, **more: pytest.fail("it would wait"))
+    assert own(project).run("status", "--porcelain") == b"?? shared\n"
+
+
+def test_git_runs_without_settings_of_the_person_that_hold_a_password(
+    backend: Backend, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(project.parent))
+    git(project, "config", "--global", "github.token", "ghp_abcdefghijklmnopqrstuvwxyz0123456789")
+    git(project, "config", "--global", "safe.directory", "/elsewhere")
+    assert own(project).run("config", "--list").count(b"safe.directory=/elsewhere") == 1
+    assert own(project).run("status", "--porcelain") == b""
+
+
+def test_git_runs_in_a_repository_of_another_user(backend: Backend, project: Path) -> None:
+    """As root of a container does in the project of a user: the walls hold for any repository."""
+    if os.geteuid():
+        pytest.skip("only root gives files away")
+    for path in (project, *project.rglob("*")):
+        os.chown(path, 54321, 54321, follow_symlinks=False)
+    assert own(project).run("status", "--porcelain") == b""
+    assert own(project).start("cat-file", "--batch").communicate(b"HEAD:file\n")[0].endswith(b"text\n\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,27 @@ def test_a_worker_starts_on_no_python_of_the_project(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "executable", str(made))
     done = run_worker("import sys; print(sys.executable)", b"", project=tmp_path, stop=StopFlag(), seconds=60)
     assert done.output.decode().strip() == real
+
+
+def test_a_worker_starts_on_a_python_whose_path_goes_up_again(
+    tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "link").symlink_to("work")
+    (tmp_path / "venv/bin/python").symlink_to(os.path.realpath(sys.executable))
+    for way in ("work/..", "link/..", "work/../link/.."):
+        monkeypatch.setattr(sys, "executable", f"{tmp_path}/{way}/venv/bin/python")
+        done = run_worker("print('started')", b"", project=Path("/"), stop=StopFlag(), seconds=60)
+        assert done.output.strip() == b"started", (way, done)
+
+
+def test_a_program_that_is_a_link_in_a_folder_of_the_system_starts(tmp_path: Path, backend: str) -> None:
+    """As `/usr/bin/python3` on Debian, on which a virtual environment is made."""
+    links = (str(path) for path in Path("/usr/bin").iterdir() if path.is_symlink() and path.exists())
+    inside = walls.Walls([str(tmp_path)], system=[next(links)])
+    with inside.start(["/bin/echo", "started"], cwd=tmp_path, stdout=subprocess.PIPE) as run:
+        assert run.communicate()[0] == b"started\n", backend
 
 
 def test_a_library_in_the_project_is_not_started(tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ import subprocess
 import time
 import tracemalloc
 import zlib
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from undo.test_looks import git, repository
 from undo.test_only_copies import command
 from undo.world import World, files, tree
@@ -199,6 +202,43 @@ def test_the_commit_that_another_repository_has_not_is_put_back(world: World, mo
     command(world, "echo x > made")
     subprocess.run(world.undo(turn=1)["head_moved"]["command"], shell=True, cwd=world.project, check=True)
     assert git(world.project, "rev-parse", "HEAD") == head
+    git(world.project, "fsck", "--strict")
+
+
+def references(world: World) -> dict[str, str]:
+    rows = [line.split() for line in git(world.project, "show-ref").decode().splitlines()]
+    return {name: commit for commit, name in rows}
+
+
+LEADS = ("", "git pack-refs --all", "git gc -q --prune=now", "git checkout -q --detach")
+THEN = ("", "git branch old/one", "git branch old/one; git pack-refs --all", "git checkout -q -b other")
+LATER = ((), ("echo x > made",), ("echo x > made", "git add made; git commit -qm later", "git gc -q"))
+
+
+@pytest.mark.parametrize(("lead", "then", "later"), sample(product(LEADS, THEN, LATER), 13, 1))
+def test_every_branch_of_a_repository_that_another_one_replaced_comes_back(
+    world: World, lead: str, then: str, later: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(world.project)
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "a")
+    shell = partial(subprocess.run, shell=True, cwd=world.project, check=True)
+    shell("git commit -q --allow-empty -m two; git branch old/one HEAD^; git tag v1; git checkout -q -b topic; ")
+    shell(f"git commit -q --allow-empty -m three; git branch three; {lead or ':'}")
+    before = references(world)
+    command(world, f"rm -rf .git; git init -q .; git add -A; git commit -qm anew; {then or ':'}")
+    for line in later:
+        command(world, line)
+    report = world.undo(turn=1)
+    shell(report["head_moved"]["command"])
+    for name in (
+        "refs/heads/master",
+        *(["refs/heads/old/one"] if "old/one" in then else []),
+    ):  # the other one has it too
+        before[f"{name}.nexus-undo"] = before.pop(name)
+    after = references(world)
+    assert {name: after.get(name) for name in before} == before
+    assert {path for path in report["restored"] if "/tags/" in path} == {".git/refs/tags/v1"}
     git(world.project, "fsck", "--strict")
 
 

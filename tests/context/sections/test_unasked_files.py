@@ -44,6 +44,17 @@ def _to_key_inside(path: Path) -> None:
     path.symlink_to(os.path.relpath(_root(path) / "deploy", path.parent))
 
 
+def _second_name(path: Path) -> None:
+    os.link(_root(path) / ".env", path)
+
+
+def _to_second_name(path: Path) -> None:
+    document = _root(path) / f"{path.name}.md"
+    document.unlink(missing_ok=True)
+    os.link(_root(path) / ".env", document)
+    path.symlink_to(document)
+
+
 def _to_sparse(path: Path) -> None:
     with open(_root(path) / "big", "wb") as file:
         file.truncate(20 << 30)
@@ -57,6 +68,8 @@ def _root(path: Path) -> Path:
 TRAPS: dict[str, Callable[[Path], object]] = {
     "link to .env": _to_env,
     "link to .env without a key": _to_plain_env,
+    "second name of .env": _second_name,
+    "link to a second name of .env": _to_second_name,
     "link to a key outside": _to_key,
     "link to a key inside": _to_key_inside,
     "FIFO": os.mkfifo,
@@ -135,6 +148,21 @@ def test_a_document_that_is_a_second_name_of_credentials_is_named_and_not_sent(r
     assert "sk-ant" not in sent and f"{name} holds credentials" in told.replace(" (line 1)", ""), told
 
 
+@pytest.mark.parametrize("name", ["AGENTS.md", ".claude/skills/one/SKILL.md", ".nexus/commands/go.md"])
+def test_a_second_name_of_credentials_is_known_by_the_file_where_its_content_says_nothing(
+    repo: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(repo.parent))
+    for secret in (repo.parent / ".netrc", repo / ".env.local"):
+        secret.write_text("machine example.org login me password sesame\n")
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        os.link(secret, repo / name)
+        _judge(repo, True)
+        sent, told = told_and_sent(repo)
+        assert "sesame" not in sent and f"{name} holds credentials" in told, (secret.name, told)
+        (repo / name).unlink()
+
+
 WAYS: dict[str, Callable[[Path], Path]] = {
     "import": lambda repo: _write(repo / "NEXUS.md", "Read @docs/plain and @docs/note.md.") / "docs/note.md",
     "import without a suffix": lambda repo: _write(repo / "NEXUS.md", "Read @./docs/note.") / "docs/note",
@@ -168,7 +196,7 @@ def test_a_file_that_a_project_gives_in_another_way_is_never_a_trap(repo: Path, 
         _judge(repo, is_trusted)
         sent, told = told_and_sent(repo)
         assert "sk-ant" not in sent and "\0" not in sent, (kind, sent[:200])
-        if kind in ("link to .env", "link to a key inside") and way != "file of a skill":
+        if kind in ("link to .env", "second name of .env", "link to a key inside") and way != "file of a skill":
             assert "holds credentials" in told, (kind, told)
         path.unlink()
 
