@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -91,11 +91,11 @@ class CheckInput:
 
 def _python(look: CheckInput) -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
-    try:
-        return Check("python", "ok", f"{version} at {own_interpreter(with_packages=True)}")
-    except ProgramRefused:
-        hint = "Commands of a model may change nexus itself there: install it elsewhere, as with `uv tool install`"
-        return Check("python", "note", f"{version} at {sys.executable}, in the project", hint)
+    with suppress(ProgramRefused):
+        if own_interpreter() == sys.executable:
+            return Check("python", "ok", f"{version} at {sys.executable}")
+    hint = "Commands of a model may change nexus itself there: install it elsewhere, as with `uv tool install`"
+    return Check("python", "note", f"{version} at {sys.executable}, in the project", hint)
 
 
 def _nexus(look: CheckInput) -> Check:

@@ -71,11 +71,7 @@ def start() -> int:
     if problem:
         raise NexusError("config", "no warm process was started", problem, f"Look at {folder}")
     report = warm_report()  # an outdated process exits when asked, so that a new one can start
-    try:
-        is_started = report["running"] or caller.launch(folder, minutes)
-    except OSError as error:
-        raise NexusError("config", "no warm process was started", str(error.strerror)) from error
-    if not is_started:
+    if not report["running"] and not caller.launch(folder, minutes):
         limits = ", ".join(caller.FINITE_NEVER)
         raise NexusError("config", "no warm process was started", f"one of {limits} is set", "Raise it: ulimit -v")
     end = time.monotonic() + START_SECONDS

@@ -104,14 +104,15 @@ def find_named_program(name: str, folder: Path | None = None, environ: Mapping[s
     return found
 
 
-def own_interpreter(folder: Path | None = None, *, with_packages: bool = False) -> str:
+def own_interpreter(folder: Path | None = None) -> str:
     """Return the path of the Python that runs nexus, for its helpers; of an environment in the project the Python that
     the environment was made of, because commands may replace the environment's.
 
-    With packages, which lie in the environment, there is no other one. Raises `ProgramRefused` if it is in the project.
+    Raises `ProgramRefused` if that is in the project too. What needs packages starts on the environment's nevertheless:
+    this process loads its own modules from the same place.
     """
     closed = _project_places(folder)
-    for path in (sys.executable,) if with_packages else (sys.executable, REAL_INTERPRETER):
+    for path in (sys.executable, REAL_INTERPRETER):
         if not _leads_into(path, closed):
             return path
     why = "the Python of nexus is in the project, where commands may change it: install nexus elsewhere"

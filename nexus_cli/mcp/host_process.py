@@ -15,6 +15,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib.util import find_spec
@@ -23,7 +24,7 @@ from typing import Any
 
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.paths import places
-from nexus_cli.config.programs import own_interpreter, start_program_async
+from nexus_cli.config.programs import start_program_async
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.mcp.server_values import (
     AskPerson,
@@ -210,7 +211,7 @@ class McpHost:
             try:
                 process = await start_program_async(
                     # Without the working folder on its path: a project may have a module of the same name.
-                    [own_interpreter(self._folder, with_packages=True), "-P", "-m", "nexus_cli.mcp.host"],
+                    [sys.executable, "-P", "-m", "nexus_cli.mcp.host"],
                     env=env,
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,

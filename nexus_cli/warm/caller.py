@@ -119,11 +119,8 @@ def leave_warm_process(why: str, words: Sequence[str], began: float) -> None:
 def launch(folder: str, minutes: float) -> bool:
     """Start a warm process that listens in `folder`, beside the present one if there is one: then it ends at once.
 
-    Return False under limits that its forks would have too. Raises `OSError`, also for a Python in the project.
+    Return False under limits that its forks would have too.
     """
-    from nexus_cli.config.programs import own_interpreter  # noqa: PLC0415  (a call of the warm process needs no more)
-
-    python = own_interpreter(with_packages=True)
     unlimited = resource.RLIM_INFINITY
     for name in FINITE_NEVER:
         if name in form.LIMITS and resource.getrlimit(getattr(resource, name))[0] != unlimited:
@@ -133,12 +130,12 @@ def launch(folder: str, minutes: float) -> bool:
         del kept["LC_CTYPE"]  # Python itself has set it, for lack of a locale
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     closed = [(os.POSIX_SPAWN_CLOSE, int(name)) for name in os.listdir("/dev/fd") if int(name) > 2 and _is_open(name)]
-    command = [python, "-P", "-c", CODE, os.path.abspath(folder), str(minutes), *sys.path]
+    command = [sys.executable, "-P", "-c", CODE, os.path.abspath(folder), str(minutes), *sys.path]
     actions = [*null, *closed]
     try:  # in a session of its own from the first moment: the terminal's Ctrl+C and its end are not for this process
-        os.posix_spawn(python, command, kept, file_actions=actions, setsid=True)
+        os.posix_spawn(sys.executable, command, kept, file_actions=actions, setsid=True)
     except RuntimeError:  # this system cannot: it leaves the session itself, a moment later
-        os.posix_spawn(python, command, kept, file_actions=actions)
+        os.posix_spawn(sys.executable, command, kept, file_actions=actions)
     return True
 
 

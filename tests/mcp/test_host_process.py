@@ -40,17 +40,6 @@ def test_a_server_of_the_sdk_lists_calls_reads_and_prompts(play: Play) -> None:
     assert play.run(host.get_prompt(server, "review", {"file": "a.py"})).text == "Review a.py"
 
 
-def test_the_process_is_started_by_no_python_of_the_project(
-    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A command may have replaced it, and the process runs outside of the sandbox."""
-    (tmp_path / ".git").mkdir()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv/bin/python"))
-    with pytest.raises(ServerError, match=r"the Python of nexus is in the project, .*: install nexus elsewhere"):
-        play.run(McpHost().list_offer(ServerEntry("right", RIGHT, start_seconds=20)))
-
-
 def test_a_tool_that_does_not_exist_is_an_error_of_one_call(play: Play) -> None:
     server = ServerEntry("right", RIGHT, start_seconds=20)
     try:

@@ -197,20 +197,6 @@ def test_a_warm_process_gets_folder_and_import_path_whole(monkeypatch: pytest.Mo
     assert commands[0][4:] == [str(tmp_path / "relative" / "warm"), "10", "/odd:name", "/b"]
 
 
-def test_a_warm_process_is_started_by_no_python_of_the_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A command may have replaced it, and a warm process runs outside of the sandbox."""
-    (tmp_path / ".git").mkdir()
-    monkeypatch.setattr(os, "posix_spawn", lambda *given, **more: pytest.fail("it was started"))
-    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv/bin/python"))
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(PermissionError, match="in the project"):
-        caller.launch("folder", 10)
-    monkeypatch.setitem(sys.modules, "litellm", None)
-    monkeypatch.setattr(place, "wanted_minutes", lambda settings: (10, False))
-    caller.leave_warm_process("", ["ask", "hi"], 0.0)
-
-
 def test_a_system_that_starts_no_session_starts_it_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[bool] = []
 
