@@ -243,10 +243,10 @@ def _record_lines(value: Value) -> Iterator[str]:
     figures = (plural(value["steps"], "request"), f"{tokens:,} tokens", format_duration(value["seconds"]))
     yield " · ".join(figures)
     if until := value["until"]:
-        ended = (
-            f"exits {until['status']} after {plural(until['rounds'], 'round')}" if until["rounds"] else "has not run"
-        )
-        yield f"until: {one_line(until['command'])} {ended}"
+        status = "has no exit status" if until["status"] is None else f"exits {until['status']}"
+        status += ", but a part of its pipe fails" if until["status"] == 0 and not until["passed"] else ""
+        after = f"{status} after {plural(until['rounds'], 'round')}" if until["rounds"] else "has not run"
+        yield f"until: {one_line(until['command'])} {after}"
         yield from (f"| {line}" for line in until["left"])
     if value["branch"]:
         commits = "; ".join(value["commits"][:NAMED]) or "no commit"

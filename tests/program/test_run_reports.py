@@ -132,6 +132,12 @@ def test_scheduled_work_whose_command_never_passes_has_failed_with_its_last_line
     assert place.run("runs", "resume", "run-1").status == 3, "the command binds a resumed run too"
 
 
+def test_a_command_to_work_for_whose_pipe_fails_is_not_said_to_exit_with_0_alone(place: Stage) -> None:
+    value = night(place, *["All is done."] * 9, until="false | cat")
+    assert (value["state"], value["until"]["status"]) == ("failed", 0)
+    assert "exits 0, but a part of its pipe fails after" in place.run("runs", "show", "run-1").text
+
+
 def test_a_command_to_work_for_needs_a_level_that_runs_it(place: Stage) -> None:
     refused = place.run("schedule", "add", "mend it", "--in", "1h", "--until", "make test")
     assert refused.status == 2 and "--allow auto" in refused.told[0] and len(refused.told) == 1
