@@ -200,7 +200,7 @@ class Wait:
     @property
     def text(self) -> str:
         """The event for people: of a provider with its last error."""
-        return f"the provider ({self.value['error']})" if self.kind == PROVIDER else self.why
+        return f"the provider: {self.value['error']}" if self.kind == PROVIDER else self.why
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form for the ledger."""
@@ -281,6 +281,11 @@ class Run:
         return bool(self.options.get("paused")) and not self.has_ended
 
     @property
+    def worktree(self) -> str:
+        """Name of the worktree that it has of its own, "" for none. The date tells runs of other ledgers apart."""
+        return f"{self.id}-{self.created[5:7]}{self.created[8:10]}" if self.options.get("worktree") is True else ""
+
+    @property
     def may_write(self) -> bool:
         """True if its level lets it change files."""
         return self.options.get("allow") in LEVELS[1:]
@@ -313,6 +318,7 @@ def name_facts(record: Mapping[str, Any]) -> list[str]:
         ("commits", "{}", "commit"),
         ("files_changed", "{} changed", "file"),
         ("uncommitted", "{} uncommitted", "file"),
+        ("no_longer_uncommitted", "{} no longer uncommitted", "file"),
         ("failed_commands", "{} failed", "command"),
         ("refused", "{} refused", "call"),
     )

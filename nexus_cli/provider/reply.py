@@ -99,7 +99,8 @@ class Reply:
     problem: str
     """The problem with the answer in one line, or ""."""
     is_cut: bool = False
-    """True if the stream ended without a finish reason, in the middle of a text or of the arguments of a call."""
+    """True if the stream ended without a finish reason: before the answer, or in the middle of a text or of the
+    arguments of a call."""
     sent: str = ""
     """The body that was sent, see `SentDelta`; "" if unknown."""
 
@@ -148,7 +149,7 @@ class ReplyFold:
             self._calls.merge_equal()
         calls = () if outcome == "refused" else self._name_calls()
         message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
-        is_cut = outcome == "none" or (self._reason is None and any(call.raw for call in calls))
+        is_cut = self._reason is None and (outcome in ("none", "empty") or any(call.raw for call in calls))
         return Reply(message, self._usage, outcome, self._problem(outcome), is_cut, self._sent)
 
     def partial(self) -> Message:
@@ -168,7 +169,7 @@ class ReplyFold:
 
     def _problem(self, outcome: str) -> str:
         if outcome != "tool_calls":
-            return PROBLEMS.get(outcome, "")
+            return PROBLEMS.get(outcome if self._reason else "none", "")
         return PROBLEMS["length"] if self._reason == "length" else "" if self._reason else PROBLEMS["none"]
 
     def _name_calls(self) -> tuple[ToolCall, ...]:

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from nexus_cli.core.clock import format_local_minute, format_utc
+from nexus_cli.core.clock import format_local_minute, format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -104,7 +104,8 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "commits": run.record.get("commits", []),
         "uncommitted": run.record.get("uncommitted", []),
         "until": run.record.get("until"),
-        "worktree": run.record.get("worktree"),
+        "no_longer_uncommitted": run.record.get("no_longer_uncommitted", []),
+        "worktree": (run.session and run.worktree) or None,
     }
 
 
@@ -116,7 +117,7 @@ def name_signal(kind: str, value: Mapping[str, Any]) -> str:
     if kind == MISSED:
         return one_line(f"an event that it does not wait for: {value['why']}")
     if kind != "service":
-        return {PROVIDER: "asked the provider again", PERSON: "resumed by a person"}.get(kind, kind)
+        return {PROVIDER: "time to ask the provider again", PERSON: "resumed by a person"}.get(kind, kind)
     event, payload = str(value.get("event") or "an event"), value.get("payload")
     fields = payload if isinstance(payload, dict) else {}
     about = fields.get(event)
@@ -233,14 +234,19 @@ def _facts(one: Value) -> list[str]:
 
 def _record_lines(value: Value) -> Iterator[str]:
     """Say what the record has of a run that ended."""
+    name = value["worktree"]
+    if name and (value["steps"] is None or value["commits"] or value["uncommitted"]):
+        yield f"worktree {name}: nexus worktree diff {name}, nexus worktree apply {name}"
     if value["steps"] is None:
         return
     tokens = value["usage"]["input"] + value["usage"]["output"]
     figures = (plural(value["steps"], "request"), f"{tokens:,} tokens", format_duration(value["seconds"]))
     yield " · ".join(figures)
     if until := value["until"]:
-        ended = "exits 0" if until["passed"] else f"exits {until['status']}" if until["rounds"] else "did not run"
-        yield f"until: {one_line(until['command'])} {ended} after {plural(until['rounds'], 'round')}"
+        status = "has no exit status" if until["status"] is None else f"exits {until['status']}"
+        status += ", but a part of its pipe fails" if until["status"] == 0 and not until["passed"] else ""
+        after = f"{status} after {plural(until['rounds'], 'round')}" if until["rounds"] else "has not run"
+        yield f"until: {one_line(until['command'])} {after}"
         yield from (f"| {line}" for line in until["left"])
     if value["branch"]:
         commits = "; ".join(value["commits"][:NAMED]) or "no commit"
@@ -250,9 +256,12 @@ def _record_lines(value: Value) -> Iterator[str]:
         f"{one_line(one['command'])} ({'no exit status' if one['status'] is None else 'exit {}'.format(one['status'])})"
         for one in value["failed_commands"]
     ]
-    if (name := value["worktree"]) and (value["commits"] or value["uncommitted"]):
-        yield f"worktree {name}: nexus worktree diff {name}, nexus worktree apply {name}"
-    named = (("changed", value["files_changed"]), ("uncommitted", value["uncommitted"]), ("failed", failed))
+    named = (
+        ("changed", value["files_changed"]),
+        ("uncommitted", value["uncommitted"]),
+        ("no longer uncommitted", value["no_longer_uncommitted"]),
+        ("failed", failed),
+    )
     for word, found in named:
         more = f" and {len(found) - NAMED} more" if found[NAMED:] else ""
         if found:
@@ -275,7 +284,9 @@ def _name_wait(one: Value) -> str:
     until = format_local_minute(one["wake_at"]) if one["wake_at"] else ""
     if one["waits_for"] != PROVIDER:
         return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
-    return f"the provider since {format_local_minute(one['waits_since'])}, asks again {until}: {one['error']}"
+    is_due = str(one["wake_at"]) <= format_utc(local_now())
+    again = f"nexus serve asks again (due {until})" if is_due else f"asks again {until}"
+    return f"the provider since {format_local_minute(one['waits_since'])}, {again}: {one['error']}"
 
 
 def run_text(value: Value, width: int) -> str:

@@ -31,6 +31,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.duration import format_duration
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
@@ -47,7 +48,7 @@ from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.run_summary import begin_record, describe_end, describe_repository, worktree_of
+from nexus_cli.runs.run_summary import begin_record, describe_end, describe_repository, find_commits_of_others
 from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
@@ -127,7 +128,7 @@ class RunDriver:
 
     def _enter(self) -> WorktreeStay:
         """Enter the worktree of the run; raise `NexusError` if there can be none."""
-        return enter_prepared(find_source(project_root(self._folder)), worktree_of(self.run))
+        return enter_prepared(find_source(project_root(self._folder)), self.run.worktree)
 
     def _leave(self, stay: WorktreeStay) -> None:
         """End the stay in the worktree, which is removed if the run has ended and left nothing in it."""
@@ -167,7 +168,7 @@ class RunDriver:
 
     async def _drive(self) -> None:
         approver = RunApprover(self._answers(), self.person)
-        if self.run.options.get("worktree") is True:
+        if self.run.worktree:
             self.stay = await asyncio.to_thread(self._enter)
         session = self.session = self._open(approver if self._can_ask(approver) else None)
         if self.run.type not in PLAIN and "began" not in self.run.options:
@@ -201,6 +202,9 @@ class RunDriver:
             self.was_cut = bool(ending) or (error is not None and error["kind"] == "limit")
             await self.hooks.end(session, self.run, outcome)
             said = _error_text(error["message"], error["hint"]) if error is not None else ""
+            if outcome.retry_after is not None and (attempts := self._earlier_attempts(outcome)):
+                seconds = format_duration(self.ledger.runs.now() - attempts["since"])
+                said = f"the provider was away for {seconds} (runs.wait_provider): {said}"
             if self.was_cut:
                 said = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
             if self.is_short and "max_cost" in (ending or said):
@@ -215,15 +219,20 @@ class RunDriver:
         give it."""
         if outcome.retry_after is None or outcome.error is None:
             return None
-        earlier, present = self.run.waits, self.ledger.runs.now()
-        goes_on = earlier is not None and earlier.kind == PROVIDER and not outcome.usage.input
-        value: Mapping[str, Any] = earlier.value if earlier is not None and goes_on else {"since": present, "tries": 0}
+        present = self.ledger.runs.now()
+        value = self._earlier_attempts(outcome) or {"since": present, "tries": 0}
         end = value["since"] + self._rules.settings.wait_provider
         if present >= end:
             return None
         pause = max(outcome.retry_after, PAUSES[min(value["tries"], len(PAUSES) - 1)])
         value = {**value, "tries": value["tries"] + 1, "error": outcome.error["message"]}
         return Wait(PROVIDER, PROVIDER, value, min(present + pause, end))
+
+    def _earlier_attempts(self, outcome: Outcome) -> Mapping[str, Any]:
+        """Return `since` and `tries` of the attempts to reach the provider before this turn; {} if there were none."""
+        earlier = self.run.waits
+        goes_on = earlier is not None and earlier.kind == PROVIDER and not outcome.usage.input
+        return earlier.value if earlier is not None and goes_on else {}
 
     def _held_over(self) -> float:
         """Return the dollars for which the run should wait for another day, because what is left of this one was too
@@ -253,23 +262,42 @@ class RunDriver:
         run, runs = self.run, self.ledger.runs
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
-            budget = describe_budget(session.state.limits) if run.type in UNASKED else ""
-            told = (budget, describe_repository(run.options["began"]), *(self.stay.notices if self.stay else ()))
-            session.state.lane_state.upcoming.notices += filter(None, told)
+            told = (describe_repository(run.options["began"]), *(self.stay.notices if self.stay else ()))
+            self._tell(session, self._describe_budget(session), *told)
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         rest = Trigger() if session.is_open() or (session.record and ends_unfinished(session.record)) else None
         resumed = [one for one in signals if one.kind == PERSON] if run.waits is None else []
-        if resumed and rest is None:
+        if resumed or (run.waits is not None and run.waits.kind != "process"):  # a job of its own may commit meanwhile
+            await self._note_others(session)
+        if resumed:
             text = f"{RESUMED} ({resumed[-1].value['why']}). Continue from here."
-            taken = {"run": run.key, "signals": [signal.key for signal in resumed]}
-            return Trigger(text, "resume", actor="nexus", notes={TAKEN: taken})
+            self._tell(session, self._describe_budget(session), text if rest else "")
+            if rest is None:
+                taken = {"run": run.key, "signals": [signal.key for signal in resumed]}
+                return Trigger(text, "resume", actor="nexus", notes={TAKEN: taken})
         if run.waits is None or not signals or run.waits.kind in (APPROVAL, PROVIDER):
             runs.take(run, signals if run.waits else resumed, now())
             return rest
         trigger = await resume_trigger(session, run, signals)
         taken = {"run": run.key, "signals": [signal.key for signal in signals]}
         return replace(trigger, notes={**trigger.notes, TAKEN: taken})
+
+    async def _note_others(self, session: Session) -> None:
+        """Record what others committed while the run rested, so that its report leaves that out, and tell the model."""
+        if found := await asyncio.to_thread(find_commits_of_others, session, self.run):
+            began = self.run.options["began"]
+            others = [*began.get("others", ()), *found]
+            self.run = self.ledger.runs.note(self.run, {"began": {**began, "others": others}})
+            named = ", ".join(line.partition(" ")[0] for line in found)
+            self._tell(session, f"Committed by others while you waited: {named}.")
+
+    def _describe_budget(self, session: Session) -> str:
+        return describe_budget(session.state.limits) if self.run.type in UNASKED else ""
+
+    def _tell(self, session: Session, *notices: str) -> None:
+        """Add notices to the next request, without the empty ones."""
+        session.state.lane_state.upcoming.notices += filter(None, notices)
 
     def _has_begun(self, session: Session) -> bool:
         if self.run.waits is not None or self.run.resumes or self.run.type in PLAIN:

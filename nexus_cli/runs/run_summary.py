@@ -6,17 +6,18 @@ They are kept in the options of the run, as `began` (the repository when it bega
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.context.work_record import WorkLog
+from nexus_cli.context.work_record import SIGPIPE, CommandRun, WorkLog
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.run import Run
-from nexus_cli.sandbox.own_git import Git, GitError, find_git
+from nexus_cli.sandbox.own_git import GitError, find_git
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -27,6 +28,9 @@ MOST = 50
 """Most paths, commits and commands of each kind that are kept."""
 FIELDS = {"1": 8, "2": 9, "u": 10, "?": 1}
 """Fields before the path in a line of `git status`, by kind of the line."""
+
+_VIEW = re.compile(r"(\s*2>&1)?(\s*\|\s*(cat|cut|grep|head|less|sed|tail|wc)\b[^|;&]*)*\s*\Z")
+"""The end of a command that only cuts or filters what it prints."""
 
 
 def look_at_repository(folder: Path) -> dict[str, Any]:
@@ -70,10 +74,12 @@ def describe_end(session: Session, run: Run) -> dict[str, Any]:
     ledger, log, began = session.ledger, session.record, run.options.get("began") or {}
     assert ledger is not None and log is not None, "a run is in a ledger"
     folder, present = session.folder, look_at_repository(session.folder)
+    dirty = present.get("dirty", began.get("dirty", ()))
     work = WorkLog(session.state.dispatcher.registry.get)
     for entry in log.read(1, log.last_id()):
         work.add(entry)
-    failed = [{"command": one.command, "status": one.status} for one in work.commands.values() if one.is_failing]
+    last = {_without_view(one.command): one for one in work.commands.values()}
+    failed = [{"command": one.command, "status": _status(one)} for one in last.values() if one.is_failing]
     changed = [os.path.relpath(path, folder) for path, how in ledger.log(session.id).files() if how != "read"]
     before = set(began.get("dirty", ())) - set(changed)
     begun = datetime.fromisoformat(began.get("at") or run.created)
@@ -83,29 +89,49 @@ def describe_end(session: Session, run: Run) -> dict[str, Any]:
         "files_changed": changed[:MOST],
         "failed_commands": failed[-MOST:],
         "branch": present.get("branch") or None,
-        "worktree": worktree_of(run) if run.options.get("worktree") is True else None,
-        "commits": _commits(folder, str(began.get("head", "")), present),
-        "uncommitted": [path for path in present.get("dirty", ()) if path not in before][:MOST],
+        "commits": [line for line in _commits(folder, began, "%h %s") if line not in began.get("others", ())],
+        "uncommitted": [path for path in dirty if path not in before][:MOST],
+        "no_longer_uncommitted": [path for path in began.get("dirty", ()) if not _is_in(path, dirty)][:MOST],
     }
 
 
-def _commits(folder: Path, before: str, present: Mapping[str, Any]) -> list[str]:
-    """Return the commits since `before`, newest first, each as `ID SUBJECT`."""
-    git: Git | None = find_git(folder)
-    if git is None or not present.get("head") or present["head"] == before:
+def _is_in(path: str, dirty: Sequence[str]) -> bool:
+    """True if a file, or a file in a folder without tracked files, is uncommitted."""
+    return any(one == path or (path.endswith("/") and one.startswith(path)) for one in dirty)
+
+
+def _without_view(command: str) -> str:
+    """Return a command without the programs that only cut or filter what it prints: `make 2>&1 | tail -3` is `make`."""
+    return _VIEW.sub("", command).strip()
+
+
+def _status(run: CommandRun) -> int | None:
+    """Return the status of a failing command: of the part of its pipe that failed, if its last one did not."""
+    return run.status or next((one for one in run.pipe if one not in (0, SIGPIPE)), run.status)
+
+
+def find_commits_of_others(session: Session, run: Run) -> list[str]:
+    """Return the commits since the newest entry of a run that waited or had ended: none of them is its own. Blocks."""
+    log, began = session.record, run.options.get("began") or {}
+    entries = log.read(log.last_id(), log.last_id()) if log is not None else ()
+    if not entries or "head" not in began:
         return []
-    reach = f"{before}..HEAD" if before else "HEAD"
+    since = int(datetime.fromisoformat(entries[0].at).timestamp())
+    found = (line.split(" ", 1) for line in _commits(session.folder, began, "%ct %h %s"))
+    return [line for at, line in found if int(at) > since and line not in began.get("others", ())]
+
+
+def _commits(folder: Path, began: Mapping[str, Any], form: str) -> list[str]:
+    """Return the commits since a run began, newest first, each in a format of git."""
+    git = find_git(folder)
+    if git is None or "head" not in began:
+        return []
+    reach = f"{began['head']}..HEAD" if began["head"] else "HEAD"
     try:
-        listed = replace(git, seconds=SECONDS).run("log", "--no-show-signature", f"-{MOST}", "--format=%h %s", reach)
+        listed = replace(git, seconds=SECONDS).run("log", "--no-show-signature", f"-{MOST}", f"--format={form}", reach)
     except (GitError, OSError):
         return []
     return [one_line(line) for line in listed.decode("utf-8", "replace").splitlines()]
-
-
-def worktree_of(run: Run) -> str:
-    """Return the name of the worktree of a run that works in one of its own. The date tells runs of other ledgers
-    apart."""
-    return f"{run.id}-{run.created[5:7]}{run.created[8:10]}"
 
 
 def begin_record(session: Session) -> dict[str, Any]:

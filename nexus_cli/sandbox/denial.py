@@ -17,9 +17,10 @@ ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
 NOBODY = "nobody can be asked for it"
 NETWORK_ERRORS = (
     r"could not resolve|temporary failure in name resolution|name or service not known|network is unreachable"
-    r"|nodename nor servname|no such host|failed to lookup address|EAI_AGAIN|ENOTFOUND|ENETUNREACH|getaddrinfo"
+    r"|nodename nor servname|no such host|failed to lookup address|getaddrinfo"
+    r"|\b(?:EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED|ENOTCACHED)\b"
     r"|failed to establish a new connection|(?:could not|couldn't) connect to server|unable to connect|network is down"
-    r"|connection refused|ECONNREFUSED|no address associated|ENOTCACHED|(?:in|using) offline mode"
+    r"|connection refused|no address associated|(?:in|using) offline mode"
     r"|network was disabled|\bif-cached\b"
 )
 """What programs say without a network; a regular expression for any case."""

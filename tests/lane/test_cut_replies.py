@@ -77,6 +77,17 @@ def test_a_cut_answer_is_asked_for_once_more(
     assert text.index("half\n[cut off, asked again]") < text.index("the whole")
 
 
+def test_a_stream_that_ends_before_the_answer_is_asked_for_once_more(tmp_path: Path) -> None:
+    session = opened(Again((), WHOLE), tmp_path)
+    _, outcome = say(session, "hi")
+    assert (outcome.ok, outcome.text, outcome.steps) == (True, "the whole", 1)
+    assert window(session) == "the whole" and rows(session) == [(1, "none"), (2, "stop")]
+    session = opened(Again((FinishDelta("stop"),), WHOLE), tmp_path)
+    _, outcome = say(session, "hi")
+    assert outcome.error is not None and "gave no answer" in outcome.error["message"], "it ended as it should"
+    assert len(rows(session)) == 1
+
+
 def test_both_requests_have_the_same_lines_and_are_paid_for(tmp_path: Path) -> None:
     settings = Settings(models={MODEL: {"window": 16_000, "input_price": 2.0, "output_price": 8.0}})
     session = open_session(Options(tmp_path, MODEL), settings, approver=None, provider=Again(HALF, WHOLE))

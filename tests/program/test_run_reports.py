@@ -18,8 +18,8 @@ ALL = QUICK + PRICED + '[runs]\nallow = "all"\n'
 LIE = "All tests pass. Committed as 1234567."
 
 
-def git(folder: Path, *arguments: str) -> str:
-    alone = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+def git(folder: Path, *arguments: str, **more: str) -> str:
+    alone = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", **more}
     named = ("-c", "user.name=Ana", "-c", "user.email=ana@example.org", *arguments)
     return subprocess.run(["git", *named], cwd=folder, env=alone, check=True, capture_output=True, text=True).stdout
 
@@ -132,6 +132,12 @@ def test_scheduled_work_whose_command_never_passes_has_failed_with_its_last_line
     assert place.run("runs", "resume", "run-1").status == 3, "the command binds a resumed run too"
 
 
+def test_a_command_to_work_for_whose_pipe_fails_is_not_said_to_exit_with_0_alone(place: Stage) -> None:
+    value = night(place, *["All is done."] * 9, until="false | cat")
+    assert (value["state"], value["until"]["status"]) == ("failed", 0)
+    assert "exits 0, but a part of its pipe fails after" in place.run("runs", "show", "run-1").text
+
+
 def test_a_command_to_work_for_needs_a_level_that_runs_it(place: Stage) -> None:
     refused = place.run("schedule", "add", "mend it", "--in", "1h", "--until", "make test")
     assert refused.status == 2 and "--allow auto" in refused.told[0] and len(refused.told) == 1
@@ -180,6 +186,60 @@ def test_a_worktree_needs_a_repository_when_the_work_is_scheduled(tmp_path: Path
         place.settings(ALL)
         refused = place.run("schedule", "add", "mend it", "--in", "1h", "--worktree")
         assert refused.status == 2 and "not in a git repository" in refused.told[0] and len(refused.told) == 1
+
+
+def test_a_provider_that_goes_in_the_middle_of_an_answer_lets_the_run_wait(place: Stage) -> None:
+    place.script({"steps": [*bash("true"), {"fault": "empty"}], "default": {"fault": {"status": 503}}})
+    place.run("schedule", "add", "mend it", "--in", "1h", "--allow", "all", "--name", "night", "--worktree")
+    place.run("schedule", "run", "night")
+    value = place.run("runs", "show", "run-1", "--json").result
+    assert (value["state"], value["waits_for"]) == ("waiting_reply", "provider"), value
+    assert f"worktree {value['worktree']}: nexus worktree diff" in place.run("runs", "show", "run-1").text
+
+
+def test_a_command_is_judged_by_its_last_run_however_its_output_was_cut(place: Stage) -> None:
+    broken = "cat NOTES 2>&1 | tail -3"
+    value = night(
+        place, *bash("cat slug.txt 2>&1 | tail -12", broken, "echo 1 > slug.txt", "cat slug.txt | head -1"), "ok"
+    )
+    assert value["failed_commands"] == [{"command": broken, "status": 1}]
+    assert f"failed: {broken} (exit 1)" in place.run("runs", "show", "run-1", env={"COLUMNS": "200"}).text
+
+
+def test_a_report_says_what_became_of_the_files_that_the_person_had_not_committed(place: Stage) -> None:
+    (place.folder / "README.md").write_text("Half a sent")
+    (place.folder / "new.md").write_text("Mine.")
+    value = night(place, *bash(f"echo x = 2 > slug.py; {COMMIT} Two"), "Committed slug.py.")
+    assert (value["no_longer_uncommitted"], value["uncommitted"]) == (["README.md"], [])
+    assert "\nno longer uncommitted: README.md\n" in place.run("runs", "show", "run-1").text
+    assert "1 file no longer uncommitted" in place.run("runs", env={"COLUMNS": "200"}).text
+
+
+def test_commits_of_others_while_a_run_waited_are_not_in_its_report(place: Stage) -> None:
+    place.script({"steps": bash(f"echo x = 2 > slug.py; {COMMIT} Two"), "default": {"fault": {"status": 503}}})
+    place.run("schedule", "add", "mend it", "--in", "1h", "--allow", "all", "--name", "night", "--until", "true")
+    place.run("schedule", "run", "night")
+    (place.folder / "README.md").write_text("Two.\n")
+    later = {"GIT_COMMITTER_DATE": "2090-01-01T00:00:00Z"}
+    git(place.folder, "commit", "-qam", "By Ana", **later)
+    other = git(place.folder, "log", "-1", "--format=%h").strip()
+    place.script([*bash(f"echo x = 3 > slug.py; {COMMIT} Three"), "Done."])
+    value = place.run("runs", "resume", "run-1", "--json").result
+    assert [line.split()[1] for line in value["commits"]] == ["Three", "Two"], value
+    told = str(place.server.requests[-1].body["messages"])
+    assert f"Committed by others while you waited: {other}." in told
+
+
+def test_a_run_that_a_limit_stopped_is_told_its_new_budget_when_it_is_resumed(place: Stage) -> None:
+    again = bash("echo again")
+    value = night(place, *bash("ls"), {**again[0], "text": "One more."}, max_steps="2", until="true")
+    assert value["state"] == "failed" and "in its last request" in value["error"]
+    assert "until: true has not run\n" in place.run("runs", "show", "run-1").text
+    place.script(["Done."])
+    assert place.run("runs", "resume", "run-1").status == 0
+    told = str(place.server.requests[-1].body["messages"][-1]["content"])
+    assert "A person resumed this run after it had failed (stopped at its limit" in told, told
+    assert "Your budget: 2 requests" in told and told.index("no call runs any more") < told.index("A person resumed")
 
 
 def test_equal_rows_of_the_list_are_one_and_a_missed_event_is_named(place: Stage) -> None:

@@ -13,7 +13,7 @@ from runs.stage import SETTINGS, Played, Reply, last, put_clock, queue, run_due,
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request
-from nexus_cli.core.run import Run
+from nexus_cli.core.run import PROVIDER, Run, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import describe_run, run_report, run_text, runs_report, runs_text
 
@@ -78,12 +78,20 @@ def test_a_run_waits_for_a_provider_that_is_away_and_continues_without_a_new_mes
         shown = run_text(run_report(ledger, waiting), 300)
     assert "waits for the provider since " in list_text() and "request failed: busy" in list_text()
     assert "waits: the provider since " in shown and "error:" not in shown
+    assert ", asks again 2" in list_text()
     assert run_due(provider) == [] and not provider.seen  # not due yet
 
     put_clock(monkeypatch, 61)
     run_due(provider)
     assert (stored(run.key).state, stored(run.key).report) == ("done", "all is done") and len(provider.seen) == 2
     assert sent(provider.seen[0]).count("inspect it") == 1 and "RESUME" not in sent(provider.seen[0])
+
+
+def test_an_attempt_that_no_process_made_is_not_announced_for_a_time_that_has_passed(folder: Path) -> None:
+    run = queue("look", folder)
+    with closing(Ledger.open(places().ledger)) as ledger:
+        ledger.runs.wait(run, Wait(PROVIDER, PROVIDER, {"since": 1.0, "tries": 1, "error": "busy"}, 61.0), run.created)
+    assert "nexus serve asks again (due 1970-01-01" in list_text()
 
 
 def test_the_pause_grows_to_an_hour_and_the_provider_may_ask_for_more(
@@ -111,6 +119,7 @@ def test_a_provider_that_stays_away_ends_the_run_after_the_time_of_the_settings(
         put_clock(monkeypatch, seconds)
     run_due(provider, settings=settings)
     assert stored(run.key).state == "failed" and "busy" in stored(run.key).error and len(provider.errors) == 6
+    assert stored(run.key).error.startswith("the provider was away for 1 min (runs.wait_provider): request failed")
 
 
 def test_a_time_away_begins_again_after_a_request_that_was_answered(
@@ -196,6 +205,7 @@ def test_a_run_that_had_reported_is_told_that_it_was_resumed_and_has_its_limits_
 
     provider = Fails(reply)
     run_due(provider)
-    assert heard[0].startswith("A person resumed this run after it had failed (stopped at its limit")
+    assert "A person resumed this run after it had failed (stopped at its limit" in heard[0]
+    assert "Your budget: 2 requests" in heard[0]
     assert (stored(run.key).report, len(provider.seen)) == ("the rest", 2)
     assert run_due(provider) == [] and len(provider.seen) == 2

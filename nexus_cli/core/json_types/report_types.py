@@ -249,9 +249,11 @@ class RunObject(TypedDict):
     """Commands whose last run did not exit with 0."""
     branch: str | None
     commits: list[str]
-    """Its commits, newest first, each as `ID SUBJECT`."""
+    """Its commits, newest first, each as `ID SUBJECT`; without those that others made while it waited."""
     uncommitted: list[str]
     """Uncommitted files, without those of before it that it did not change."""
+    no_longer_uncommitted: list[str]
+    """Files that were uncommitted when it began, and were committed, put back or removed since."""
     until: UntilObject | None
     """The state of its work for the command of `nexus schedule add --until`."""
     worktree: str | None

@@ -809,6 +809,7 @@ def _run_value(text: str, many: int) -> dict[str, Any]:
         "branch": text * (many > 1) or None,
         "commits": [text] * many,
         "uncommitted": [text] * many,
+        "no_longer_uncommitted": [text] * many,
         "worktree": text * (many > 1) or None,
         "until": {"command": text, "passed": many > 3, "rounds": many, "status": 1, "left": [text]} if many else None,
     }
