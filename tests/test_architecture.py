@@ -438,12 +438,12 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (384, 0, 0),
     "acp": (7_486, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (66_368, 0, 6),
+    "cli": (66_367, 0, 6),
     "client": (2_407, 0, 2),
     "commands": (25_589, 0, 17),
     "config": (32_766, 0, None),
     "context": (77_127, 0, 193),
-    "core": (39_323, 0, None),
+    "core": (39_388, 0, None),
     "defaults": (0, 33_751, 0),
     "hooks": (3_941, 0, 11),
     "imports": (15_375, 0, 8),
@@ -452,11 +452,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (17_992, 0, 20),
     "permission": (9_973, 0, 42),
     "plugins": (6_233, 0, 22),
-    "provider": (22_672, 0, 54),
-    "reports": (76_970, 8_414, None),
+    "provider": (22_681, 0, 54),
+    "reports": (77_075, 8_414, None),
     "rpc": (16_494, 0, 15),
     "rules": (33_539, 0, 18),
-    "runs": (22_741, 0, 47),
+    "runs": (23_314, 0, 47),
     "sandbox": (36_526, 0, 27),
     "service_list": (303, 0, 2),
     "session": (45_589, 0, 84),
@@ -482,7 +482,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (918_441, 67_629)
+SUM = (919_192, 67_629)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
