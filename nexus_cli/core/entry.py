@@ -138,6 +138,7 @@ class Cause(StrEnum):
     INPUT_CAP = "input_cap"
     PRUNED = "pruned"
     LIMIT = "limit"
+    SERVER = "server"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,9 @@ from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.model_table import check_model, model_info
+from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider
+from nexus_cli.provider.served_window import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.limits_record import SessionLimits, permission_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
@@ -120,7 +121,7 @@ def open_session(
 def make_provider(settings: Settings) -> Provider:
     """Make the provider for all models that litellm knows, with the retries of the settings."""
     return RetryingProvider(
-        LitellmBackend(info=lambda name: model_info(name, settings.models)),
+        LitellmBackend(info=lambda name: served_model_info(name, settings.models)),
         tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
     )

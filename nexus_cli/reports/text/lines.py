@@ -64,6 +64,7 @@ CAUSES = {
     "input_cap": "too long",
     "pruned": "old result",
     "limit": "over a limit",
+    "server": "cut by the server",
 }
 """Reasons for a drop in words, by `nexus_cli.core.entry.Cause`."""
 
