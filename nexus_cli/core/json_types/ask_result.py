@@ -54,6 +54,7 @@ class DropObject(TypedDict):
         "pruned",
         "limit",
         "server",
+        "refused",
     ]
     recall: str
     """The id for `nexus drops show` and the tool `recall`."""

@@ -17,8 +17,9 @@ from pathlib import Path
 from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Part, image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
+from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
 from nexus_cli.reports.text.lines import describe_attached, plural
-from nexus_cli.ui.input.piped import KEPT, Input, Reader
+from nexus_cli.ui.input.piped import Input, Reader
 
 NAMES = 200
 """Most names of a mentioned folder that are listed."""
@@ -89,8 +90,8 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
     """Read a file (also a pipe), an image, or `a.py:3-5`: these lines, unless a file has that name.
 
     `name` is relative to `folder`, else to the working folder; `what` names it in errors. Raises `NexusError("usage",
-    ...)` for a path that is missing, unreadable, a folder, a device or binary, for too large an image, and for lines
-    that the file does not have.
+    ...)` for a path that is missing, unreadable, a folder, a device or binary, for an image that cannot be sent, and
+    for lines that the file does not have.
     """
     folder = folder or os.getcwd()
     try:
@@ -173,11 +174,11 @@ def _hint(name: str, error: OSError | ValueError, folder: str) -> str:
 
 
 def _image(descriptor: int, kind: str, name: str, what: str) -> Part:
-    if os.fstat(descriptor).st_size > KEPT:
-        why = f"the image has more than {KEPT >> 20} MiB"
-        raise NexusError("usage", what, why, "Attach a smaller one")
     with open(descriptor, "rb", closefd=False) as file:
-        return Part(kind, file.read(KEPT), name)
+        data = file.read(MOST_BYTES)
+    if why := describe_bad_image(data, os.fstat(descriptor).st_size):
+        raise NexusError("usage", what, why, "Attach another one, or a smaller copy")
+    return Part(kind, data, name)
 
 
 @dataclass(slots=True)

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from images import png
 
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.image_check import MOST_BYTES
 from nexus_cli.ui.input import attached_files, piped
 from nexus_cli.ui.input.attached_files import Mentions, quote_mention, read_attachment, read_mentions
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+PNG = png()
 
 
 @pytest.fixture
@@ -141,10 +143,9 @@ def test_a_pipe_or_a_device_is_never_opened(folder: Path) -> None:
 
 def test_what_is_beyond_the_hard_limit_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(piped, "KEPT", 1000)
-    monkeypatch.setattr(attached_files, "KEPT", 1000)
     (folder / "long.txt").write_text("x" * 1500)
     with open(folder / "shot.png", "ab") as file:
-        file.truncate(1001)
+        file.truncate(MOST_BYTES + 1)
     found = read_mentions("@long.txt @shot.png", folder)
     assert found.uncounted == 500 and len(found.blocks[0]) < 1100 and found.parts == ()
     assert len(found.notices) == 2
