@@ -156,6 +156,7 @@ STARTS_PROGRAMS = {
     "client.py": "our own Python, as a server",
     "warm/server.py": "a fork of itself",
     "warm/child.py": "a fork of itself",
+    "core/bounded_call.py": "a fork of itself, which ends with its function",
 }
 """Files that start a program or a process. All others go through `config/programs`."""
 
