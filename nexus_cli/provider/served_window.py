@@ -32,7 +32,9 @@ def served_model_info(name: str, overrides: Mapping[str, Mapping[str, object]]) 
     """Return the facts of a model as `model_info` does, with the window that its server states. Blocks for a server
     that was not asked yet."""
     info = model_info(name, overrides)
-    if info.provider not in _WAYS or any("window" in overrides.get(one, ()) for one in setting_names(name)):
+    if info.provider not in _WAYS or (info.known and info.provider == "openai"):
+        return info
+    if any("window" in overrides.get(one, ()) for one in setting_names(name)):
         return info
     window = _ask_once(info)
     return replace(info, window=window, known=True) if window else info
@@ -65,7 +67,7 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
 def _ask_once(info: ModelInfo) -> int:
     try:
         given = read_env_address(info.provider, os.environ)
-        if info.provider == "openai" and (info.known or given is None):
+        if info.provider == "openai" and given is None:
             return 0
         where, own = resolve_endpoint(info.name, os.environ), read_env_key(info.provider, os.environ)
     except ProviderError:
