@@ -9,7 +9,7 @@ import os
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -287,6 +287,7 @@ def make_collector(
     dropped: Callable[[Drop], None] = lambda drop: None,
     settings: Settings,
     tools: Sequence[str],
+    left_out: Callable[[int], Collection[str]],
     runs: bool = True,
     is_run: bool = False,
     misses: Callable[[], Misses] = dict,
@@ -294,26 +295,31 @@ def make_collector(
 ) -> SectionCollector:
     """Build the section collector of one lane.
 
-    `tools` names the available tools. `dropped` receives each new drop of a section. `runs` is true if commands may run
+    `tools` names the available tools, of which `left_out` have no room in a window of so many tokens. `dropped` receives each new drop of a section. `runs` is true if commands may run
     or the person can be asked, `is_run` in a structured run. `misses` is that of the collector; `seams` are the
     session's fields of `Sources`.
     """
     found = (find_tool(name) for name in tools)
     can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
     catalogue = SkillCatalogue(options.cwd, seams.get("about", str)) if SKILL_TOOL in tools else None
+
+    def offered() -> Sequence[str]:
+        without = left_out(collector.view.window)
+        return [name for name in tools if name not in without]
+
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
-        "tools": lambda: tools,
+        "tools": offered,
         "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: snapshot(
             options.cwd,
             settings,
             os.environ,
             info.name,
-            tools,
+            offered(),
             skills=catalogue is not None,
             runs=can_run,
             find=catalogue.read if catalogue else None,
@@ -329,7 +335,7 @@ def make_collector(
     if options.system_prompt is not None:
         contributors = {name: one for name, one in contributors.items() if one.layer is not Layer.SYSTEM}
         contributors |= _given_prompt(options.system_prompt)
-    return SectionCollector(
+    collector = SectionCollector(
         contributors,
         SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams}), partial(_is_news, options)),
         View.of(info.name, recipe.name, budget, count),
@@ -339,3 +345,4 @@ def make_collector(
         section_budget(budget.available, recipe.section_budget),
         misses if settings.sections.learn else dict,
     )
+    return collector

@@ -45,9 +45,15 @@ def cut_in_silence(root: Path) -> dict[str, Any]:
         }
 
 
+def named_by_a_refusal(root: Path) -> dict[str, Any]:
+    with stage(root, ["first", "second"], refuse_above=2300) as place:
+        first, second = place.ask("hi"), place.ask("-c", "and now?")
+        return {"first": first, "second": second, "bodies": [request.body for request in place.server.requests]}
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, told_by_ollama, cut_in_silence)
+    return play(tmp_path_factory.mktemp, told_by_ollama, cut_in_silence, named_by_a_refusal)
 
 
 def test_the_window_of_a_local_server_comes_from_the_server_which_is_asked_once(seen: Seen) -> None:
@@ -70,3 +76,14 @@ def test_what_the_server_cut_in_silence_is_a_drop_and_told_at_once(seen: Seen) -
     assert [one["id"] for one in shown["context"]["drops"]] == ["d1"]
     assert "cut by the server" in shown["drops"] and "goes on for a while" in shown["original"]
     assert "The server cut about" in shown["next"] and "drop d1" in shown["next"]
+
+
+def test_a_window_that_a_refusal_names_is_used_in_the_same_step(seen: Seen) -> None:
+    shown = seen["named_by_a_refusal"]
+    assert (shown["first"].status, shown["first"].stdout) == (0, b"first\n")
+    assert "small context window (2,300 tokens): without the tools" in shown["first"].stderr.decode()
+    refused, taken, later = shown["bodies"]
+    names = [{tool["function"]["name"] for tool in body["tools"]} for body in (refused, taken, later)]
+    assert names[1] == names[2] < names[0]
+    assert ["Remember what a later" in body["messages"][0]["content"] for body in (refused, taken)] == [True, False]
+    assert shown["second"].status == 0
