@@ -56,7 +56,9 @@ class PromptAssembly:
     def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> PromptAssembly:
         """Return an assembly for drafts of the same sections, which do not change the state of the lane."""
         collector = self.collector.drafting(notify, left_out)
-        return PromptAssembly(collector, self.context, self.tools, self.left_out, self.rules, self.effort, self.inherited)
+        return PromptAssembly(
+            collector, self.context, self.tools, self.left_out, self.rules, self.effort, self.inherited
+        )
 
     async def draft_epoch(self, window: LaneWindow | None = None) -> EpochDraft:
         """Return the present system text and tools, planned for the budget of `window`."""

@@ -295,9 +295,9 @@ def make_collector(
 ) -> SectionCollector:
     """Build the section collector of one lane.
 
-    `tools` names the available tools, of which `left_out` have no room in a window of so many tokens. `dropped` receives each new drop of a section. `runs` is true if commands may run
-    or the person can be asked, `is_run` in a structured run. `misses` is that of the collector; `seams` are the
-    session's fields of `Sources`.
+    `tools` names the available tools, of which `left_out` have no room in a window of so many tokens. `dropped`
+    receives each new drop of a section. `runs` is true if commands may run or the person can be asked, `is_run` in
+    a structured run. `misses` is that of the collector; `seams` are the session's fields of `Sources`.
     """
     found = (find_tool(name) for name in tools)
     can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")

@@ -207,6 +207,8 @@ def _open(
     held = ledger.is_locked(made.id)
     lock_session(ledger, made)
     try:
+        if found and ledger.writes and not held:
+            ledger.settle_lost(made.id)
         session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
             timeline = session.state.lane_state.lane.timeline
