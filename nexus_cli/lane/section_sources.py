@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ TYPES = {"client": "client", "agent": "worker"}
 BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
 """Contributors that blocks replace in a structured run."""
 BLOCK_RULES = "run_instructions"
-SKILL_TOOL, SKILL_CONTRIBUTORS = "skill", frozenset({"skills", "skill_match"})
-"""The tool that reads guides, and the contributors that tell of them, which are left out without it."""
+SKILL_TOOL = "skill"
+"""The tool that reads guides."""
 
 
 @dataclass
@@ -97,6 +98,7 @@ class SessionSources:
             "away": lambda: self.away,
             "about": lambda: newest_words(self.context.lane),
             "goals": lambda: list_goals(self.context.lane.timeline),
+            "has_tool": lambda name: any(tool["function"]["name"] == name for tool in self.context.lane.epoch.tools),
         }
 
     def files(self) -> Sequence[SeenFile]:
@@ -301,12 +303,9 @@ def make_collector(
     """
     found = (find_tool(name) for name in tools)
     can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
-    catalogue = SkillCatalogue(options.cwd, seams.get("about", str)) if SKILL_TOOL in tools else None
-
-    def offered() -> Sequence[str]:
-        without = left_out(collector.view.window)
-        return [name for name in tools if name not in without]
-
+    catalogue = SkillCatalogue(options.cwd, seams.get("about", str))
+    reads_skills = SKILL_TOOL in tools
+    offered: Callable[[], Sequence[str]] = lambda: [*filterfalse(left_out(collector.view.window).__contains__, tools)]  # noqa: E731
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
@@ -320,16 +319,16 @@ def make_collector(
             os.environ,
             info.name,
             offered(),
-            skills=catalogue is not None,
+            skills=reads_skills,
             runs=can_run,
-            find=catalogue.read if catalogue else None,
+            find=catalogue.read,
         ),
     }
     without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
-    if catalogue is None:
-        without = without | SKILL_CONTRIBUTORS
-    else:
-        own |= {"skills": catalogue.offered, "matching_skills": catalogue.matching}
+    if reads_skills:
+        own |= {"skills": catalogue.offered}
+    if reads_skills or can_run:  # a skill that comes later can be printed by a command
+        own |= {"matching_skills": catalogue.matching}
     admitted = (name for name in discover() if name not in without and recipe.admits(name))
     contributors = {name: discover()[name] for name in admitted}
     if options.system_prompt is not None:
