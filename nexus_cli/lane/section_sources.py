@@ -124,8 +124,10 @@ class SessionSources:
         return [*seen, *(os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"])]
 
     def footprint(self) -> Footprint:
-        """Count the turns and calls that the window no longer shows."""
+        """Count the turns and calls that the window no longer shows, unless a summary or a marker in it tells them."""
         lane = self.context.lane
+        if any(item.form in (ItemForm.SUMMARY, ItemForm.MARKER) for item in lane.items):
+            return Footprint()
         epoch = lane.epoch
         if epoch.id not in self._footprints:
             calls, turns = Counter[str](), 0
