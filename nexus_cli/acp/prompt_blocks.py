@@ -12,6 +12,7 @@ from acp import schema
 
 from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger, image_type
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.message import replace_surrogates
 
 Block = (
@@ -70,7 +71,6 @@ def _read_image(data: str, name: str) -> Part:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise NexusError("usage", "the image", "it is not base64", "Send it again") from None
-    kind = image_type(raw[:12])
-    if not kind:
-        raise NexusError("usage", "the image", "it is no PNG, JPEG, GIF or WebP", "Convert it")
-    return Part(kind, raw, name)
+    if why := describe_bad_image(raw):
+        raise NexusError("usage", "the image", why, "Attach another one, or a smaller copy")
+    return Part(image_type(raw), raw, name)

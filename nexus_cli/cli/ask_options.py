@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 StreamJson = Annotated[bool, typer.Option("--stream-json", help="Print events as JSON lines.")]
 Files = Annotated[
     list[str] | None,
-    typer.Option("--file", "-f", metavar="PATH", help="Attach a text file, lines of it (a.py:3-5) or an image."),
+    typer.Option("--file", "-f", metavar="PATH", help="Attach a text file, lines of it (a.py:3-5), a PDF or an image."),
 ]
 MaxSteps = Annotated[
     int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of model requests.")

@@ -34,7 +34,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("status")
 def status(
     json: Json = False,
-    brief_: Annotated[bool, typer.Option("--brief", help="The few lines that every request carries.")] = False,
+    brief_: Annotated[bool, typer.Option("--brief", help="A line for the model and each category.")] = False,
 ) -> int:
     """Show what there is to work with: model, tools, skills, servers, credentials by name, recipes, trust, memory."""
     folder = working_folder()

@@ -38,6 +38,12 @@ def take_rules(summary: str, find_headings: Callable[[str], Collection[str]]) ->
     return "\n".join(kept).strip(), [quote for line in lines for quote in _quotes_of(line)][:MOST_RULES]
 
 
+def with_rules(summary: str, answer: str, find_headings: Callable[[str], Collection[str]]) -> str:
+    """Return the summary with the rules that a later `answer` quotes, under a heading or not."""
+    rules = take_rules(f"# {HEADING}\n{answer}", find_headings)[1]
+    return "\n".join([summary, f"# {HEADING}", *(f'"{rule}"' for rule in rules)])
+
+
 def _quotes_of(line: str) -> list[str]:
     """Return the possible quotations of a line: all of it, and the parts in double quotes."""
     found = dict.fromkeys((line, *_QUOTED.findall(line)))

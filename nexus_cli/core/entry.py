@@ -110,7 +110,7 @@ class Epoch:
     parent: int | None
     cause: str
     """`start`, `truncation`, `compaction`, `overflow`, `pruned`, `undo`, `restore`, `model`, `reload`, `clear`,
-    `resume`."""
+    `resume`, `refused`."""
     model: str
     system: str
     tools: tuple[Mapping[str, Any], ...]
@@ -138,6 +138,8 @@ class Cause(StrEnum):
     INPUT_CAP = "input_cap"
     PRUNED = "pruned"
     LIMIT = "limit"
+    SERVER = "server"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)

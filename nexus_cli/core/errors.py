@@ -83,6 +83,7 @@ class ProviderError(NexusError):
         cut: bool = False,
         limit: int | None = None,
         counted: int | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(kind, what, why, hint)
         self.retry_after = retry_after
@@ -97,6 +98,8 @@ class ProviderError(NexusError):
         """For `overflow`: the window in tokens that the provider's message names, or None."""
         self.counted = counted
         """For `overflow`: the tokens of our request that the provider's message names, or None."""
+        self.status = status
+        """The HTTP status of the provider's answer, None if there was none."""
         self.output_cap = 0
         """The request's output cap in tokens; 0 if unknown."""
 

@@ -74,6 +74,8 @@ class CommandSandbox:
     """Notes about the sandbox for the model, appended to the result."""
     describe_denial: Callable[[str], str] = lambda output: ""
     """Returns a line with the restriction that the output of a failed command shows, or ""."""
+    describe_missing: Callable[[str, str], str] = lambda command, output: ""
+    """Returns a line with the keys that a command misses by its words and its output, each once; or ""."""
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,11 @@ class QuotedText:
             end += len(pieces[-1])
         self._joined = "".join(pieces)
 
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences, in their order."""
+        return [one.strip() for _, one in self._units]
+
     def find(self, quote: str) -> str:
         """Return the sentences that contain `quote`, ignoring white space and case; "" if there are none.
 

@@ -56,20 +56,24 @@ class UsageSum:
     known_usd: float = 0.0
     """Dollars of the requests with a known price."""
     unpriced: int = 0
-    """Number of answered requests without a known price."""
+    """Number of requests without a known price."""
+    unfinished: int = 0
+    """Number of requests among them that are under way, or whose process was ended before the answer. Their input is
+    estimated."""
 
     @classmethod
-    def of(cls, answered: Sequence[Usage], unanswered: int = 0) -> UsageSum:
-        """Sum up `answered`; unanswered requests are only counted."""
+    def of(cls, used: Sequence[Usage], unfinished: int = 0) -> UsageSum:
+        """Sum up `used`."""
         return cls(
-            len(answered) + unanswered,
-            sum(one.input for one in answered),
-            sum(one.output for one in answered),
-            sum(one.cache_read for one in answered),
-            sum(one.cache_write for one in answered),
-            sum(one.reasoning for one in answered),
-            round_dollars(sum(one.cost_usd or 0.0 for one in answered)),
-            sum(one.cost_usd is None for one in answered),
+            len(used),
+            sum(one.input for one in used),
+            sum(one.output for one in used),
+            sum(one.cache_read for one in used),
+            sum(one.cache_write for one in used),
+            sum(one.reasoning for one in used),
+            round_dollars(sum(one.cost_usd or 0.0 for one in used)),
+            sum(one.cost_usd is None for one in used),
+            unfinished,
         )
 
     def __add__(self, other: UsageSum) -> UsageSum:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.context.window.entry_ranges import EntryRange
 from nexus_cli.context.window.lane import item_of
-from nexus_cli.core.entry import Drop, ItemForm, Memo, WindowItem
+from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.lane.backoff import UNDONE
 from nexus_cli.lane.section_drops import KIND as LEFT_OUT
 from nexus_cli.ledger import Ledger
@@ -82,9 +82,9 @@ def returned_drops(
 
     A drop is back if all of its messages are whole in the window, or if its compaction was undone (see the `memos`) and
     none of the restored messages were dropped again. A section is back if the epoch with `sections` sends the same text
-    in full.
+    in full. What a server cut is never back: the window had it all along.
     """
-    items, spans = list(items), {drop.id: drop.entries for drop in drops}
+    items, spans = list(items), {drop.id: drop.entries for drop in drops if drop.cause is not Cause.SERVER}
     whole = {item.entry for item in items if item.form is ItemForm.FULL}
     found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
     if any(span is None for span in spans.values()):

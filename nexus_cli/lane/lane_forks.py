@@ -46,8 +46,8 @@ def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
     )
 
 
-def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
-    """Open an empty lane for `model`, without system text and tools.
+def separate(lane_state: LaneState, agent: str, model: Model, text: str = "") -> LaneState:
+    """Open a lane for `model`, without system text and tools, empty or with a message of this text.
 
     Shared with `lane_state`: spending, control, clock, settings, prompt, cache use times, and calibrations unless
     `model` is the session's own, whose calibration other contents must not change. Everything else is new.
@@ -60,6 +60,8 @@ def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()
+    if text:
+        context.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
     same = model.info.served_name == lane_state.model.info.served_name
     return LaneState(
         LaneWindow(context, model, budget, estimator, None if same else lane_state.window.calibrations),

@@ -16,12 +16,13 @@ from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Kind, WindowItem
-from nexus_cli.core.event import Event
+from nexus_cli.core.event import Event, Notice
 from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.next_request import LimitsInForce, NextRequest
 from nexus_cli.lane.spending import Spending
+from nexus_cli.lane.tool_selection import describe_left_out, missing_tools
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.tools.registry import find_tool
 
@@ -105,10 +106,13 @@ class LaneState:
         notes: Notes | None = None,
     ) -> None:
         """Begin an epoch as `LaneWindow.begin_epoch` does, and report its drops."""
+        before, info = self.lane.epoch.tools, self.window.model.info
         every = (*planned.drops, *drops)
         self.window.begin_epoch(head, cause, planned, every, notes)
         self.upcoming.draft = None
         self.emit_drops(every)
+        if gone := set(missing_tools(info.window, self.lane.epoch.tools)) - {*missing_tools(info.window, before)}:
+            self.emit(Notice(describe_left_out(info.window, sorted(gone))))
 
     def emit(self, event: Event) -> None:
         """Send an event to the front end."""

@@ -51,6 +51,8 @@ class LaneWindow:
     """Store of tokenizer calibrations; None: they are lost with the lane."""
     refused_window: int = 0
     """The window from an overflow error while the session tries to exceed it; else 0."""
+    cut_run: int = -1
+    """The run in which the person was last told that the server cut a request."""
     confirmed: bool = False
     """True if this session has already tested the window, so that `doubt_window` does not test it again."""
 

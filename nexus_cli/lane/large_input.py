@@ -10,7 +10,8 @@ from html import unescape
 from nexus_cli.core.elide import Marker, drop_marker, line_namer, one_line
 
 _OPENING = re.compile(
-    r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"(?: lines="(?P<line>\d+)-\d+")?)>\n', re.MULTILINE
+    r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"(?: lines="(?P<line>\d+)-\d+"| pages="[\d-]+" of="\d+")?)>\n',
+    re.MULTILINE,
 )
 _LEAST, _FEWEST, _MOST = 32_000, 4, 32
 """Least characters of a chunk (about one recall), fewest and most chunks of an index."""

@@ -25,6 +25,7 @@ from nexus_cli.lane.current_request import answer_cap, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest, Outlook
+from nexus_cli.lane.server_cut import SERVER_CUT, report_cut
 from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
 
@@ -168,6 +169,12 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     cached = record_use(lane_state.window, lane_state.cache, ahead, reported or Usage())
     lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
+        sent, reads = window_request(lane_state), reply.usage.input
+        told = report_cut(lane_state.window, lane_state.control, lane_state.step, sent, ahead.shared, reads)
+        if told and reply.message.tool_calls:
+            lane_state.upcoming.notices.append(told)
+        elif told:  # in the ledger, because another process may send the next request
+            lane.timeline.memo(SERVER_CUT, {"told": told})
         lane_state.window.learn(counted, reply.usage.input)
     message = reply.message
     if before and not message.content and reply.finish in ("none", "empty"):

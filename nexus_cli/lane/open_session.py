@@ -17,7 +17,8 @@ from nexus_cli.lane.refusal import REFUSED_WINDOW, with_session_window
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.provider.endpoint import address_from_env
-from nexus_cli.provider.model_table import model_info, setting_names, window_setting_key
+from nexus_cli.provider.model_table import setting_names, window_setting_key
+from nexus_cli.provider.served_window import served_model_info
 
 
 def open_ledger(options: Options, notices: list[str]) -> Ledger:
@@ -89,7 +90,7 @@ def lock_session(ledger: Ledger, session: SessionInfo) -> None:
 
 
 def load_model_info(calibrations: Calibrations, name: str, settings: Settings, log: Log | None = None) -> ModelInfo:
-    """Return the facts of a model at the address set in the environment.
+    """Return the facts of a model at the address set in the environment; its server is asked for the window.
 
     A window learned from an overflow error at that address applies unless the settings have one. A window recorded in
     the session of `log` applies in any case.
@@ -99,7 +100,7 @@ def load_model_info(calibrations: Calibrations, name: str, settings: Settings, l
 
 
 def _model_info(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
-    info = replace(model_info(name, settings.models), address=address_from_env(name, os.environ))
+    info = replace(served_model_info(name, settings.models), address=address_from_env(name, os.environ))
     key = next((key for key in setting_names(name) if settings.models.get(key)), name)
     if "window" in settings.models.get(key, {}):
         return replace(info, window_key=window_setting_key(key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,9 @@ class PromptAssembly:
     collector: SectionCollector
     context: ContextManager
     tools: Sequence[Mapping[str, Any]]
+    """All tools of the session."""
+    left_out: Callable[[int], Collection[str]]
+    """Returns the names of those for which a window in tokens has no room."""
     rules: str
     effort: str
     """Used when no window is given."""
@@ -53,7 +56,9 @@ class PromptAssembly:
     def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> PromptAssembly:
         """Return an assembly for drafts of the same sections, which do not change the state of the lane."""
         collector = self.collector.drafting(notify, left_out)
-        return PromptAssembly(collector, self.context, self.tools, self.rules, self.effort, self.inherited)
+        return PromptAssembly(
+            collector, self.context, self.tools, self.left_out, self.rules, self.effort, self.inherited
+        )
 
     async def draft_epoch(self, window: LaneWindow | None = None) -> EpochDraft:
         """Return the present system text and tools, planned for the budget of `window`."""
@@ -61,7 +66,10 @@ class PromptAssembly:
         if self.inherited is not None:
             return EpochDraft(self.inherited)
         plan, left = await self.collector.system_plan()
-        text, tools = system_text(plan, self.collector.view.count), tuple(self.tools)
+        text, without = system_text(plan, self.collector.view.count), self.left_out(self.collector.view.window)
+        tools = tuple(self.tools)
+        if without:
+            tools = tuple(tool for tool in tools if tool["function"]["name"] not in without)
         frame = EpochHeader(
             self.collector.view.model,
             text,

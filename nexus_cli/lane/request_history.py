@@ -64,7 +64,7 @@ def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHi
 
 def was_answered(row: RequestRow) -> bool:
     """True if a provider processed the request. A request that failed or was refused has no usage."""
-    return row.usage is not None and (row.reported or row.usage.input > 0)
+    return row.usage is not None and not row.is_unfinished and (row.reported or row.usage.input > 0)
 
 
 def reported_tokens(row: RequestRow) -> int:

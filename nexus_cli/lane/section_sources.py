@@ -9,10 +9,11 @@ import os
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ TYPES = {"client": "client", "agent": "worker"}
 BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
 """Contributors that blocks replace in a structured run."""
 BLOCK_RULES = "run_instructions"
-SKILL_TOOL, SKILL_CONTRIBUTORS = "skill", frozenset({"skills", "skill_match"})
-"""The tool that reads guides, and the contributors that tell of them, which are left out without it."""
+SKILL_TOOL = "skill"
+"""The tool that reads guides."""
 
 
 @dataclass
@@ -97,6 +98,7 @@ class SessionSources:
             "away": lambda: self.away,
             "about": lambda: newest_words(self.context.lane),
             "goals": lambda: list_goals(self.context.lane.timeline),
+            "has_tool": lambda name: any(tool["function"]["name"] == name for tool in self.context.lane.epoch.tools),
         }
 
     def files(self) -> Sequence[SeenFile]:
@@ -122,8 +124,10 @@ class SessionSources:
         return [*seen, *(os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"])]
 
     def footprint(self) -> Footprint:
-        """Count the turns and calls that the window no longer shows."""
+        """Count the turns and calls that the window no longer shows, unless a summary or a marker in it tells them."""
         lane = self.context.lane
+        if any(item.form in (ItemForm.SUMMARY, ItemForm.MARKER) for item in lane.items):
+            return Footprint()
         epoch = lane.epoch
         if epoch.id not in self._footprints:
             calls, turns = Counter[str](), 0
@@ -287,6 +291,7 @@ def make_collector(
     dropped: Callable[[Drop], None] = lambda drop: None,
     settings: Settings,
     tools: Sequence[str],
+    left_out: Callable[[int], Collection[str]],
     runs: bool = True,
     is_run: bool = False,
     misses: Callable[[], Misses] = dict,
@@ -294,42 +299,44 @@ def make_collector(
 ) -> SectionCollector:
     """Build the section collector of one lane.
 
-    `tools` names the available tools. `dropped` receives each new drop of a section. `runs` is true if commands may run
-    or the person can be asked, `is_run` in a structured run. `misses` is that of the collector; `seams` are the
-    session's fields of `Sources`.
+    `tools` names the available tools, of which `left_out` have no room in a window of so many tokens. `dropped`
+    receives each new drop of a section. `runs` is true if commands may run or the person can be asked, `is_run` in
+    a structured run. `misses` is that of the collector; `seams` are the session's fields of `Sources`.
     """
     found = (find_tool(name) for name in tools)
     can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
-    catalogue = SkillCatalogue(options.cwd, seams.get("about", str)) if SKILL_TOOL in tools else None
+    catalogue = SkillCatalogue(options.cwd, seams.get("about", str))
+    reads_skills = SKILL_TOOL in tools
+    offered: Callable[[], Sequence[str]] = lambda: [*filterfalse(left_out(collector.view.window).__contains__, tools)]  # noqa: E731
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
-        "tools": lambda: tools,
+        "tools": offered,
         "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: snapshot(
             options.cwd,
             settings,
             os.environ,
             info.name,
-            tools,
-            skills=catalogue is not None,
+            offered(),
+            skills=reads_skills,
             runs=can_run,
-            find=catalogue.read if catalogue else None,
+            find=catalogue.read,
         ),
     }
     without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
-    if catalogue is None:
-        without = without | SKILL_CONTRIBUTORS
-    else:
-        own |= {"skills": catalogue.offered, "matching_skills": catalogue.matching}
+    if reads_skills:
+        own |= {"skills": catalogue.offered}
+    if reads_skills or can_run:  # a skill that comes later can be printed by a command
+        own |= {"matching_skills": catalogue.matching}
     admitted = (name for name in discover() if name not in without and recipe.admits(name))
     contributors = {name: discover()[name] for name in admitted}
     if options.system_prompt is not None:
         contributors = {name: one for name, one in contributors.items() if one.layer is not Layer.SYSTEM}
         contributors |= _given_prompt(options.system_prompt)
-    return SectionCollector(
+    collector = SectionCollector(
         contributors,
         SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams}), partial(_is_news, options)),
         View.of(info.name, recipe.name, budget, count),
@@ -339,3 +346,4 @@ def make_collector(
         section_budget(budget.available, recipe.section_budget),
         misses if settings.sections.learn else dict,
     )
+    return collector

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.sections.skills import SKILL, Skill, find_guides
+from nexus_cli.context.sections.skills import SKILL, Skill, find_guides, may_have_skills
 
 _CALL = re.compile(r"<(skill|command) name=.*?</\1>|\A/([\w:-]+)|(?<![\w$\\])\$([A-Za-z][\w:-]*)", re.DOTALL)
 """A call of a guide in a message, and the guide that was put behind the words."""
@@ -37,22 +37,20 @@ class SkillCatalogue:
         if self._last is None or not self._is_new:
             self.read()
         self._is_new = False
-        return self._describe()
+        return _describe(self._last[0] if self._last else ())
 
     def matching(self) -> list[dict[str, Any]]:
-        """Return those that fit the words of the newest message, the best first, without those that it calls."""
+        """Return those of now that fit the words of the newest message, the best first, without those that it calls."""
         message = self.about()
-        if not message:
+        if not message or not may_have_skills(self.cwd):
             return []
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
-        if self._last is None:
-            self.read()
         called = {found[2] or found[3] for found in _CALL.finditer(message)}
-        skills = [one for one in self._describe() if one["name"] not in called]
+        skills = [one for one in _describe(find_guides(self.cwd, SKILL)[0]) if one["name"] not in called]
         texts = [f"{one['name'].replace('-', ' ')} {one['description']}" for one in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 
-    def _describe(self) -> list[dict[str, Any]]:
-        found = self._last[0] if self._last else ()
-        return [{"name": one.name, "description": one.description} for one in found if one.is_offered]
+
+def _describe(skills: tuple[Skill, ...]) -> list[dict[str, Any]]:
+    return [{"name": one.name, "description": one.description} for one in skills if one.is_offered]

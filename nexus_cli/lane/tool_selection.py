@@ -52,20 +52,20 @@ def select_tools(
     return [one for one in every if one["function"]["name"] in names] if before <= names else every
 
 
-def leave_out_tools(tools: Schemas, window: int, count: Callable[[str], int]) -> tuple[Schemas, tuple[str, ...]]:
-    """Return the schemas for a window in tokens, and the names of the tools that were left out.
+def tools_without_room(tools: Schemas, window: int, count: Callable[[str], int]) -> tuple[str, ...]:
+    """Return the names of the tools that a window in tokens has no room for.
 
     In a small window the optional tools leave, in a fixed order, until the schemas take at most a twelfth of it.
     """
     if window >= SMALL_WINDOW:
-        return tools, ()
+        return ()
     sizes = {str(tool["function"]["name"]): count(canonical(tool).decode()) for tool in tools}
     left_out: list[str] = []
     for name in OPTIONAL:
         if name in sizes and sum(sizes.values()) > window // 12:
             del sizes[name]
             left_out.append(name)
-    return [tool for tool in tools if tool["function"]["name"] in sizes], tuple(left_out)
+    return tuple(left_out)
 
 
 def describe_left_out(window: int, names: Collection[str]) -> str:

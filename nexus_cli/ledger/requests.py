@@ -17,6 +17,8 @@ from nexus_cli.ledger.database import Database
 
 T = TypeVar("T")
 
+LOST = "lost"
+"""Finish of a request whose process was ended before the answer."""
 _LAST_STEP = "SELECT max(step) FROM requests WHERE lane = ?"
 
 
@@ -35,6 +37,16 @@ class RequestRow:
     """The library that built the body, its version, and the body's SHA-256; "" if the transport did not show it."""
     session: str = ""
     """The session that sent it, if that is not the lane's own."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if it is under way, or its process was ended before the answer."""
+        return self.finish in (None, LOST)
+
+    @property
+    def counted(self) -> Usage:
+        """The usage; without an outcome our estimate, of an unknown price."""
+        return self.usage or Usage(self.manifest.estimate, cost_usd=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,19 @@ def record_outcome(
         step,
     )
     sessions.add_cost(db, lanes.session_of(db, lane), usage)
+
+
+def settle_lost(db: Database, session: str) -> None:
+    """Record the outcome of requests of a session whose process was ended: our estimate, without a price. The caller
+    holds the session's lock."""
+    key = db.one("SELECT key FROM sessions WHERE id = ?", session)
+    lost = "finish IS NULL AND lane IN (SELECT id FROM lanes WHERE session = ?)"
+    if key and (found := db.all(f"SELECT step FROM requests WHERE {lost}", *key)):
+        with db.write():
+            for _ in found:
+                sessions.add_cost(db, int(key[0]), Usage(cost_usd=None))
+            sums = "input = estimate, output = 0, cache_read = 0, cache_write = 0, reasoning = 0"
+            db.run(f"UPDATE requests SET finish = '{LOST}', reported = 0, {sums} WHERE {lost}", *key)
 
 
 def finish_of(db: Database, lane: int, entry: int) -> str:

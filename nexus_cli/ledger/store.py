@@ -22,7 +22,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import lanes, sessions, token_stats
+from nexus_cli.ledger import lanes, requests, sessions, token_stats
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
@@ -267,6 +267,10 @@ class Ledger:
         from nexus_cli.ledger.usage_totals import session_usage  # noqa: PLC0415
 
         return session_usage(self.db, session)
+
+    def settle_lost(self, session: str) -> None:
+        """Record the outcome of requests of a session whose process was ended before the answer."""
+        requests.settle_lost(self.db, session)
 
     def newest_session(self, folder: str, *, runs: bool = True) -> SessionInfo | None:
         """Return the session of `folder` that was used last. An empty one is returned only if there is no other.

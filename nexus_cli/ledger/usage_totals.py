@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nexus_cli.core.usage import Usage, UsageSum, round_dollars
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.requests import LOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,9 @@ def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
     day = db.day_of("r.at", local=local)
     rows = db.all(
         f"""SELECT coalesce({day}, substr(r.at, 1, 10)) AS day, e.model, s.project, s.key,
-            count(*), coalesce(sum(r.input), 0), coalesce(sum(r.output), 0), coalesce(sum(r.cache_read), 0),
+            count(*), sum(coalesce(r.input, r.estimate)), coalesce(sum(r.output), 0), coalesce(sum(r.cache_read), 0),
             coalesce(sum(r.cache_write), 0), coalesce(sum(r.reasoning), 0), coalesce(sum(r.cost), 0.0),
-            count(*) FILTER (WHERE r.finish IS NOT NULL AND r.cost IS NULL)
+            count(*) - count(r.cost), count(*) FILTER (WHERE coalesce(r.finish, '{LOST}') = '{LOST}')
         FROM requests r JOIN lanes l ON l.id = r.lane JOIN sessions s ON s.key = l.session
             JOIN epochs e ON e.key = r.epoch
         WHERE r.at >= ? GROUP BY day, e.model, s.key ORDER BY day, e.model, s.key""",
@@ -77,9 +78,9 @@ def session_usage(db: Database, session: str) -> Usage:
         """WITH RECURSIVE paid (key, id) AS (
             SELECT key, id FROM sessions WHERE id = ?
             UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id)
-        SELECT coalesce(sum(r.input), 0), coalesce(sum(r.output), 0), coalesce(sum(r.cache_read), 0),
-            coalesce(sum(r.cache_write), 0), coalesce(sum(r.reasoning), 0),
-            coalesce(sum(r.cost), 0.0), count(*) FILTER (WHERE r.finish IS NOT NULL AND r.cost IS NULL)
+        SELECT coalesce(sum(coalesce(r.input, r.estimate)), 0), coalesce(sum(r.output), 0),
+            coalesce(sum(r.cache_read), 0), coalesce(sum(r.cache_write), 0), coalesce(sum(r.reasoning), 0),
+            coalesce(sum(r.cost), 0.0), count(*) - count(r.cost)
         FROM requests r JOIN lanes l ON l.id = r.lane WHERE l.session IN (SELECT key FROM paid)""",
         session,
     )

@@ -6,9 +6,11 @@ Rules and sandbox are loaded by the first call that needs them: a session withou
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +46,9 @@ FOR_ALL_CALLS = ("edit", "later", "send", "server")
 """`ApprovalNeed.kind` of calls that an allow rule without a pattern covers."""
 WRITTEN_TO = "job"
 """The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
+
+_LISTS_VARIABLES = re.compile(r"(?<![\w./-])(?:env|printenv)(?=\s*(?:$|[|;&>)\n]))")
+"""A command that lists the environment."""
 
 
 class CallPermission:
@@ -420,12 +425,19 @@ class CallPermission:
             notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")
         if made.denied and made.writable and held.backend == "landlock":
             notes.append("what a command makes directly beside a file of a deny rule is readable from the next one on")
-        if taken:
-            notes.append(f"without {', '.join(taken)} (setting sandbox.env_pass)")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        return CommandSandbox(confinement, env, told, lambda text: describe_denial(made, text, held.backend, asks=asks))
+        denial = lambda text: describe_denial(made, text, held.backend, asks=asks)  # noqa: E731
+        return CommandSandbox(confinement, env, told, denial, partial(self._describe_missing, taken))
+
+    def _describe_missing(self, taken: Sequence[str], command: str, output: str) -> str:
+        """Return a line with the variables among those `taken` from commands that this one names, or all if it lists
+        variables; each once."""
+        lists, text = _LISTS_VARIABLES.search(command), f"{command}\n{output}"
+        missing = [name for name in taken if name not in self._told and (lists or name in text)]
+        self._told.update(missing)
+        return f"[sandbox: without {', '.join(missing)} (setting sandbox.env_pass)]" if missing else ""
 
     def _find_confinement(self, made: SandboxProfile, probe: BackendProbe, stays: bool) -> tuple[Confinement, str]:
         """Return the confinement of a command, and a note if it cannot share a network. The caller must lock."""

@@ -393,4 +393,5 @@ def to_provider_error(error: BaseException, *, model: str, started: bool = False
         cut=transient and started,
         limit=limit,
         counted=counted,
+        status=f.status,
     )

@@ -66,6 +66,7 @@ def litellm() -> Any:
                     gc.enable()
             silence_litellm(module)
             _fill_bodies()
+            _ask_nothing()
             _litellm = module
     return _litellm
 
@@ -121,6 +122,13 @@ def _fill_bodies() -> None:
             await note_request(request)
 
     adapter.AsyncOpenAI = AsyncOpenAI
+
+
+def _ask_nothing() -> None:
+    """Keep litellm from asking Ollama about the model, several times with each request; `served_window` asks once."""
+    from litellm.llms.ollama.common_utils import OllamaModelInfo  # noqa: PLC0415
+
+    OllamaModelInfo.get_model_info = lambda *_, **__: None
 
 
 def has_own_reasons(where: Endpoint) -> bool:

@@ -30,7 +30,7 @@ def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
     """Return the sums of a session's own requests and those of its workers, without those that a fork shares with its
     source.
 
-    An unanswered request counts but adds nothing. An unknown price makes a `cost_usd` None; `known_usd` sums the known
+    A refused request counts but adds nothing. An unknown price makes a `cost_usd` None; `known_usd` sums the known
     ones.
     """
     info = ledger.session(session)
@@ -72,8 +72,7 @@ def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
 
 
 def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
-    answered = [row.usage for row in rows if row.usage]
-    return UsageSum.of(answered, len(rows) - len(answered)).to_json()
+    return UsageSum.of([row.counted for row in rows], sum(row.is_unfinished for row in rows)).to_json()
 
 
 def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
@@ -129,7 +128,7 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
         lines += block("by kind", usage_rows("kind", value["kinds"]), width)
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
     lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
-    lines += price_hint([row["name"] for row in value["models"] if row["unpriced"]], width)
+    lines += price_hint([row["name"] for row in value["models"] if row["unpriced"] > row["unfinished"]], width)
     if total.get("estimated"):
         note = f"{number(total['estimated'])} of the requests reported no usage: theirs is estimated."
         lines += ["", *filled(note, width)]

@@ -5,11 +5,8 @@ Front ends choose from them. Only servers on loopback are queried.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
@@ -20,12 +17,12 @@ from nexus_cli.provider.endpoint import stored_name
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
+from nexus_cli.provider.served_window import ask_json
 from nexus_cli.reports.text.lines import Value, filled, number, table
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ModelObject, ModelReport, ModelsReport
 
-_ANSWER = 1024 * 1024
 FIGURES = (
     "window",
     "max_output",
@@ -111,16 +108,11 @@ def _usable(
 
 def _served(url: str) -> list[str]:
     """Return the names that a server on loopback lists; none if it does not answer as expected."""
-    place = urlsplit(url)
-    connection = HTTPConnection(place.hostname or "127.0.0.1", place.port or 80, timeout=1.0)
+    answer = ask_json(url.removesuffix("/v1") + "/v1/models")
     try:
-        connection.request("GET", "/v1/models")
-        answer = json.loads(connection.getresponse().read(_ANSWER))
         return [str(entry["id"]) for entry in answer["data"]]
-    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+    except (LookupError, TypeError):
         return []
-    finally:
-        connection.close()
 
 
 def models_text(value: Value, width: int) -> str:

@@ -312,20 +312,20 @@ def _request_events(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[E
 
 
 def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
-    usage, model = row.usage, str(row.manifest.arguments.get("model", ""))
+    usage, model = row.counted, str(row.manifest.arguments.get("model", ""))
     return make_row(
         row.manifest.at,
         "request",
         AGENT,
         model,
-        tokens=usage.input + usage.output if usage else None,
-        cost_usd=usage.cost_usd if usage else None,
-        seconds=read.seconds_to_reply(row) if replied and usage else None,
+        tokens=usage.input + usage.output,
+        cost_usd=usage.cost_usd,
+        seconds=read.seconds_to_reply(row) if replied and row.usage else None,
         step=row.manifest.step,
         model=model,
-        input=usage.input if usage else None,
-        output=usage.output if usage else None,
-        cache_read=usage.cache_read if usage else None,
+        input=usage.input,
+        output=usage.output,
+        cache_read=usage.cache_read,
         finish=row.finish,
     )
 
@@ -473,8 +473,7 @@ def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> 
 
 
 def _lane_row(agent: str, at: str, rows: Sequence[RequestRow]) -> Row:
-    used = [row.usage for row in rows if row.usage]
-    total = UsageSum.of(used).to_json()
+    total = UsageSum.of([row.counted for row in rows]).to_json()
     return make_row(
         at,
         "lane",

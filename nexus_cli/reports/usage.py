@@ -41,7 +41,7 @@ def usage_report(
 ) -> UsageReport:
     """Return the sums of every request in the ledger since a moment; `zone` says whose days they are counted by.
 
-    A fork counts only its own requests. An unanswered request counts but adds nothing. An unknown price makes a
+    A fork counts only its own requests. A refused request counts but adds nothing. An unknown price makes a
     `cost_usd` None; `known_usd` sums the known ones. With `by` there are also sums by that, as `named`.
     """
     start = "" if since is None else format_utc(since)
@@ -157,7 +157,7 @@ def usage_text(value: Value, width: int) -> str:
     lines += block("by project", usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
         lines += filled(f"{plural(hidden, 'project')} with less not listed: --json has all", width, "  ")
-    lines += price_hint([row["model"] for row in value["models"] if row["unpriced"]], width)
+    lines += price_hint([row["model"] for row in value["models"] if row["unpriced"] > row["unfinished"]], width)
     return "\n".join([*lines, *others])
 
 
@@ -189,8 +189,9 @@ def _bars(rows: Sequence[Value], longest: int = BAR) -> list[str]:
 
 def count_requests(total: Value) -> str:
     """Count the requests of a sum, and those without an answer."""
-    unanswered = f" ({number(total['unanswered'])} without an answer)" if total.get("unanswered") else ""
-    return plural(int(total["requests"]), "request") + unanswered
+    unanswered = total.get("unanswered") or total.get("unfinished")
+    without = f" ({number(unanswered)} without an answer)" if unanswered else ""
+    return plural(int(total["requests"]), "request") + without
 
 
 def describe_usage(total: Value, requests: str) -> str:

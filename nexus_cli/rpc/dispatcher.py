@@ -29,6 +29,7 @@ from nexus_cli.core.event import (
     Outcome,
     TurnEnd,
 )
+from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.options import Options
@@ -444,9 +445,9 @@ def _read_image(text: str) -> Part:
         data = base64.b64decode(text, validate=True)
     except ValueError:
         data = b""
-    if not (kind := image_type(data[:16])):
-        raise RpcError(INVALID_PARAMS, "an image is a PNG, JPEG, GIF or WebP in base64")
-    return Part(kind, data, "image")
+    if why := describe_bad_image(data):
+        raise RpcError(INVALID_PARAMS, f"an image, in base64: {why}")
+    return Part(image_type(data), data, "image")
 
 
 def _message_value(entry: Entry) -> MessageObject:

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -21,6 +22,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import CannotDetermineSpecification, NoSuchAnchor, Unresolvable
 from referencing.jsonschema import DRAFT202012, Schema, SchemaResource
 
+from nexus_cli.core.bounded_call import call_in_fork
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.surrogates import replace_surrogates
@@ -38,6 +40,8 @@ MOST_COUNTED = 100
 """Problems after which an answer is not validated further."""
 LONGEST = 200
 """Most characters of one problem."""
+SECONDS = 3.0
+"""Time limit for a schema with patterns."""
 ENDLESS = "it refers to itself without end"
 
 _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
@@ -101,12 +105,24 @@ class AnswerSchema:
             data = _find_document(answer)
         except ValueError as error:
             return Attempt(answer, None, (cut_at_word(one_line(str(error)), LONGEST),), math.inf)
+        found = call_in_fork(lambda: self._find_problems(data), SECONDS) if self._has_patterns else None
+        if self._has_patterns and found is None:
+            found = ([f"its patterns were not applied within {SECONDS:g} s; shorter texts may fit"], 1)
+        problems, count = found or self._find_problems(data)
+        return Attempt(json_text(data, escaped=False), data, tuple(problems), count)
+
+    def _find_problems(self, data: Any) -> tuple[list[str], int]:
+        """Return the first problems of an answer, and their number."""
         try:
             errors = list(islice(self._validator.iter_errors(data), MOST_COUNTED))
         except RecursionError:
-            return Attempt(json_text(data, escaped=False), data, (f"the schema cannot be applied: {ENDLESS}",), 1)
-        problems = tuple(_describe(error) for error in errors[:MOST_PROBLEMS])
-        return Attempt(json_text(data, escaped=False), data, problems, len(errors))
+            return [f"the schema cannot be applied: {ENDLESS}"], 1
+        return [_describe(error) for error in errors[:MOST_PROBLEMS]], len(errors)
+
+    @cached_property
+    def _has_patterns(self) -> bool:
+        """True if the schema has regular expressions: one can take longer than the world exists."""
+        return '"pattern' in self.text
 
 
 def parse_json(text: str) -> Any:

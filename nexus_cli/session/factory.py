@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import HOOKS
@@ -50,15 +50,16 @@ from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.section_sources import SessionSources, make_collector
 from nexus_cli.lane.spending import Spending, unknown_price
-from nexus_cli.lane.tool_selection import Schemas, describe_left_out, leave_out_tools, select_tools, unknown_tools
+from nexus_cli.lane.tool_selection import Schemas, describe_left_out, select_tools, tools_without_room, unknown_tools
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.model_table import check_model, model_info
+from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider
+from nexus_cli.provider.served_window import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.limits_record import SessionLimits, permission_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
@@ -120,7 +121,7 @@ def open_session(
 def make_provider(settings: Settings) -> Provider:
     """Make the provider for all models that litellm knows, with the retries of the settings."""
     return RetryingProvider(
-        LitellmBackend(info=lambda name: model_info(name, settings.models)),
+        LitellmBackend(info=lambda name: served_model_info(name, settings.models)),
         tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
     )
@@ -206,6 +207,8 @@ def _open(
     held = ledger.is_locked(made.id)
     lock_session(ledger, made)
     try:
+        if found and ledger.writes and not held:
+            ledger.settle_lost(made.id)
         session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
             timeline = session.state.lane_state.lane.timeline
@@ -238,7 +241,9 @@ def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Opti
 
 
 def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
-    """Anchor the token estimate of a resumed lane, unless its record is damaged."""
+    """Anchor the token estimate of a resumed lane, unless its record is damaged or that of another model."""
+    if not window.lane.is_recorded or window.lane.epoch.model != window.model.info.name:
+        return
     from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
@@ -321,7 +326,7 @@ class SessionFactory:
         context = self._context(log, budget, counter)
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
-        tools = self._select_tools(registry, context.lane.epoch if self.resumed else None, counter)
+        tools, left_out = self._select_tools(registry, context.lane.epoch if self.resumed else None, counter)
         dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
         upcoming, is_run = Upcoming(), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
@@ -338,6 +343,7 @@ class SessionFactory:
             dropped=self.control.emit_drop,
             settings=self.settings,
             tools=tuple(str(one["function"]["name"]) for one in tools),
+            left_out=left_out,
             runs=approver is not None or limits.allow in UNASKED,
             is_run=is_run,
             **facts.source_fields(),
@@ -356,13 +362,12 @@ class SessionFactory:
             self.control,
             self.clock,
             self.settings,
-            PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), effort),
+            PromptAssembly(collector, context, tools, left_out, rules_for(info.provider, info.name).dumps(), effort),
             SessionLimits(dispatcher, bounds, self.recipe),
             upcoming=upcoming,
             step=log.step(),
         )
-        if context.lane.is_recorded and context.lane.epoch.model == info.name:
-            _anchor_estimate(lane_state.window, log)
+        _anchor_estimate(lane_state.window, log)
         if (extracts := self.settings.compact.extract and facts.saves) or dispatcher.hooks:
             lane_state.before_summary = partial(_before_summary, dispatcher, extracts)
         return SessionState(
@@ -393,14 +398,17 @@ class SessionFactory:
                 self.notices.append(f"the tool {tool.name} was left out: another tool has this name")
         return ToolRegistry(found.values(), services)
 
-    def _select_tools(self, registry: ToolRegistry, now: Epoch | None, counter: TokenCounter) -> Schemas:
-        """Return the schemas of the tools; tell the person which ones a small window has no room for."""
-        options, window = self.options, self.info.window
-        selected = select_tools(registry, self.recipe, now, attended=options.interactive and not options.served)
-        tools, left_out = leave_out_tools(selected, window, counter.count)
-        if left_out:
-            self.notices.append(describe_left_out(window, left_out))
-        return tools
+    def _select_tools(
+        self, registry: ToolRegistry, now: Epoch | None, counter: TokenCounter
+    ) -> tuple[Schemas, Callable[[int], tuple[str, ...]]]:
+        """Return the schemas of the tools, and a function for the names of those that a window has no room for; tell
+        the person which ones that are now."""
+        attended = self.options.interactive and not self.options.served
+        tools = select_tools(registry, self.recipe, now, attended=attended)
+        left_out = cache(lambda window: tools_without_room(tools, window, counter.count))
+        if without := left_out(self.info.window):
+            self.notices.append(describe_left_out(self.info.window, without))
+        return tools, left_out
 
     def _log(self) -> FailoverLog:
         saves, spools = self.options.require_save, self.ledger.spools

@@ -6,8 +6,8 @@ from the ledger as by `replay`; nothing is sent to a provider.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nexus_cli.config.settings import Settings
@@ -15,12 +15,13 @@ from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
-from nexus_cli.core.request import Request
+from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.rebuild_body import BodyCatcher, hash_rebuilt_body
+from nexus_cli.session.limits_record import LIMITS, limits_of
 
 NOBODY = "a key for nobody"
 SECONDS = 30.0
@@ -38,21 +39,22 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)
     catcher = BodyCatcher()
     async with catcher as address:
-        through = LitellmBackend(api_base=address, api_key=NOBODY, info=lambda name: model_info(name, settings.models))
-        again = _Again(catcher, through)
+        again = _Again(catcher, address, settings.models)
         try:
-            found = [await _compare_bodies(again, _requests(log, step)) for log in logs]
+            found = [await _compare_bodies(again, log, step) for log in logs]
         finally:
-            await through.aclose()
+            await again.backend.aclose()
     named = [{"lane": log.lane, "agent": log.agent, **one} for log, one in zip(logs, found, strict=True)]
     beside = [one for one in named[1:] if one["equal"] or one["differ"] or one["skipped"]]
     return {"library": http_library(), **found[0], "beside": beside}
 
 
-async def _compare_bodies(again: _Again, requests: Iterator[tuple[RequestRow, Request]]) -> dict[str, Any]:
+async def _compare_bodies(again: _Again, log: LaneLog, step: int | None) -> dict[str, Any]:
     """Compare the bodies of one lane."""
+    limits = log.memos(LIMITS)
     equal, differ, skipped = 0, [], dict[str, list[int]]()
-    for row, request in requests:
+    for row, request in _requests(log, step):
+        again.window = (limits_of(limits, row.manifest) or {}).get("window", 0)
         made_by, _, digest = row.sent.rpartition(" ")
         why = _not_comparable(row, made_by) or await again.unable()
         now = "" if why else await again.body(request)
@@ -70,8 +72,20 @@ class _Again:
     """Makes bodies again; imports the model library for the first one."""
 
     catcher: BodyCatcher
-    backend: LitellmBackend
+    address: str
+    models: Mapping[str, Mapping[str, object]]
+    """Facts of models in the settings."""
+    window: int = 0
+    """The window recorded with the next request, which some servers are sent; 0 for the present one."""
+    backend: LitellmBackend = field(init=False)
     _loaded: bool | None = None
+
+    def __post_init__(self) -> None:
+        self.backend = LitellmBackend(api_base=self.address, api_key=NOBODY, info=self._info)
+
+    def _info(self, name: str) -> ModelInfo:
+        info = model_info(name, self.models)
+        return replace(info, window=self.window or info.window)
 
     async def unable(self) -> str:
         """Return the reason why no body can be made, or ""."""

@@ -15,10 +15,11 @@ from typing import Protocol
 
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core import event
-from nexus_cli.core.attachment import IMAGE_NAMES, TEXT, AttachedFile, Part, Trigger, image_type
+from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger, image_type
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.lane.user_input import clip_with_drop
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
@@ -34,9 +35,6 @@ MOST_NAMED = 20
 """Most resources of one message."""
 MOST_IMAGES = 10
 """Most images of one answer."""
-MOST_IMAGE = 5_000_000
-"""Most bytes of an image of a server: one that a provider refuses would be refused again with every request."""
-_ENDS = {"image/png": b"IEND\xaeB`\x82", "image/jpeg": b"\xff\xd9", "image/gif": b";"}
 
 
 class InputSource(Protocol):
@@ -165,10 +163,8 @@ def choose_images(images: Sequence[tuple[str, bytes]], *, takes_images: bool) ->
         why = ""
         if not takes_images:
             why = "this model takes no images"
-        elif not found or not data.rstrip(b"\0\r\n").endswith(_ENDS.get(found, b"")):
-            why = f"it is no whole {', '.join(IMAGE_NAMES.values())}"
-        elif len(data) > MOST_IMAGE:
-            why = f"more than {MOST_IMAGE:,} bytes"
+        elif bad := describe_bad_image(data):
+            why = bad
         elif len(parts) >= MOST_IMAGES:
             why = f"more than {MOST_IMAGES} images"
         if not why:

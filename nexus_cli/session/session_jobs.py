@@ -167,6 +167,7 @@ class SessionJobs(RunningJobs["Session"]):
             return ToolResult(error=f"the command could not be started: {why}", ran=False)
         self.session.state.lane_state.upcoming.jobs[job.id] = job.name
         notes = "".join(f"[sandbox: {note}]\n" for note in sandbox.notes)
+        notes += f"{missing}\n" if (missing := sandbox.describe_missing(command, "")) else ""
         job.waiting += 1
         try:
             await _wait_for(job.over, _GRACE)

@@ -88,6 +88,8 @@ async def _resume(state: SessionState) -> None:
     head, entries = log.line_hashes(lane.epoch.id, lane.cursor)
     if (lane.epoch.model, lane.epoch.effort) != (lane_state.model.info.name, lane_state.model.effort):
         lane_state.upcoming.pending = "model"
+        if (before := lane.epoch.model) != (now := lane_state.model.info.name):
+            lane_state.upcoming.notices.append(f"the model is now {now}: earlier replies are those of {before}")
     elif not lane.renders_to(head, dict(entries)):
         lane_state.upcoming.pending = "reload"
         line = "another version of nexus wrote this session; its next request misses the cache"

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import json
 import resource
+import signal
 import sys
+import time
 from contextlib import suppress
+from typing import Any
 
 MOST_MEMORY = 1 << 30
 """Most bytes of address space, where the system can bound it."""
+MANY_CELLS = 2_000
+"""Cells of a page above which its tables are written as plain rows: Markdown takes several times as long."""
 _UNSHOWN = ("script", "style", "noscript", "template", "svg", "iframe")
+_CELLS = ("td", "th")
 
 
-def to_markdown(body: bytes, charset: str) -> str:
-    """Return the title, and the main part of a page as Markdown; its plain text if that is nested too deeply."""
+def to_markdown(body: bytes, charset: str, ends: float) -> str:
+    """Return the title, and the main part of a page as Markdown; its plain text if that is nested too deeply, or not
+    converted at the time `ends` (monotonic)."""
     from bs4 import BeautifulSoup  # noqa: PLC0415  (found in a folder of the job)
     from markdownify import MarkdownConverter  # noqa: PLC0415
 
@@ -26,13 +33,34 @@ def to_markdown(body: bytes, charset: str) -> str:
         tag.decompose()
     shown = soup.find("main") or soup.body or soup
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    if len(shown(_CELLS)) > MANY_CELLS:
+        for table in shown("table"):
+            _write_rows(soup, table)
+    signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, max(0.001, ends - time.monotonic()))
     try:
         text = str(MarkdownConverter(heading_style="ATX", strip=["img"]).convert_soup(shown))
-    except RecursionError:
-        text = soup.get_text("\n")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except (RecursionError, TimeoutError):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        text = shown.get_text("\n")
     lines = [line.rstrip() for line in text.splitlines()]
     kept = [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]
     return "\n".join([*([f"Title: {title}", ""] if title else []), *kept]).strip()
+
+
+def _write_rows(soup: Any, table: Any) -> None:
+    """Replace a table by its rows, one on each line; a table inside another one has gone with that."""
+    if table.parent is None or table.find_parent("table"):
+        return
+    cells = ([cell.get_text(" ", strip=True) for cell in row(_CELLS)] for row in table("tr"))
+    rows = soup.new_tag("pre")
+    rows.string = "\n".join(f"| {' | '.join(row)} |" for row in cells if row)
+    table.replace_with(rows)
+
+
+def _stop(number: int, frame: object) -> None:
+    raise TimeoutError
 
 
 def main() -> None:
@@ -40,8 +68,9 @@ def main() -> None:
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     job = json.loads(sys.stdin.buffer.readline())
+    ends = time.monotonic() + job["seconds"]
     sys.path.extend(job["libraries"])
-    text = to_markdown(sys.stdin.buffer.read(), job["charset"])
+    text = to_markdown(sys.stdin.buffer.read(), job["charset"], ends)
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 

@@ -1,26 +1,30 @@
 """Get a page of the public web, and convert it to Markdown.
 
 Connects only to addresses of the public internet: the name is resolved once, all its addresses are checked, and the
-connection goes to one of them, so that a second lookup cannot lead elsewhere. Bytes, seconds and redirects are bounded;
-redirects are returned, not followed.
+connection goes to one of them, so that a second lookup cannot lead elsewhere. Behind a proxy of the environment it is
+the proxy that connects; a name with a private address here is refused, one that is unknown here is left to it. Bytes,
+seconds and redirects are bounded; redirects are returned, not followed.
 """
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
+import os
 import socket
 import ssl
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.message import Message
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from threading import Timer
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
@@ -31,6 +35,8 @@ MOST_BYTES = 5 << 20
 MOST_HTML = 2 << 20
 """Most bytes of HTML that are converted, which takes seconds per megabyte."""
 CONVERSION_SECONDS = 30.0
+MARKDOWN_SHARE = 0.6
+"""Share of that time after which a page becomes plain text."""
 SECONDS = 30.0
 """Time limit of one request."""
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -51,6 +57,30 @@ _TEXT = ("application/json", "application/xml", "application/javascript", "appli
 
 class PageError(Exception):
     """The page cannot be read; the text is for the model."""
+
+
+class UnknownHostError(PageError):
+    """The host has no address here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy for HTTP of the environment."""
+
+    host: str
+    port: int
+    login: str = field(default="", repr=False)
+    """`NAME:PASSWORD`, "" without."""
+
+    @property
+    def name(self) -> str:
+        return _netloc(self.host, self.port)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header with its login."""
+        coded = base64.b64encode(self.login.encode()).decode()
+        return {"Proxy-Authorization": f"Basic {coded}"} if self.login else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +132,7 @@ def resolve_host(host: str, port: int) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise PageError(f"{host} cannot be resolved: {error}") from None
+        raise UnknownHostError(f"{host} cannot be resolved: {error}") from None
     addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
     if private := [one for one in addresses if not is_public(one)]:
         named = private[0] if private[0] == host else f"{host} is {private[0]}, which"
@@ -123,8 +153,14 @@ def request_page(url: str) -> WebPage:
         "Connection": "close",
     }
     ends = time.monotonic() + SECONDS
+    proxy = find_proxy(parts.scheme, host, port, os.environ)
+    if proxy and not secure:
+        target = f"http://{_netloc(host, parts.port)}{target}"
+        headers |= {"Host": _netloc(host, parts.port), **proxy.headers}
     try:
-        with _connect(resolve_host(host, port), port, ends) as plain, shut_down_at(plain, ends):
+        with _reach(host, port, proxy, ends) as plain, shut_down_at(plain, ends):
+            if proxy and secure:
+                _open_tunnel(plain, _netloc(host, port), proxy)
             connection = (HTTPSConnection if secure else HTTPConnection)(host, port)
             context = ssl.create_default_context() if secure else None
             connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
@@ -167,7 +203,8 @@ def convert_page(page: WebPage, stop: StopFlag, project: Path) -> str:
 def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
     try:
         libraries = find_library("bs4", project)
-        job = json.dumps({"charset": page.charset, "libraries": libraries}).encode() + b"\n" + page.body[:MOST_HTML]
+        told = {"charset": page.charset, "libraries": libraries, "seconds": CONVERSION_SECONDS * MARKDOWN_SHARE}
+        job = json.dumps(told).encode() + b"\n" + page.body[:MOST_HTML]
         done = run_worker(
             _HTML_WORKER, job, project=project, stop=stop, seconds=CONVERSION_SECONDS, libraries=libraries
         )
@@ -179,6 +216,56 @@ def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
         raise PageError("its HTML cannot be converted")
     cut = "\n[HTML after this was not converted.]" if len(page.body) > MOST_HTML else ""
     return done.output.decode("utf-8", "replace") + cut
+
+
+def find_proxy(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> Proxy | None:
+    """Return the proxy that the environment sets for an address, in the usual variables; None for a direct connection.
+    Raises `PageError` for a proxy that cannot be used."""
+    name = f"{scheme}_proxy"
+    given = environ.get(name) or environ.get(name.upper()) or environ.get("all_proxy") or environ.get("ALL_PROXY", "")
+    without = (environ.get("no_proxy") or environ.get("NO_PROXY", "")).lower().replace(",", " ").split()
+    ends = tuple(f".{rule.lstrip('*').lstrip('.')}" for rule in without)
+    if not given or "*" in without or any(f".{place.lower()}".endswith(ends) for place in (host, f"{host}:{port}")):
+        return None
+    try:
+        parts = urlsplit(given if "//" in given else f"http://{given}")
+        if parts.scheme != "http" or not parts.hostname:
+            raise ValueError
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+        return Proxy(parts.hostname, parts.port or 80, login)
+    except ValueError:
+        raise PageError(f"the proxy in {name.upper()} is not of the form http://HOST:PORT") from None
+
+
+def _reach(host: str, port: int, proxy: Proxy | None, ends: float) -> socket.socket:
+    """Connect to the host, or to the proxy on the way to it."""
+    if proxy is None:
+        return _connect(resolve_host(host, port), port, ends)
+    with suppress(UnknownHostError):
+        resolve_host(host, port)
+    try:
+        return _connect([proxy.host], proxy.port, ends)
+    except OSError as error:
+        raise PageError(f"the proxy {proxy.name} cannot be reached: {error}") from None
+
+
+def _open_tunnel(plain: socket.socket, place: str, proxy: Proxy) -> None:
+    """Let the proxy connect to `place`; raise `PageError` if it refuses."""
+    lines = [
+        f"CONNECT {place} HTTP/1.1",
+        f"Host: {place}",
+        *(f"{name}: {text}" for name, text in proxy.headers.items()),
+    ]
+    plain.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
+    answer = HTTPResponse(plain, method="CONNECT")
+    answer.begin()
+    if answer.status != HTTPStatus.OK:
+        raise PageError(f"the proxy {proxy.name} refused it: HTTP status {answer.status} {answer.reason}")
+
+
+def _netloc(host: str, port: int | None) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"{shown}:{port}" if port else shown
 
 
 def _connect(addresses: list[str], port: int, ends: float) -> socket.socket:

@@ -13,6 +13,7 @@ from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.model_call import GO_ON, ends_unfinished
+from nexus_cli.lane.server_cut import SERVER_CUT
 from nexus_cli.lane.user_input import TRIGGER, UNDONE_FILES, record_user_message
 from nexus_cli.turn.dispatch import PERSON, Dispatcher
 
@@ -44,7 +45,7 @@ async def admit_trigger(
         await begin_resume_epoch(lane_state, subjects, trigger.came)
     timeline, cursor = lane_state.lane.timeline, lane_state.lane.cursor
     if cursor:  # untold if nothing was sent since; in the ledger, because a shell may have made the undo
-        untold = [memo for memo in timeline.memos(UNDONE_FILES) if memo.entry >= cursor]
+        untold = [m for kind in (SERVER_CUT, UNDONE_FILES) for m in timeline.memos(kind) if m.entry >= cursor]
         lane_state.upcoming.notices.extend(_drop_reversed(untold))
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}

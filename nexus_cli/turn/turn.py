@@ -14,11 +14,12 @@ from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
-from nexus_cli.lane.cache_expectation import rewrite_memo
+from nexus_cli.lane.cache_expectation import record_rewrite, rewrite_memo
 from nexus_cli.lane.compaction.context_fit import ensure_fits, ensure_fits_after_overflow, prune_if_due
 from nexus_cli.lane.current_request import answer_cap, context_plan, unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.model_call import call_model
+from nexus_cli.lane.refused_images import take_out_images
 from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.user_input import deliver_steering
 from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
@@ -55,7 +56,8 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
 
 
 async def request(lane_state: LaneState) -> None:
-    """Make one model request: check limits, attach changes, make room, send; send once more after an overflow."""
+    """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
+    without new images that the provider refused."""
     lane_state.control.check_ending()
     if told := lane_state.spending.begin_next(lambda: window_request(lane_state).tokens, lane_state.model.info):
         lane_state.upcoming.notices.append(told)
@@ -72,6 +74,12 @@ async def request(lane_state: LaneState) -> None:
     try:
         await call_model(lane_state, answer_cap(lane_state))
     except ProviderError as error:
+        before = window_request(lane_state).tokens
+        if take_out_images(lane_state.window, lane_state.control, error):
+            record_rewrite(lane_state, before)
+            lane_state.spending.steps -= 1
+            await call_model(lane_state, answer_cap(lane_state))
+            return
         if error.kind != "overflow":
             raise
         lane_state.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))

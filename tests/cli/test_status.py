@@ -93,7 +93,7 @@ def test_without_a_model_status_says_why_and_asks_no_server(tmp_path: Path) -> N
     assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in both["model_why"]
 
 
-def test_brief_is_what_a_request_carries(nexus: Any, tmp_path: Path) -> None:
+def test_brief_has_a_line_for_the_model_and_each_category(nexus: Any, tmp_path: Path) -> None:
     printed = nexus("status", "--brief", env={"OPENAI_API_KEY": SECRET}).stdout.decode()
     value = snapshot(tmp_path, KEYS, {"OPENAI_API_KEY": SECRET}, "openai/gpt-5.6", TOOLS)
     assert printed == capability_forms(value)[0] + "\n"

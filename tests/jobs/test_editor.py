@@ -20,10 +20,11 @@ import pytest
 from acp import connect_to_agent, schema
 from acp.exceptions import RequestError
 from acp.interfaces import Agent
+from images import png
 from program.nursery import launcher
 from program.stage import MODEL, PRICED, QUICK, Stage, calls, stage
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
+PNG = png()
 EDIT = ("edit_file", {"path": "price.py", "edits": [{"old": "return 1", "new": "return 2"}]})
 TODO = ("todo", {"items": [{"text": "fix it", "state": "doing"}, {"text": "test it", "state": "open"}]})
 

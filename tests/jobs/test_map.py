@@ -369,3 +369,13 @@ def test_nothing_is_written_with_no_save(place: Stage) -> None:
     assert done.status == 0 and len(lines(done)) == 8 and not list(place.nexus_home.rglob("*.jsonl"))
     assert json.loads(place.run("sessions", "list", "--json").stdout)["sessions"] == []
     assert place.settings(QUICK + PRICED).exists()
+
+
+def test_a_pipe_among_the_files_holds_up_no_other(place: Stage) -> None:
+    os.mkfifo(place.folder / "events.fifo")
+    (place.folder / "a.txt").write_text("text")
+    done = place.run("map", PROMPT, "events.fifo", "a.txt")
+    piped, read = lines(done)
+    assert done.status == 3 and read["ok"] and read["text"] == "about a.txt"
+    assert not piped["ok"] and "it is a pipe" in piped["error"]["message"]
+    assert place.shell(f"nexus map '{PROMPT}' <(echo from a command)").status == 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import Done, Stage, calls, end, stage, until
+from program.stage import Done, Stage, calls, clean, end, stage, until
 from search import sample
 
 LOG = """\
@@ -375,3 +375,10 @@ def test_a_pattern_that_takes_for_ever_is_stopped_like_any_other_work(place: Sta
         end(child)
     assert child.returncode == (3 if how == "timeout" else 130), stderr
     assert b"Traceback" not in stderr and stdout == b""
+
+
+def test_a_pattern_that_never_ends_is_given_up_and_the_answer_repaired(place: Stage) -> None:
+    place.script([json.dumps("a" * 41 + "!"), '"aaaa"'])
+    done = place.ask("--schema", '{"type": "string", "pattern": "^(a+)+$"}', "x")
+    assert (done.status, done.stdout) == (0, b'"aaaa"\n') and clean(done)
+    assert "patterns were not applied within 3 s" in last_words(place.server.requests[-1].body)

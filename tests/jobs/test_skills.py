@@ -73,6 +73,28 @@ def said(body: Any, role: str) -> str:
     return "\n".join(str(one["content"]) for one in body["messages"] if one["role"] == role)
 
 
+def test_a_skill_that_comes_while_a_session_runs_is_offered_with_a_way_to_read_it(tmp_path: Path) -> None:
+    """The epoch of the session has no tool for skills, since there was no skill when it began."""
+    seen: list[Any] = []
+
+    def model(body: Any) -> dict[str, Any]:
+        seen.append(body)
+        is_news = "may fit this message (`nexus skill use ship` prints it)" in str(body["messages"][-1]["content"])
+        return calls(("bash", {"command": "nexus skill use ship"})) if is_news else {"text": "Done."}
+
+    with stage(tmp_path, model) as place:
+        assert place.ask("hello").status == 0
+        (place.nexus_home / "config/skills/ship").mkdir(parents=True)
+        (place.nexus_home / "config/skills/ship/SKILL.md").write_text(
+            "---\nname: ship\ndescription: How to ship a version of the shop\n---\nTag it, then call Ada.\n"
+        )
+        assert place.ask("-c", "--allow", "all", "ship a version of the shop").status == 0
+        assert "skill" not in [tool["function"]["name"] for tool in seen[-1]["tools"]]
+        assert "call Ada" in said(seen[-1], "tool")
+        place.ask("ship a version of the shop")
+        assert "The skill ship may fit this message: How" in said(seen[-1], "user"), "a new session has the tool"
+
+
 def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_before(place: Stage) -> None:
     seen: list[Any] = []
 

@@ -125,6 +125,13 @@ def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None
     assert SessionSources(lane_state(()), tuple, []).footprint() == Footprint()
 
 
+@pytest.mark.parametrize("form", [ItemForm.SUMMARY, ItemForm.MARKER])
+def test_the_footprint_is_silent_beside_a_summary_or_a_marker(form: ItemForm) -> None:
+    made = lane_state([498, 499, 500], 500, [(Kind.USER, "person"), (Kind.TOOL, "tool:bash")] * 250)
+    made.lane.items.insert(0, WindowItem(1, form, Message(Role.USER, "[Summary of messages 1-497.]")))
+    assert SessionSources(made, tuple, []).footprint() == Footprint()
+
+
 def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we_did() -> None:
     said = [(Kind.USER, "person"), (Kind.STEER, "person"), (Kind.STEER, "nexus"), (Kind.INSTRUCTION, "nexus")]
     given = SessionSources(lane_state([9], 4, said), tuple, [])

@@ -132,7 +132,7 @@ def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path
     with looked_at(session) as (ledger, lane):
         assert on(ledger, lane).epoch(1).cause == "compaction"
         plan, *_ = (memo.value for memo in on(ledger, lane).memos(PLAN) if memo.value["epoch"] == 1)
-        assert {"notices", "footprint"} <= {one["id"] for one in plan["sections"]}
+        assert "notices" in {one["id"] for one in plan["sections"]}
 
 
 def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells_it(

@@ -21,7 +21,7 @@ from nexus_cli.core.message import Role
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.session.replay import check as replayed
 
-FAILED = ("interrupted", None)
+FAILED = ("interrupted", "lost", None)
 """How a request may have ended that never reached the server."""
 NAMED = re.compile(r'recall\(\\?"(d\d+)\\?"')
 

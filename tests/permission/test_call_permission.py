@@ -640,12 +640,16 @@ def test_a_command_gets_no_key_and_what_was_taken_out_is_told_once(
     for name in ("OPENAI_API_KEY", "GH_TOKEN", "MY_PASSWORD_FILE", "KEPT_TOKEN"):
         monkeypatch.setenv(name, "hunter2")
     passes = replace(SETTINGS, sandbox=SandboxSettings(env_pass=("KEPT_TOKEN",)))
-    look = ("bash", {"command": "env | grep hunter2"})
-    events, _ = say(opened(project, look, look, allow=level, settings=passes), "go")
-    first, second = (result.text.splitlines() for result in results(events))
+    uses, fails, look = (
+        ("bash", {"command": command})
+        for command in ('true "$GH_TOKEN"', "sh -c 'echo set OPENAI''_API_KEY; exit 1'", "env | grep hunter2")
+    )
+    events, _ = say(opened(project, uses, uses, fails, look, look, allow=level, settings=passes), "go")
+    used, again, failed, first, second = (result.text.splitlines() for result in results(events))
+    assert used[0] == "[sandbox: without GH_TOKEN (setting sandbox.env_pass)]" and len(again) == 1
+    assert failed[1] == "[sandbox: without OPENAI_API_KEY (setting sandbox.env_pass)]"
     assert first[0] == second[0] == "KEPT_TOKEN=hunter2" and len(second) == 2
-    assert first[1].startswith("[sandbox: without GH_TOKEN, MY_PASSWORD_FILE, OPENAI_API_KEY (")
-    assert "sandbox.env_pass" in first[1]
+    assert first[1] == "[sandbox: without MY_PASSWORD_FILE (setting sandbox.env_pass)]"
 
 
 def test_only_a_free_command_runs_without_what_changes_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

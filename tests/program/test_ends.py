@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import Done, Seen, Stage, WarmProcess, calls, clean, end, play, stage, together, until
+from program.stage import PRICED, Done, Seen, Stage, WarmProcess, calls, clean, end, play, stage, together, until
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
@@ -94,6 +94,21 @@ def in_a_stream(root: Path) -> dict[signal.Signals, dict[str, Any]]:
     return dict(zip(STATUS, together(one, STATUS, 2), strict=True))
 
 
+def in_a_request(root: Path) -> dict[str, Any]:
+    slow = {"rules": [{"when": {"contains": "hi"}, "then": {"text": "word ", "repeat": 4000, "pace": 0.02}}]}
+    with stage(root, slow) as place:
+        place.settings(PRICED)
+        stopped(
+            place, signal.SIGKILL, "hi", when=lambda: place.server.requests and place.server.requests[0].sent > 2000
+        )
+        text, before = place.run("usage").text, place.run("usage", "--json").result["total"]
+        place.script(["hello"])
+        place.ask("-c", "go on")
+        after = place.run("usage", "--json").result["total"]
+        (session,) = place.run("sessions", "list", "--all", "--json").result["sessions"]
+        return {"text": text, "before": before, "after": after, "session": session}
+
+
 def handles_signals(pid: int) -> bool:
     """Return whether the program handles signals: no longer the interpreter alone, which a machine that does other
     things too starts slowly. Always true where there is no /proc."""
@@ -133,7 +148,7 @@ def at_random(root: Path) -> list[tuple[Done, bool]]:
 
 @pytest.fixture(scope="module")
 def seen(way: WarmProcess | None, tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, in_a_command, in_a_stream, at_random)
+    return play(tmp_path_factory.mktemp, in_a_command, in_a_stream, in_a_request, at_random)
 
 
 @pytest.mark.parametrize("number", STATUS)
@@ -181,3 +196,14 @@ def test_a_kill_at_any_moment_leaves_a_sound_ledger_and_no_half_file(seen: Seen)
         assert safe and clean(done), done
         # Before a line of ours runs a signal ends the process as it ends any other; a shell says 130, 143 or 129.
         assert done.status in (-signal.SIGKILL, -signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, 130, 143, 129, 0), done
+
+
+def test_a_request_whose_process_was_killed_costs_an_unknown_sum(seen: Seen) -> None:
+    shown = seen["in_a_request"]
+    before, after, session = shown["before"], shown["after"], shown["session"]
+    assert (before["requests"], before["unpriced"], before["unfinished"], before["cost_usd"]) == (1, 1, 1, None)
+    assert before["input"] > 1000, "our estimate"
+    assert "1 request (1 without an answer) of 1 session" in shown["text"] and "$0.0000" not in shown["text"]
+    assert "price" not in shown["text"], "that of the model is known"
+    assert (after["requests"], after["unpriced"], after["unfinished"], after["cost_usd"]) == (2, 1, 1, None)
+    assert after["known_usd"] > 0 and session["cost_usd"] is None and after["input"] > 2 * before["input"]

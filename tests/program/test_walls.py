@@ -136,7 +136,8 @@ def test_what_a_level_covers_runs_and_the_rest_is_refused(
 @pytest.mark.parametrize("level", ["read", "edit", "run", "all"])
 def test_no_command_sees_a_key_and_the_model_is_told_which_names_are_missing(seen: Seen, level: str) -> None:
     first, *_, last = seen["levels"][level]["results"]
-    assert "[sandbox: without GH_TOKEN, OPENAI_API_KEY (" in first and "[sandbox: " not in last
+    assert "[sandbox: " not in first, "a command that asks for no variable misses none"
+    assert ("[sandbox: without GH_TOKEN, OPENAI_API_KEY (" in last) == (level in ("run", "all"))
     assert KEY not in last and "hunter2" not in last and ("NEXUS_HOME=" in last) == (level in ("run", "all"))
 
 

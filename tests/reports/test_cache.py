@@ -165,7 +165,8 @@ def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> 
         cached, spent = cache_report(ledger, missed, SETTINGS), cost_report(ledger, missed)
     assert cached["total"]["requests"] == spent["total"]["requests"] == 6
     assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1
-    assert sum(row["requests"] for row in spent["models"]) == 6 and spent["total"]["cost_usd"] == 5 * 0.25
+    assert sum(row["requests"] for row in spent["models"]) == 6
+    assert (spent["total"]["cost_usd"], spent["total"]["known_usd"]) == (None, 5 * 0.25)
     for text in (cache_text(cached, 150), cost_text(spent, 150)):
         assert "6 requests (1 without an answer)" in text
 

@@ -51,8 +51,8 @@ def test_the_sums_come_out_by_day_model_and_project(ledger: Ledger) -> None:
     value = usage_report(ledger)
     total = value["total"]
     assert (value["version"], value["zone"], value["since"]) == (1, "UTC", None)
-    assert (total["sessions"], total["requests"], total["input"], total["output"]) == (3, 5, 3500, 350)
-    assert (total["cost_usd"], total["known_usd"], total["unpriced"]) == (None, 0.75, 1)
+    assert (total["sessions"], total["requests"], total["input"], total["output"]) == (3, 5, 3600, 350)
+    assert (total["cost_usd"], total["known_usd"], total["unpriced"]) == (None, 0.75, 2)
     assert [(day["day"], day["requests"], day["cost_usd"]) for day in value["days"]] == [
         ("2026-01-01", 1, 0.25),
         ("2026-01-02", 4, None),
@@ -77,7 +77,9 @@ def test_a_day_is_that_of_the_zone_and_what_was_before_since_is_left_out(ledger:
 def test_the_report_of_a_person_says_what_is_known_and_how_to_set_a_price(ledger: Ledger) -> None:
     value = usage_report(ledger, local=True)
     text = usage_text(value, 100)
-    assert text.startswith("$0.7500+ for 5 requests of 3 sessions: 3,500 tokens in (68.6% cached), 350 out")
+    assert text.startswith(
+        "$0.7500+ for 5 requests (1 without an answer) of 3 sessions: 3,600 tokens in (66.7% cached), 350 out"
+    )
     assert """\n  nexus config set 'models."local/odd".input_price' DOLLARS_PER_MILLION""" in text
     assert "?" not in text and "####" in text and "####" not in usage_text(value, 60)
     row = next(line for line in text.splitlines() if line.endswith("local/odd"))

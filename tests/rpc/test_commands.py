@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from images import png
 from json_shape import problems
 from rpc.serving import Answering, Reply, Served, serving, until
 
@@ -65,7 +66,7 @@ REFUSED = [
     *sorted(AT_TERMINAL),
 ]
 NONSENSE = ("", "--nonsense", "[/bold] {} %s", "a\x00b\x1b[2J", "d1 9:x", "../../..", "x" * 3000, "w1", "stop w1")
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
+PNG = png()
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -11,10 +11,10 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 from server.answer import Refusal, answer
@@ -55,7 +55,9 @@ class ScriptedServer:
         max_requests: int = 5000,
         lifetime: float = 600.0,
         log: Path | None = None,
+        answers: Mapping[tuple[str, str], Any] = MappingProxyType({}),
     ) -> None:
+        """Initialize; `answers` are what is told without a script, by method and whole path, before `LISTED`."""
         self.script = Script.of(script)
         self.meter = meter or Meter()
         self.refusal = Refusal(refuse_above, dialect)
@@ -69,6 +71,7 @@ class ScriptedServer:
         self.port = port
         self._bounds = (max_requests, lifetime)
         self._log = log
+        self._answers = answers
         self._ready = threading.Event()
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -205,7 +208,7 @@ class ScriptedServer:
 
     async def _other(self, line: Connection, request: Received) -> None:
         path = request.path.partition("?")[0]
-        known = LISTED.get((request.method, path.rpartition("/")[2]))
+        known = self._answers.get((request.method, path)) or LISTED.get((request.method, path.rpartition("/")[2]))
         if (request.method, path) == ("GET", "/_log"):
             await line.whole(200, [item.record() for item in self.requests])
             return

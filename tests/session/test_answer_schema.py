@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session import answer_schema
 from nexus_cli.session.answer_schema import MOST_BYTES, MOST_DEPTH, AnswerSchema
 
 ANY = AnswerSchema("true")
@@ -67,3 +68,25 @@ def test_ids_anchors_and_older_drafts_refer_within_the_schema() -> None:
     draft = '{"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {"type": "string"}}, '
     older = AnswerSchema(draft + '"properties": {"x": {"$ref": "#/definitions/a"}}}')
     assert older.read_answer('{"x": 1}').problem == "$.x: 1 is not of type 'string'"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "^(a+)+$"},
+        {"additionalProperties": False, "patternProperties": {"^(a+)+$": {}}},
+    ],
+)
+def test_a_pattern_without_end_is_a_problem_of_the_answer(schema: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_schema, "SECONDS", 0.1)
+    endless = "a" * 60 + "!"
+    made = AnswerSchema(json.dumps(schema))
+    attempt = made.read_answer(json.dumps(endless if "type" in schema else {endless: 1}))  # type: ignore[operator]
+    assert attempt.distance == 1 and "patterns were not applied" in attempt.problem
+
+
+def test_a_schema_with_patterns_judges_answers_as_before() -> None:
+    made = AnswerSchema('{"type": "object", "properties": {"n": {"pattern": "^a+$"}}}')
+    assert made.read_answer('{"n": "aaa"}').problems == ()
+    wrong = made.read_answer('{"n": "bbb"}')
+    assert wrong.distance == 1 and "'bbb' does not match '^a+$'" in wrong.problem

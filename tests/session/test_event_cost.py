@@ -166,6 +166,4 @@ def test_a_plain_session_in_a_small_project_begins_with_less_than_2200_tokens(tm
     used = value["budget"]["used"]
     assert 1000 < used["system"] + used["tools"] < 2200
     assert used["event"] < 100
-    assert {"contract", "environment", "workspace", "tool_guide", "capabilities"} <= {
-        section["id"] for section in value["sections"]
-    }
+    assert {"contract", "environment", "workspace", "tool_guide"} <= {section["id"] for section in value["sections"]}

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
-
 import pytest
+from images import png
 
 from nexus_cli.mcp.server_tools import describe_arguments
 from nexus_cli.mcp.server_values import ServerPrompt
-from nexus_cli.session.server_inputs import CALL, MOST_IMAGE, MOST_IMAGES, RESOURCE, choose_images, read_arguments
+from nexus_cli.session.server_inputs import CALL, MOST_IMAGES, RESOURCE, choose_images, read_arguments
 
 REVIEW = ServerPrompt("review", "Review it.", (("file", True), ("tone", False)))
-
-
-def png(extra: int = 0) -> bytes:
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)), (b"tEXt", b"x" * extra), (b"IEND", b"")]
-    made = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(made)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +46,7 @@ def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
     for kind, data, why in (
         ("image/png", good[:-3], "no whole PNG"),
         ("image/svg+xml", b"<svg/>", "no whole PNG"),
-        ("image/png", png(MOST_IMAGE), "more than 5,000,000 bytes"),
+        ("image/png", png(9_000, 1), "9,000 x 1 pixels"),
     ):
         parts, lines = choose_images([(kind, data)], takes_images=True)
         assert not parts and why in lines[0] and f"{len(data):,} bytes" in lines[0]

@@ -391,3 +391,77 @@ def test_a_page_whose_server_takes_too_long_is_not_passed_as_whole(
     text = got(f"{site.url}/slow").output
     left.set()
     assert "beginning" in text and text.endswith("was not fetched.]")
+
+
+def through(monkeypatch: pytest.MonkeyPatch, site: Site, **more: str) -> str:
+    """Let `site` be the proxy of the environment; return its host and port."""
+    place = site.url.removeprefix("http://")
+    for name, value in {"HTTP_PROXY": f"http://me:pass%20word@{place}", "HTTPS_PROXY": site.url, **more}.items():
+        monkeypatch.setenv(name, value)
+
+    def looked_up(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        if host == "docs.example":
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(2, 1, 6, "", ({"intranet.example": "10.0.0.7"}.get(host, host), port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    return place
+
+
+def test_a_page_comes_through_the_proxy_of_the_environment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    through(monkeypatch, site)
+    sent: list[Any] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        sent.append(dict(handler.headers))
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/plain")
+        handler.end_headers()
+        handler.wfile.write(b"by the proxy")
+
+    site.pages["http://docs.example/a"] = answer
+    assert got("http://docs.example/a").output.endswith("by the proxy")
+    assert site.asked == ["http://docs.example/a"] and sent[0]["Host"] == "docs.example"
+    assert sent[0]["Proxy-Authorization"] == "Basic bWU6cGFzcyB3b3Jk"
+
+
+def test_a_proxy_that_refuses_or_is_away_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = through(monkeypatch, site)
+    refused = got("https://docs.example/a").error  # the proxy of this test knows no CONNECT
+    assert f"the proxy {place} refused it: HTTP status 501" in refused
+    monkeypatch.setenv("HTTPS_PROXY", "127.0.0.1:9")
+    assert "the proxy 127.0.0.1:9 cannot be reached" in got("https://docs.example/a").error
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:9")
+    assert "the proxy in HTTPS_PROXY is not of the form" in got("https://docs.example/a").error
+
+
+def test_a_proxy_opens_no_way_to_private_addresses(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    through(monkeypatch, site)
+    assert "10.0.0.7, which is not an address of the public internet" in got("http://intranet.example/").error
+    assert "not an address of the public internet" in got("http://192.168.0.1/").error
+    assert site.asked == []
+
+
+@pytest.mark.parametrize("rule", ["*", "docs.example", ".example", "*.example", "other, docs.example:80"])
+def test_no_proxy_is_a_direct_connection(rule: str) -> None:
+    environ = {"http_proxy": "http://p:1", "NO_PROXY": rule}
+    assert web_page.find_proxy("http", "docs.example", 80, environ) is None
+    assert web_page.find_proxy("http", "docs.example", 80, {**environ, "NO_PROXY": "cs.example, other"}) is not None
+
+
+def test_a_table_of_two_megabytes_is_rows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_page, "CONVERSION_SECONDS", 600.0)
+    row = b"<tr>" + b"".join(b"<td>cell %d</td>" % number for number in range(16)) + b"</tr>"
+    rows = (2 << 20) // len(row) - 1
+    page = b"<html><body><h1>Figures</h1><p>See</p><table>" + row * rows + b"</table><p>below</p></body></html>"
+    site.pages["/t"] = (200, {"Content-Type": "text/html"}, page)
+    text = got(f"{site.url}/t").output
+    assert "# Figures" in text and text.rstrip().endswith("below")
+    assert text.count("| cell 0 | cell 1 | cell 2 |") == rows
+
+
+def test_html_that_becomes_markdown_too_slowly_is_plain_text(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_page, "MARKDOWN_SHARE", 0.0)
+    site.pages["/s"] = (200, {"Content-Type": "text/html"}, PAGE.replace(b"<p>", b"<p>" + b"<b>bold</b> " * 5_000))
+    text = got(f"{site.url}/s").output
+    assert "Text with" in text and "bold\n" in text and "**bold**" not in text

@@ -92,6 +92,8 @@ class Sources:
     """Returns the folders that the person added to the project."""
     tools: Callable[[], Sequence[str]] = tuple
     """Returns the names of the available tools."""
+    has_tool: Callable[[str], bool] = lambda name: True
+    """Returns True if the present epoch has the tool of this name."""
     capabilities: Callable[[], Mapping[str, Any]] = dict
     """Report of `nexus status`, see `contributors/capabilities.py`; empty if unknown.
     Blocking."""

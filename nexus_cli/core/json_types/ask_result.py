@@ -45,7 +45,16 @@ class DropObject(TypedDict):
     what: str
     tokens: int
     cause: Literal[
-        "section_budget", "truncation", "compaction", "output_cap", "instruction_cap", "input_cap", "pruned", "limit"
+        "section_budget",
+        "truncation",
+        "compaction",
+        "output_cap",
+        "instruction_cap",
+        "input_cap",
+        "pruned",
+        "limit",
+        "server",
+        "refused",
     ]
     recall: str
     """The id for `nexus drops show` and the tool `recall`."""

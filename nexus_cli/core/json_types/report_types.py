@@ -64,6 +64,8 @@ class UsageSumObject(UsageObject):
     known_usd: float
     unpriced: int
     """Requests without a known price."""
+    unfinished: int
+    """Those among them that are under way, or whose process was ended before the answer: their input is estimated."""
 
 
 class UsageByDay(UsageSumObject):

@@ -31,6 +31,7 @@ CAUSES: Mapping[str, str] = {
     "reload": "a reload",
     "resume": "a run that went on after a wait",
     "window": "sections were planned again for a smaller window",
+    "refused": "an image that the provider refused was taken out",
     "undo": "a compaction was undone",
 }
 """Descriptions of epoch causes; other causes are shown as they are."""

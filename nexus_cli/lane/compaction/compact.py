@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin, named_ways
-from nexus_cli.context.standing_rules import take_rules
+from nexus_cli.context.standing_rules import take_rules, with_rules
 from nexus_cli.context.summary_head import Additions, Unquoted, head, missing_line, split_summary
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
@@ -37,16 +38,18 @@ from nexus_cli.lane.compaction.record_sources import (
     read_log_in_pieces,
     read_texts,
 )
-from nexus_cli.lane.compaction.rules import StandingRules, choose_rules, rules_tokens
+from nexus_cli.lane.compaction.rules import ASKED, StandingRules, choose_rules, missed_rules, rules_tokens
 from nexus_cli.lane.compaction.summarise import (
     SummaryError,
     SummaryOverflow,
     SummaryPrevented,
+    ask_for_rules,
     find_headings,
     summarise,
 )
 from nexus_cli.lane.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.lane.current_request import next_request, window_request
+from nexus_cli.lane.lane_forks import forked, separate
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest
@@ -119,9 +122,16 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         if cause == "command":
             _warn_of_refusal(lane_state, choice, plan.summary_cap)
         summary, source, ends = await summarise(lane_state, plan, choice, instructions)
+        missed = _missed_rules(lane_state.lane, plan, summary)
+        if missed:
+            begin = partial(separate, lane_state, "compact", choice.model)
+            begin = partial(forked, lane_state, "compact") if source == "window" else begin
+            summary = with_rules(summary, await ask_for_rules(begin, plan.summary_cap, missed), find_headings)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that failed")
         kept = await _accept(lane_state, plan, (summary, ends), choice, cause)
+        if missed:
+            lane_state.lane.timeline.memo(ASKED, {"last": missed[0].entry})
     except SummaryError as reason:
         again = isinstance(reason, SummaryOverflow)
         cut = not again and (cause == "overflow" or (cause != "command" and not window_request(lane_state).fits))
@@ -139,6 +149,11 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
     after, paid = next_request(lane_state).tokens, _since(spent, lane_state.spending)
     lane_state.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
+
+
+def _missed_rules(lane: Lane, plan: planning.CompactionPlan, summary: str) -> list[Quote]:
+    quoted = take_rules(summary, find_headings)[1]
+    return missed_rules(lane, quoted, plan.entries[1], shown=_shown_entries(plan, plan.quotes)[0])
 
 
 def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> None:

@@ -5,15 +5,26 @@ The memo of each compaction lists the rules in force, so a later summary that om
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from nexus_cli.context.compaction_plan import RULES_SHARE
 from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.standing_rules import find_rules, fit_rules
 from nexus_cli.context.window.lane import Lane
+from nexus_cli.core.typed_text import QuotedText
 from nexus_cli.lane.backoff import TRIED
 from nexus_cli.lane.user_messages import typed_messages
+
+ASKED = "rules_asked"
+"""Kind of the memo of the `last` entry up to which a summarizer was asked for rules once more."""
+MOST_ASKED = 30
+"""Most sentences of one such request."""
+LONGEST_ASKED = 300
+"""Most characters of one of them."""
+_STANDING = re.compile(r"\b(?:never|always|only)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,21 @@ def earlier_rules(lane: Lane) -> list[Quote]:
     """Return the rules of the newest compaction that has any."""
     memos = (memo.value["rules"] for memo in reversed(lane.timeline.memos(TRIED)) if memo.value.get("rules"))
     return [Quote(int(entry), str(text)) for entry, text in next(memos, ())]
+
+
+def missed_rules(lane: Lane, quoted: Sequence[str], last: int, *, shown: Collection[int]) -> list[Quote]:
+    """Return the sentences with never, always or only that the person typed up to entry `last`, as far as no summarizer
+    was asked for them and they are not in the entries `shown`; [] if a summary `quoted` a rule of the person."""
+    said = list(typed_messages(lane))
+    hidden = ((entry, text) for entry, text in said if entry <= last and entry not in shown)
+    every = (Quote(entry, one) for entry, text in hidden for one in QuotedText(text).sentences)
+    found = [rule for rule in every if _STANDING.search(rule.text)]
+    if not found or find_rules(quoted, said):
+        return []
+    memos, known = lane.timeline.memos(ASKED), "\n".join(rule.text for rule in earlier_rules(lane))
+    first = int(memos[-1].value["last"]) if memos else 0
+    new = (Quote(one.entry, one.text[:LONGEST_ASKED]) for one in found if one.entry > first and one.text not in known)
+    return list(islice(new, MOST_ASKED))
 
 
 def rules_tokens(lane: Lane, words: OwnWords) -> int:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.own_words import Quote
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.summary_head import split_summary
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.groups import flatten
-from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.core.message import Message, Role
+from nexus_cli.core.message import Message
 from nexus_cli.lane.compaction.summary_request import current_request, fork_instruction, transcript_request
 from nexus_cli.lane.compaction.summary_source import SummarySource, fork_fits, room_for
 from nexus_cli.lane.current_request import answer_cap
@@ -126,8 +126,19 @@ def _ways(
         yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
 
 
-async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
-    """Request a summary in a side lane and check its form. It may exceed `cap`. Raises `SummaryError`."""
+async def ask_for_rules(begin: Callable[[str], LaneState], cap: int, sentences: Sequence[Quote]) -> str:
+    """Ask once more which sentences of the person are rules, in the side lane that `begin` makes of the request, and
+    return the answer, "" if it fails."""
+    text = load_prompt("missed_rules", sentences="\n".join(f'"{one.text}"' for one in sentences))
+    try:
+        return await _answer(begin(text), cap, _Paid(), least=0)
+    except SummaryError:
+        return ""
+
+
+async def _answer(side: LaneState, cap: int, paid: _Paid, least: int = LEAST_HEADINGS) -> str:
+    """Request a summary in a side lane and check its form: at least so many headings. It may exceed `cap`. Raises
+    `SummaryError`."""
     seconds = side.settings.compact.seconds
     paid.requests += 1
     try:
@@ -147,8 +158,8 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
         raise SummaryError("the model answered with a tool call")
     if not neutralize(text).strip():
         raise SummaryError("the summary was empty")
-    if len(find_headings(text)) < LEAST_HEADINGS:
-        raise SummaryError(f"the summary has fewer than {LEAST_HEADINGS} of the headings {', '.join(headings())}")
+    if len(find_headings(text)) < least:
+        raise SummaryError(f"the summary has fewer than {least} of the headings {', '.join(headings())}")
     return text
 
 
@@ -193,10 +204,8 @@ async def _from_transcript(
         text = transcript_request(
             plan, piece, request=request, earlier=summary, headings=", ".join(headings()), instructions=instructions
         )
-        side = separate(lane_state, "compact", model)
-        side.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
         try:
-            summary = await _answer(side, plan.summary_cap, paid)
+            summary = await _answer(separate(lane_state, "compact", model, text), plan.summary_cap, paid)
         except SummaryOverflow as reason:  # says nothing about the session's own window
             raise SummaryError(str(reason)) from None
     return summary

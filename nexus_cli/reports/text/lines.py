@@ -64,6 +64,8 @@ CAUSES = {
     "input_cap": "too long",
     "pruned": "old result",
     "limit": "over a limit",
+    "server": "cut by the server",
+    "refused": "refused by the provider",
 }
 """Reasons for a drop in words, by `nexus_cli.core.entry.Cause`."""
 

@@ -103,7 +103,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
     _tell_restored(done, context)
-    text = await asyncio.to_thread(_format_result, done, seconds, sandbox, pipe)
+    text = await asyncio.to_thread(_format_result, command, done, seconds, sandbox, pipe)
     return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe)
 
 
@@ -137,6 +137,7 @@ async def _adopt(command: str, context: ToolContext, process: AdoptedProcess, sa
     """Make a job of a command that the person sent to the background."""
     jobs: Jobs = context.services[Jobs]
     lines = [f"[sandbox: {note}]" for note in sandbox.notes]
+    lines += filter(None, [sandbox.describe_missing(command, "")])
     if sandbox.confinement is not None and not sandbox.confinement.profile.network:
         lines += ["[sandbox: other commands cannot reach a server in it]"] * (sandbox.confinement.network is None)
     return await jobs.adopt(command, context, process, "".join(f"{line}\n" for line in lines))
@@ -150,13 +151,17 @@ def _tell_restored(done: ProcessResult, context: ToolContext) -> None:
         context.tell(f"sandbox: {len(done.restored) - _MOST_SHOWN:,} more protected places restored or removed")
 
 
-def _format_result(done: ProcessResult, seconds: int, sandbox: CommandSandbox, pipe: Sequence[int]) -> str:
+def _format_result(
+    command: str, done: ProcessResult, seconds: int, sandbox: CommandSandbox, pipe: Sequence[int]
+) -> str:
     text, styles = STYLE.subn("", decode_text(done.output, done.uncounted))
     notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *done.restored[:_MOST_RESTORED])]
     if len(done.restored) > _MOST_RESTORED:
         lines.append(f"[sandbox: {len(done.restored) - _MOST_RESTORED:,} more protected places restored or removed]")
     if done.status and (denial := sandbox.describe_denial(text)):
         lines.append(denial)
+    if missing := sandbox.describe_missing(command, text):
+        lines.append(missing)
     if done.timed_out:
         notes.append(f"ended after {seconds} s: time limit")
     notes.append(f"exit status {done.status}")

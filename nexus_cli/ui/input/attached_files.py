@@ -17,6 +17,7 @@ from pathlib import Path
 from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Part, image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
+from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
 from nexus_cli.reports.text.lines import describe_attached, plural
 from nexus_cli.ui.input.piped import KEPT, Input, Reader
 
@@ -29,6 +30,8 @@ _MENTION = re.compile(
     r"""(?<![\w.@+/\\-])@(?:"(?P<quoted>(?:[^"\\\n]|\\.){1,4096})(?:"|$)|(?P<plain>[^\s"'`<>|]{1,4096}))""",
     re.MULTILINE,
 )
+_PDF = b"%PDF-"
+"""Beginning of a PDF."""
 _BEHIND = ".,;:!?)]}*_"
 """Characters that may follow a path in a sentence without being part of it."""
 _LONGEST = 200
@@ -86,11 +89,12 @@ def quote_mention(path: str) -> str:
 
 
 def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
-    """Read a file (also a pipe), an image, or `a.py:3-5`: these lines, unless a file has that name.
+    """Read a file (also a pipe), an image, the text of a PDF, or `a.py:3-5`: these lines (of a PDF pages), unless a
+    file has that name.
 
     `name` is relative to `folder`, else to the working folder; `what` names it in errors. Raises `NexusError("usage",
-    ...)` for a path that is missing, unreadable, a folder, a device or binary, for too large an image, and for lines
-    that the file does not have.
+    ...)` for a path that is missing, unreadable, a folder, a device or binary, for an image that cannot be sent, and
+    for lines that the file does not have.
     """
     folder = folder or os.getcwd()
     try:
@@ -107,7 +111,10 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
         raise NexusError("usage", what, why[:1].lower() + why[1:], _hint(name, error, folder)) from error
     try:
         size = os.fstat(descriptor).st_size
-        kind_of_image = image_type(os.pread(descriptor, 16, 0)) if stat.S_ISREG(kind) else ""
+        start = os.pread(descriptor, 16, 0) if stat.S_ISREG(kind) else b""
+        kind_of_image = image_type(start)
+        if start.startswith(_PDF):
+            return _pdf_pages(os.path.realpath(path), name, what, lines)
         if not kind_of_image:
             read = Reader(descriptor, name).read()
             return _chosen_lines(read, name, what, lines) if lines else _whole_text(read, name, size)
@@ -154,6 +161,28 @@ def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> 
     return ReadFile(record, _block(name, chosen, f' lines="{first}-{last}"'), None, read.notice)
 
 
+def _pdf_pages(path: str, name: str, what: str, pages: tuple[int, int] | None) -> ReadFile:
+    """Return the text of a PDF as a block, or of these pages."""
+    from nexus_cli.config.paths import project_root  # noqa: PLC0415  (few attach a PDF)
+    from nexus_cli.tools.cancellable_thread import StopFlag  # noqa: PLC0415  (as above)
+    from nexus_cli.tools.documents import read_pdf  # noqa: PLC0415  (as above)
+    from nexus_cli.tools.files import ToolError  # noqa: PLC0415  (as above)
+
+    first, last = pages or (1, 0)
+    if pages and not 1 <= first <= last:
+        raise NexusError("usage", what, f"{first}-{last} is not a range of pages", "Write FIRST-LAST, counted from 1")
+    try:
+        with open(path, "rb") as file:
+            data = file.read(KEPT)
+        part = read_pdf(data, first, last - first + 1 if pages else None, StopFlag(), project_root(Path.cwd()))
+    except (ToolError, OSError) as error:
+        why = f"it {error}" if isinstance(error, ToolError) else str(error.strerror)
+        raise NexusError("usage", what, why, "Attach its text") from error
+    shown = f' pages="{part.first}-{part.last}" of="{part.total}"'
+    record = AttachedFile(name, TEXT, len(part.text.encode(errors="replace")), 1, _count_lines(part.text))
+    return ReadFile(record, _block(name, part.text, shown))
+
+
 def _count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n") and bool(text))
 
@@ -173,11 +202,11 @@ def _hint(name: str, error: OSError | ValueError, folder: str) -> str:
 
 
 def _image(descriptor: int, kind: str, name: str, what: str) -> Part:
-    if os.fstat(descriptor).st_size > KEPT:
-        why = f"the image has more than {KEPT >> 20} MiB"
-        raise NexusError("usage", what, why, "Attach a smaller one")
     with open(descriptor, "rb", closefd=False) as file:
-        return Part(kind, file.read(KEPT), name)
+        data = file.read(MOST_BYTES)
+    if why := describe_bad_image(data, os.fstat(descriptor).st_size):
+        raise NexusError("usage", what, why, "Attach another one, or a smaller copy")
+    return Part(kind, data, name)
 
 
 @dataclass(slots=True)

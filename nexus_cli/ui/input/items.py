@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
@@ -32,6 +33,12 @@ def read_items(descriptor: int, *, nul: bool) -> tuple[list[str], str]:
     return [line.removesuffix("\r") for line in text.split("\n") if line.strip()], notice
 
 
+def _is_named_pipe(path: str) -> bool:
+    """Return True for a pipe in a folder, for which a writer may never come; a shell's own `<(COMMAND)` has none."""
+    real = os.path.realpath(path)
+    return os.path.exists(real) and stat.S_ISFIFO(os.stat(real).st_mode)
+
+
 def read_item(prompt: str, item: str, *, is_file: bool) -> tuple[Trigger, str]:
     """Return the message of one item, with the content of a file, and a notice about the reading. Blocks.
 
@@ -43,6 +50,8 @@ def read_item(prompt: str, item: str, *, is_file: bool) -> tuple[Trigger, str]:
         return Trigger(text if PLACE in prompt else f"{prompt}\n\n{item}", "stdin"), ""
     from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (loads the tools)
 
+    if _is_named_pipe(item):
+        raise NexusError("usage", item, "it is a pipe, which may never end", "Name files")
     read = read_attachment(item, item)
     text = f"{text}\n\n{read.block}" if read.block else text
     return Trigger(text, "person", (read.part,) if read.part else (), (read.record,), read.uncounted), read.notice

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.context.sections.contributor import Contributor, Sources, View, discover
 from nexus_cli.context.sections.contributors import __path__ as folders
-from nexus_cli.context.sections.contributors.capabilities import capability_forms
+from nexus_cli.context.sections.contributors.capabilities import STATES, capability_forms
 from nexus_cli.context.sections.contributors.rules import guide
 from nexus_cli.context.sections.identity_files import IdentityFile
 from nexus_cli.context.sections.project_outline import outline_files
@@ -591,6 +591,25 @@ def test_capabilities_shrink_from_described_skills_to_their_number(tmp_path: Pat
         assert "OPENAI_API_KEY" in form
         assert "nexus skill use NAME" in form and "Tools" not in form and "db: not started" in form
     assert made("capabilities", bare_sources(tmp_path)) == ()
+
+
+def test_a_request_carries_what_is_not_ready(tmp_path: Path) -> None:
+    def told(value: Any) -> list[str]:
+        return [section.full for section in made("capabilities", bare_sources(tmp_path, capabilities=lambda: value))]
+
+    def category(name: str, *items: tuple[str, str, str]) -> dict[str, Any]:
+        listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
+        states = [state for _, state, _ in items]
+        return {"category": name, "counts": {one: states.count(one) for one in STATES}, "items": listed}
+
+    ready = category("credentials", ("OPENAI_API_KEY", "ready", ""))
+    fine = {"model": "openai/a", "environment": "", "capabilities": [category("skills", ("x", "ready", "")), ready]}
+    assert told(fine) == []
+    broken = category("credentials", ("A_KEY", "ready", ""), ("B_KEY", "broken", "contains spaces"))
+    assert told({**fine, "capabilities": [broken]}) == [
+        "# Capabilities\nCredentials: 1 broken (B_KEY: contains spaces)."
+    ]
+    assert told({**fine, "environment": "uv"}) == ["# Capabilities\nSandboxed commands use uv."]
 
 
 def test_the_outline_of_a_project_shrinks_to_one_line(tmp_path: Path) -> None:

@@ -93,6 +93,18 @@ def test_a_switch_back_expects_what_was_sent_before_the_switch(tmp_path: Path) -
     assert told(session.id, 9)["expected"] == first.expected
 
 
+def test_the_model_is_told_that_earlier_replies_are_another_ones(tmp_path: Path) -> None:
+    provider = working(listing)
+    session = opened(provider, tmp_path)
+    turn(session, FIRST)
+    turn(opened(provider, tmp_path, session.id, OTHER), "go on")
+    turn(opened(provider, tmp_path, session.id, OTHER), "and on")
+    system, *messages = (str(message.get("content")) for message in provider.seen[-1])
+    assert OTHER not in system and MODEL not in system
+    line = f"the model is now {OTHER}: earlier replies are those of {MODEL}"
+    assert [line in text for text in messages].count(True) == 1
+
+
 def test_a_fork_expects_what_its_source_sent_and_is_judged_by_it(tmp_path: Path) -> None:
     provider = working(listing)
     source = opened(provider, tmp_path)

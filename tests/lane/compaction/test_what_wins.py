@@ -20,6 +20,7 @@ from nexus_cli.context.work_record import COMPLETE, LISTED, RECORD
 from nexus_cli.core.approval import Allow, Deny, PersonQuestion, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import ItemForm
+from nexus_cli.core.errors import ProviderError
 from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
@@ -199,6 +200,40 @@ def test_what_the_person_laid_down_in_one_long_message_stands_word_for_word(tmp_
         rules = head.partition(RULED)[2].partition(SAID)[0]
         assert [rule for rule in RULES if f"[message 1]\n> {rule}\n" not in rules] == []
         assert "Push to main at once" not in head, "what they did not say is left out"
+
+
+@pytest.mark.parametrize("answer", ["rules", "none", "broken"])
+def test_a_summarizer_that_quotes_no_rule_is_asked_once_more(tmp_path: Path, answer: str) -> None:
+    forgetful, asked = "Goal: go on.\nNext: what comes.", list[str]()
+
+    def script(request: Any) -> Answer:
+        said = str(request.messages[-1]["content"])
+        if "quotes no standing instruction" in said:
+            asked.append(said)
+            if answer == "broken":
+                raise ProviderError("provider", "not today")
+            return '"Never touch the schema."\n"Never push to main."' if answer == "rules" else "Rules\nnone"
+        return forgetful if asks_for_summary(request) else FILL if said.startswith("fill") else "done"
+
+    async def live() -> list[str]:
+        settings, heads = Settings(models={MODEL: {"window": 16_000}}), list[str]()
+        session = open_session(Options(tmp_path, MODEL, allow="read"), settings, approver=None, provider=Played(script))
+        try:
+            for first in (0, 5):
+                for words in (LONG, *(f"fill {number}" for number in range(first, first + 5)))[bool(first) :]:
+                    await turn(session, words)
+                assert ended(await session.compact()).ok
+                heads.append(summary_of(session))
+            return heads
+        finally:
+            await session.aclose()
+
+    heads = asyncio.run(live())
+    assert len(asked) == 1, "once, also by later compactions"
+    assert '"Never push to main."' in asked[0] and "Log in UTC only." in asked[0] and "Use httpx" not in asked[0]
+    for head in heads:
+        kept = ["Never touch the schema.", "Never push to main."] if answer == "rules" else []
+        assert [rule for rule in RULES if f"[message 1]\n> {rule}" in head] == kept
 
 
 def test_a_quotation_stands_as_the_whole_sentence_and_never_from_others(tmp_path: Path) -> None:

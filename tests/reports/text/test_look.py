@@ -10,7 +10,7 @@ from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.ui.render.theme import UNICODE, Theme
 
-FIGURES: dict[str, Any] = {"requests": 3, "input": 900, "output": 90, "cache_read": 450}
+FIGURES: dict[str, Any] = {"requests": 3, "input": 900, "output": 90, "cache_read": 450, "unfinished": 0}
 COST: dict[str, Any] = {
     "total": {**FIGURES, "cost_usd": 0.06, "known_usd": 0.06, "unpriced": 0},
     "kinds": [],

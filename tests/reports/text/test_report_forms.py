@@ -227,6 +227,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "requests": many,
         "known_usd": 0.5 * (many % 2),
         "unpriced": int(cost is None),
+        "unfinished": 0,
     }
     drop = {"id": "d1", "what": text, "tokens": 10**9, "cause": "output_cap", "recalls": many, "uncounted_bytes": many}
     session = {

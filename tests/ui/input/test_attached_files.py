@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from images import png
+from tools.documents import make_pdf
 
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.image_check import MOST_BYTES
 from nexus_cli.ui.input import attached_files, piped
 from nexus_cli.ui.input.attached_files import Mentions, quote_mention, read_attachment, read_mentions
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+PNG = png()
 
 
 @pytest.fixture
@@ -141,10 +144,9 @@ def test_a_pipe_or_a_device_is_never_opened(folder: Path) -> None:
 
 def test_what_is_beyond_the_hard_limit_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(piped, "KEPT", 1000)
-    monkeypatch.setattr(attached_files, "KEPT", 1000)
     (folder / "long.txt").write_text("x" * 1500)
     with open(folder / "shot.png", "ab") as file:
-        file.truncate(1001)
+        file.truncate(MOST_BYTES + 1)
     found = read_mentions("@long.txt @shot.png", folder)
     assert found.uncounted == 500 and len(found.blocks[0]) < 1100 and found.parts == ()
     assert len(found.notices) == 2
@@ -266,3 +268,25 @@ def test_each_attachment_has_a_record(folder: Path, monkeypatch: pytest.MonkeyPa
         {"path": "long.txt", "type": "text", "bytes": 3, "lines": [2, 3], "of": 500},
     ]
     assert found.uncounted == 500, "the chosen lines are whole"
+
+
+def test_a_pdf_is_attached_as_its_text_and_pages_of_it_alone(folder: Path) -> None:
+    (folder / "paper.pdf").write_bytes(make_pdf(["first things", "second thoughts", "third rail"]))
+    whole = read_attachment("paper.pdf", "paper.pdf", str(folder))
+    assert whole.block.startswith('<file path="paper.pdf" pages="1-3" of="3">\n[page 1]\nfirst things')
+    assert (whole.record.path, whole.record.type) == ("paper.pdf", "text") and whole.part is None
+    assert "third rail" in read_mentions("see @paper.pdf", folder).blocks[0]
+    some = read_attachment("paper.pdf:2-3", "paper.pdf:2-3", str(folder)).block
+    assert "second thoughts" in some and "third rail" in some and "first things" not in some
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("paper.pdf:4-9", "it has only 3 pages"), ("paper.pdf:3-1", "not a range of pages"), ("torn.pdf", "it is a PDF:")],
+)
+def test_a_pdf_that_cannot_be_read_is_one_clear_line(folder: Path, name: str, why: str) -> None:
+    (folder / "paper.pdf").write_bytes(make_pdf(["one", "two", "three"]))
+    (folder / "torn.pdf").write_bytes(b"%PDF-1.7\nnothing behind it")
+    with pytest.raises(NexusError, match=why) as caught:
+        read_attachment(name, name, str(folder))
+    assert caught.value.kind == "usage"

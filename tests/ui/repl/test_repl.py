@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
+from images import png
 from session.played import MODEL, Answer, Played, the_ledger
 
 from nexus_cli.commands.command import Choice, Search
@@ -716,7 +717,7 @@ def test_what_waits_goes_on_behind_a_command_that_does_not_exist(tmp_path: Path)
 
 def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("forty-two\n" * 5000)
-    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    (tmp_path / "dot.png").write_bytes(png())
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
     async def scene() -> None:
@@ -742,7 +743,7 @@ def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> 
 
 
 def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: Path) -> None:
-    (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    (tmp_path / "dot.png").write_bytes(png())
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
     async def scene() -> None:

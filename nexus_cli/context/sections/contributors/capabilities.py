@@ -1,5 +1,6 @@
 """Capabilities in a few lines (seed B): the text of `nexus status --brief`. A line for each category, with the number
-of items that are ready, need setup or are broken, and the reasons. Guides are read on demand.
+of items that are ready, need setup or are broken, and the reasons. Guides are read on demand. A request has only the
+lines that name something to act on.
 
 `nexus_cli.lane.capability_snapshot` makes the value. Credentials are names; their values never get here.
 """
@@ -30,9 +31,15 @@ LABELS = {"tools": "Tools", SKILL: "Skills", "servers": "MCP servers", "credenti
 
 
 def read(sources: Sources) -> Value:
-    """Return the forms of the text, which depend on no model's window. The contributor `skills` lists the skills."""
+    """Return the forms of the text, which depend on no model's window: what is not ready, and the environment of
+    commands. The schemas, the list of skills and the model itself tell the rest."""
     value = sources.capabilities()
-    return list(capability_forms(value and {**value, "skills": ()}))
+    unready = [
+        {**one, "items": items, "counts": {**one["counts"], READY: 0}}
+        for one in value.get("capabilities", ())
+        if (items := [item for item in one["items"] if item["state"] != READY])
+    ]
+    return list(capability_forms(value and {"capabilities": unready, "environment": value.get("environment", "")}))
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
@@ -46,16 +53,16 @@ def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines as one text, in up to three forms: skills with descriptions, their names, their number."""
     if not value:
         return ()
-    model = one_line(str(value.get("model") or "none"))
+    model = [f"Model: {one_line(str(value['model'] or 'none'))}."] if "model" in value else []
     found = {str(one["category"]): one for one in value.get("capabilities", ()) if one["items"]}
     if (tools := found.get("tools")) and tools["counts"][READY] == len(tools["items"]):
         del found["tools"]  # the schemas have them
-    lines = [f"Model: {model}.", *(_category(one) for name, one in found.items() if name != SKILL)]
+    lines = [*model, *(_category(one) for name, one in found.items() if name != SKILL)]
     if environment := value.get("environment"):
         lines.append(f"Sandboxed commands use {one_line(str(environment))}.")
     skills = [(one_line(one["name"]), one_line(one["description"])[:SHORT]) for one in value.get("skills", ())]
     if SKILL not in found:
-        return ("\n".join(lines),)
+        return ("\n".join(lines),) if lines else ()
     state = _category(found[SKILL])
     if not skills:
         return ("\n".join([*lines, state]),)

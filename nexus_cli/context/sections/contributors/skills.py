@@ -67,8 +67,10 @@ def _cut(text: str, most: int) -> str:
 
 
 def read_matching(sources: Sources) -> Value:
-    """Return name and description of the skills that fit the newest message."""
-    return list(sources.matching_skills())
+    """Return name and description of the skills that fit the newest message; the `way` to read them where the model
+    has no tool for it yet."""
+    way = "" if sources.has_tool("skill") else " (`nexus skill use {name}` prints it)"
+    return [{**one, "way": way.format(**one)} for one in sources.matching_skills()]
 
 
 def render_matching(value: Value, view: View) -> tuple[Section, ...]:
@@ -77,7 +79,7 @@ def render_matching(value: Value, view: View) -> tuple[Section, ...]:
         Section(
             f"skill_match.{one['name']}",
             Phase.MEMORY + 60 + number,
-            (f"- The skill {one['name']} may fit this message: {_cut(one['description'], SHORT)}",),
+            (f"- The skill {one['name']} may fit this message{one['way']}: {_cut(one['description'], SHORT)}",),
             Layer.EVENT,
             priority=65,
             source="nexus skill list",

@@ -1,0 +1,53 @@
+"""Call a function that may never return, such as a search with a foreign regular expression, with a time limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+T = TypeVar("T")
+CHUNK = 65_536
+
+
+def call_in_fork(function: Callable[[], T], seconds: float) -> T | None:
+    """Return what `function` returns in a fork of this process, through JSON; None if it raises or takes longer.
+
+    Blocks. The function must change nothing, and wait for no other thread: the fork has this one alone.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            _write(writer, json.dumps(function()).encode())
+        os._exit(0)
+    os.close(writer)
+    try:
+        return _read(reader, time.monotonic() + seconds)
+    finally:
+        os.close(reader)
+        os.kill(child, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(child, 0)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _read(descriptor: int, ends: float) -> T | None:
+    """Return the JSON up to the end of the input; None if that is not there at the time `ends` (monotonic)."""
+    data = b""
+    while select.select([descriptor], [], [], max(0.0, ends - time.monotonic()))[0]:
+        piece = os.read(descriptor, CHUNK)
+        if not piece:
+            found: T | None = json.loads(data) if data else None
+            return found
+        data += piece
+    return None

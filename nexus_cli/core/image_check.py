@@ -1,0 +1,94 @@
+"""The one gate for images: whether every provider takes an image. One that a provider refuses would be refused again
+with every request of the session.
+
+Reads headers alone and decodes nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from nexus_cli.core.attachment import IMAGE_NAMES, image_type
+
+MOST_BYTES = 3_900_000
+"""Most bytes of an image: Anthropic refuses more than 5 MiB of base64."""
+MOST_SIDE = 8_000
+"""Most pixels of one side, at Anthropic."""
+Sides = tuple[int, int]
+
+
+def describe_bad_image(data: bytes, size: int = 0) -> str:
+    """Return the reason that an image cannot be sent, "" if it can. `size` is that of the file if more than
+    `MOST_BYTES` of it were not read."""
+    kind, length = image_type(data), size or len(data)
+    if kind and length > MOST_BYTES:
+        return f"it has {length:,} bytes; at most {MOST_BYTES:,} can be sent"
+    sides = _SIZES[kind](data) if kind else None
+    if sides is None:
+        return f"it is no whole {IMAGE_NAMES.get(kind) or 'PNG, JPEG, GIF or WebP'} image"
+    if not (min(sides) > 0 and max(sides) <= MOST_SIDE):
+        return f"it has {sides[0]:,} x {sides[1]:,} pixels; at most {MOST_SIDE:,} a side can be sent"
+    return ""
+
+
+def _png_size(data: bytes) -> Sides | None:
+    """Return width and height if every chunk is whole."""
+    at, names = 8, list[bytes]()
+    while names[-1:] != [b"IEND"]:
+        length = int.from_bytes(data[at : at + 4])
+        end = at + 8 + length
+        if end + 4 > len(data) or zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + 4]):
+            return None
+        names.append(data[at + 4 : at + 8])
+        at = end + 4
+    if names[0] != b"IHDR" or b"IDAT" not in names:
+        return None
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+
+
+def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield marker, start and end of each segment before the pixels, which come last."""
+    at = 2
+    while data[at : at + 1] == b"\xff" and at + 4 <= len(data):
+        marker, end = data[at + 1], at + 2 + int.from_bytes(data[at + 2 : at + 4])
+        if marker == 0xFF:  # padding
+            at += 1
+            continue
+        yield marker, at + 4, end
+        if marker == 0xDA:
+            return
+        at = end
+
+
+def _jpeg_size(data: bytes) -> Sides | None:
+    size = None
+    for marker, start, end in _jpeg_segments(data):
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            size = int.from_bytes(data[start + 3 : start + 5]), int.from_bytes(data[start + 1 : start + 3])
+        if marker == 0xDA:
+            return size if data.find(b"\xff\xd9", end) >= 0 else None
+    return None
+
+
+def _gif_size(data: bytes) -> Sides | None:
+    ends = data.rstrip(b"\0\r\n").endswith(b";") and len(data) > 13
+    return (int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")) if ends else None
+
+
+def _webp_size(data: bytes) -> Sides | None:
+    if int.from_bytes(data[4:8], "little") + 8 > len(data) or len(data) < 30:
+        return None
+    match data[12:16]:
+        case b"VP8X":
+            return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+        case b"VP8L":
+            bits = int.from_bytes(data[21:25], "little")
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 ":
+            return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
+        case _:
+            return None
+
+
+_SIZES = {"image/png": _png_size, "image/jpeg": _jpeg_size, "image/gif": _gif_size, "image/webp": _webp_size}

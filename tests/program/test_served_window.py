@@ -1,0 +1,89 @@
+"""A model server of one's own: its window is asked for once, and what it cuts in silence is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import Seen, clean, play, stage
+
+OLLAMA = "ollama_chat/qwen3-coder:30b"
+SHOWN = {
+    "parameters": 'num_ctx                        16384\nstop                           "<|im_end|>"',
+    "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 32768},
+}
+LONG = b"a line of the log that goes on for a while\n" * 5_000
+
+
+def told_by_ollama(root: Path) -> dict[str, Any]:
+    with stage(root, ["first", "second"], answers={("POST", "/api/show"): SHOWN}) as place:
+        place.environment["OLLAMA_API_BASE"] = place.server.url
+        done = place.ask("--json", "-m", OLLAMA, "hi")
+        asked = [one.path for one in place.server.others]
+        shown = place.run("model", "show", OLLAMA, "--json").result
+        replayed = place.run("replay")
+        return {"done": done, "asked": asked, "sent": place.server.requests[0].body, "model": shown, "replay": replayed}
+
+
+def cut_in_silence(root: Path) -> dict[str, Any]:
+    script: list[Any] = [{"text": "what log?", "usage": {"input": 2000, "output": 5}}, "I see"]
+    with stage(
+        root, script, answers={("POST", "/api/show"): {"model_info": {"qwen3.context_length": 131072}}}
+    ) as place:
+        place.environment["OLLAMA_API_BASE"] = place.server.url
+        first = place.ask("--json", "-m", OLLAMA, "what failed?", stdin=LONG)
+        context = place.run("context", "--json").result
+        drops, original = place.run("drops").text, place.run("drops", "show", "d1").text
+        place.ask("-c", "and now?")
+        return {
+            "first": first,
+            "context": context,
+            "drops": drops,
+            "original": original,
+            "next": str(place.server.requests[-1].body["messages"][-1]["content"]),
+        }
+
+
+def named_by_a_refusal(root: Path) -> dict[str, Any]:
+    with stage(root, ["first", "second"], refuse_above=2300) as place:
+        first, second = place.ask("hi"), place.ask("-c", "and now?")
+        return {"first": first, "second": second, "bodies": [request.body for request in place.server.requests]}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return play(tmp_path_factory.mktemp, told_by_ollama, cut_in_silence, named_by_a_refusal)
+
+
+def test_the_window_of_a_local_server_comes_from_the_server_which_is_asked_once(seen: Seen) -> None:
+    shown = seen["told_by_ollama"]
+    assert shown["done"].status == 0 and clean(shown["done"]) and not shown["done"].stderr
+    assert shown["done"].result["context"]["window"] == 16384
+    assert shown["sent"]["options"]["num_ctx"] == 16384
+    assert shown["asked"] == ["/api/show"]
+    assert (shown["model"]["window"], shown["model"]["known"]) == (16384, True)
+    assert shown["replay"].status == 0, shown["replay"]
+
+
+def test_what_the_server_cut_in_silence_is_a_drop_and_told_at_once(seen: Seen) -> None:
+    shown = seen["cut_in_silence"]
+    first = shown["first"]
+    (drop,) = first.result["drops"]
+    assert (drop["id"], drop["cause"]) == ("d1", "server") and drop["tokens"] > 40_000
+    told = first.stderr.decode()
+    assert clean(first) and "2,000" in told and f"""nexus config set 'models."{OLLAMA}".window'""" in told
+    assert [one["id"] for one in shown["context"]["drops"]] == ["d1"]
+    assert "cut by the server" in shown["drops"] and "goes on for a while" in shown["original"]
+    assert "The server cut about" in shown["next"] and "drop d1" in shown["next"]
+
+
+def test_a_window_that_a_refusal_names_is_used_in_the_same_step(seen: Seen) -> None:
+    shown = seen["named_by_a_refusal"]
+    assert (shown["first"].status, shown["first"].stdout) == (0, b"first\n")
+    assert "small context window (2,300 tokens): without the tools" in shown["first"].stderr.decode()
+    refused, taken, later = shown["bodies"]
+    names = [{tool["function"]["name"] for tool in body["tools"]} for body in (refused, taken, later)]
+    assert names[1] == names[2] < names[0]
+    assert ["Remember what a later" in body["messages"][0]["content"] for body in (refused, taken)] == [True, False]
+    assert shown["second"].status == 0
