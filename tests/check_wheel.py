@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 OF_EXTRAS = {"psycopg": "ledger/postgres"} | dict.fromkeys(("mcp", "mcp_types", "anyio", "httpx2", "pydantic"), "mcp/")
@@ -29,11 +29,21 @@ def distribution(text: str) -> str:
     return re.sub(r"[-_.]+", "-", found.group()).lower() if found else ""
 
 
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the statements of a file at every depth, without their expressions, which are most of a tree."""
+    found: list[ast.AST] = [tree]
+    for node in found:
+        yield node
+        found += (
+            one for one in ast.iter_child_nodes(node) if isinstance(one, ast.stmt | ast.excepthandler | ast.match_case)
+        )
+
+
 def third_party(package: Path) -> dict[str, str]:
     """Top-level modules that the files of `package` import, without the standard library, each with one place."""
     found: dict[str, str] = {}
     for path in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
+        for node in statements(ast.parse(path.read_bytes(), str(path))):
             modules: list[str] = []
             if isinstance(node, ast.Import):
                 modules = [alias.name for alias in node.names]

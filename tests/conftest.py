@@ -228,6 +228,16 @@ COMPUTING = (
     "context/tokens/",
     "session/",
     "context/",
+    "recorded/",
+    "config/test_hostile_trees",
+    "worktrees/",
+    "permission/",
+    "test_exchanged_folders",
+    "runs/",
+    "mcp/",
+    "lane/",
+    "workers/",
+    "undo/",
 )
 """Long files that compute."""
 

@@ -171,10 +171,10 @@ def test_a_session_that_would_be_compacted_breaks_a_contract_without_drops(place
         assert (
             place.ask("-c" if place.ledger.exists() else "-q", "Read this.", stdin=PART[:25_000].encode()).status == 0
         )
-    assert price(place, "-c", "More.", stdin=PART[:20_000].encode())["compacts"]
-    said = refused(place, "-c", "--no-drops", "More.", stdin=PART[:20_000].encode())
+    assert price(place, "-c", "More.", stdin=PART[:22_000].encode())["compacts"]
+    said = refused(place, "-c", "--no-drops", "More.", stdin=PART[:22_000].encode())
     assert "would be compacted first" in said
-    assert place.ask("-c", "--require-full-input", "More.", stdin=PART[:20_000].encode()).status == 0
+    assert place.ask("-c", "--require-full-input", "More.", stdin=PART[:22_000].encode()).status == 0
 
     [made] = place.run("cache", "why", "--json").result["rewrites"]
     assert made["cause"] == "truncation" and made["saved"] > 5000 and made["requests"] == 1, made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +38,16 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def quick_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a `pytest` that does nothing first on the PATH: starting the real one takes a second."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "pytest").write_text("#!/bin/sh\n")
+    (folder / "pytest").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
 def run(command: str) -> Call:
     return "bash", {"command": command}
 
@@ -46,6 +57,7 @@ def names(session: Session) -> list[str]:
     return sorted(scope_name(scope, dispatcher.project) for scope in dispatcher.always)
 
 
+@pytest.mark.usefixtures("quick_pytest")
 @pytest.mark.parametrize("answer", [SESSION, STORED])
 def test_session_and_always_cover_the_same_commands_and_the_way_back_works(project: Path, answer: Allow) -> None:
     person = Person(answer)

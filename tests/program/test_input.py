@@ -176,6 +176,7 @@ def test_a_full_disk_behind_stdout_is_told_and_is_exit_1(seen: Seen) -> None:
         assert done.told[-1].startswith("Resume with: ")
 
 
+@pytest.mark.matrix
 def test_closed_descriptors_are_no_trouble(seen: Seen) -> None:
     no_stdin, none, nothing = seen["closed"]
     assert (no_stdin.status, no_stdin.stdout, no_stdin.stderr) == (0, b"answer (1)\n", b"")

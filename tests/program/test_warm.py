@@ -253,7 +253,10 @@ def test_a_life_from_the_first_call_to_the_last(tmp_path: Path) -> None:
         for name in ("h2", "json", "litellm", "tomllib"):
             (place.folder / f"{name}.py").write_text("open('imported', 'w'); raise SystemExit(9)\n")
         assert not (place.nexus_home / "cache" / "warm").exists()
-        assert place.ask("hi", installed=True).status == 0 and until(listens, 120)
+        assert place.ask("hi", installed=True).status == 0
+        if os.getpriority(os.PRIO_PROCESS, 0) > 0:  # under `nice`, where a call leaves nothing behind
+            assert not listens() and place.run("warm", "start", installed=True).status == 0
+        assert until(listens, 120)
         first = status()
         assert first["minutes"] == 7 and first["calls"] == 0 and 50e6 < (first["memory"] or 100e6) < 330e6
         assert len(os.listdir(f"/proc/{first['pid']}/task")) == 1

@@ -85,6 +85,7 @@ def test_the_pictures_of_a_session_show_what_the_program_shows(tmp_path: Path) -
     check(tmp_path, SESSIONS)
 
 
+@pytest.mark.matrix
 def test_the_pictures_of_the_jobs_show_what_the_program_shows(tmp_path: Path) -> None:
     need("bwrap")
     record_jobs(tmp_path)

@@ -7,6 +7,7 @@ with an earlier one to the same model (Anthropic: that an earlier request had ma
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from server.blocks import Block
@@ -16,6 +17,7 @@ from server.tokens import Tokens
 IMAGE = 1000
 LOOKBACK = 20
 """Blocks before a mark that Anthropic looks through for what it cached."""
+CJK, CODE = re.compile("[\u2e80-\U0010ffff]"), re.compile(r"[{}()\[\];=_<>/0-9]")
 
 
 def quarter(text: str) -> int:
@@ -28,9 +30,9 @@ def shape(text: str) -> str:
     head = text[:2000].strip()
     if not head:
         return "prose"
-    if sum(c >= "\u2e80" for c in head) * 3 > len(head):
+    if len(CJK.findall(head)) * 3 > len(head):
         return "cjk"
-    if sum(c in "{}()[];=_<>/0123456789" for c in head) * 12 <= len(head):
+    if len(CODE.findall(head)) * 12 <= len(head):
         return "prose"
     return "json" if head[0] in "{[" else "code"
 

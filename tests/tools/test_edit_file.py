@@ -330,13 +330,13 @@ def test_the_nearest_places_do_not_overlap_and_a_bounded_count_says_so() -> None
 def test_a_search_in_equal_lines_is_linear() -> None:
     # Sizes at which comparing every place in full takes minutes, without a moment to stop.
     for end in ("\n", "\r\n"):
-        text = f"0,0,0,0{end}" * 200_000
+        text = f"0,0,0,0{end}" * 100_000
         with pytest.raises(ToolError, match="`old` does not occur"):
-            apply_edits(text, [_edit("0,0,0,0\n" * 20_000 + "1", "x")], StopFlag())
+            apply_edits(text, [_edit("0,0,0,0\n" * 10_000 + "1", "x")], StopFlag())
         with pytest.raises(ToolError, match="at least "):
             apply_edits(text, [_edit("0,0,0,0\n" * 4_000, "x")], StopFlag())
-        edited = apply_edits(f"{text}1", [_edit("0,0,0,0\n" * 20_000 + "1", "x\n")], StopFlag()).text
-        assert edited == f"0,0,0,0{end}" * 180_000 + f"x{end}"
+        edited = apply_edits(f"{text}1", [_edit("0,0,0,0\n" * 10_000 + "1", "x\n")], StopFlag()).text
+        assert edited == f"0,0,0,0{end}" * 90_000 + f"x{end}"
 
 
 def test_an_edit_crosses_mixed_line_ends_exactly() -> None:
