@@ -14,7 +14,7 @@ import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import filterfalse, islice
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ MOST_MOUNTS = 60
 """Most mounts; their cost grows faster than their number (500 submodules would take seconds). Other places are
 restored."""
 MOST_INDEX = 64 << 20
+CLAUDE = ".claude"
+"""The folder in which hooks keep their logs beside settings that programs obey."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,16 @@ class ProtectedSnapshot:
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Device and inode of each git folder, by which a moved one is found."""
 
-    def mount_points(self) -> list[Path]:
-        """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first."""
+    def mount_points(self, *, for_hook: bool = False) -> list[Path]:
+        """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first. A
+        hook may write beside what is in `.claude`: all but a log is removed afterwards."""
         found = []
+        open_folder = f"{self.project}/{CLAUDE}" if for_hook else ""
         for path, node in self.nodes.items():
-            above = self.nodes.get(path.rpartition("/")[0])
-            if not node.passage and node.kind != stat.S_IFLNK and (above is None or above.passage):
+            folder = path.rpartition("/")[0]
+            above = None if folder == open_folder else self.nodes.get(folder)
+            is_top = path != open_folder and (above is None or above.passage)
+            if not node.passage and node.kind != stat.S_IFLNK and is_top:
                 found.append(Path(path))
         return sorted(filter(os.path.lexists, found), key=lambda path: len(path.parts))[:MOST_MOUNTS]
 
@@ -115,7 +121,7 @@ class ProtectedSnapshot:
         nodes: dict[str, SavedNode] = {}
         partial: dict[str, bool] = {}
         for root, passage in protected_roots(tree, folders, self.chain, bare, gits, self.named):
-            found = [root] if passage else list(islice(tree.walk(root), MOST_FILES + 1))
+            found = [root] if passage else list(islice(filterfalse(_is_log, tree.walk(root)), MOST_FILES + 1))
             if len(found) > MOST_FILES:
                 partial[root] = True
             left = MOST_BYTES
@@ -162,6 +168,11 @@ class ProtectedSnapshot:
             return cls(project, roots, chain, folders, nodes, *rest)
         except (TypeError, AttributeError) as error:
             raise ValueError(str(error)) from error
+
+
+def _is_log(path: str) -> bool:
+    """Return True for a log beside Claude's settings: no program obeys it."""
+    return path.endswith(".log") and os.path.basename(os.path.dirname(path)) == CLAUDE
 
 
 def _to_json(value: Any) -> Any:

@@ -100,9 +100,7 @@ def _run(line: list[str], home: Path, tree: Path, env: dict[str, str]) -> subpro
     )
 
 
-def _claude(
-    program: str, row: Row, server: ScriptedServer, home: Path, tree: Path
-) -> tuple[list[str], dict[str, str]]:
+def _claude(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
     env = {
         "ANTHROPIC_BASE_URL": server.url,
         "ANTHROPIC_API_KEY": "sk-ant-nobody",
@@ -130,7 +128,7 @@ def _nexus(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[li
         "ANTHROPIC_API_BASE": server.url,
         "ANTHROPIC_API_KEY": "sk-ant-nobody",
     }
-    before = [["trust"], *([["import", "claude", "--yes"]] if row.home else [])]
+    before = [["trust"], *([["import", "claude", "--yes"]] if ".claude/settings.json" in row.home else [])]
     for words in before:
         done = _run([NEXUS, *words], home, tree, env)
         if done.returncode:

@@ -75,7 +75,7 @@ def hook(command: str, *events: str, matcher: str = "", **keys: Any) -> dict[str
 
 
 def bash(command: str) -> Call:
-    return "Bash", {"command": command, "description": "Run it"}
+    return "Bash", {"command": command}
 
 
 def files(*names: str) -> Look:
@@ -108,6 +108,8 @@ WHAT = "Edit(locked/**)", "Read(hidden/**)"
 LOCKED = {
     ".claude/settings.json": settings(permissions={"deny": list(WHAT)}),
     "locked/b": "first\n",
+    "locked/f": "stays\n",
+    "a.txt": "text\n",
     "hidden/key": "words\n",
 }
 WRITES: tuple[Call, ...] = (
@@ -115,13 +117,19 @@ WRITES: tuple[Call, ...] = (
     ("Edit", {"file_path": "TREE/locked/b", "old_string": "first", "new_string": "other"}),
     ("Write", {"file_path": "TREE/locked/a", "content": "new\n"}),
     bash("echo x > locked/z"),
+    bash("cp a.txt locked/c"),
+    bash("sed -i s/first/x/ locked/b"),
+    bash("cd locked && echo x > d"),
+    bash("tee locked/e < a.txt"),
+    bash("rm locked/f"),
     bash("cat hidden/key > copied"),
     ("Read", {"file_path": "TREE/hidden/key"}),
 )
+WRITTEN = tuple(f"locked/{name}" for name in "abcdefghz")
 SEE = 'cat >> "$CLAUDE_PROJECT_DIR/seen.log"; printf "|" >> "$CLAUDE_PROJECT_DIR/seen.log"'
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
-GUARD = "grep -q '\"command\":\"touch ü' && { echo no >&2; exit 2; }; exit 0"
-MONEY = "BEGIN 240 hours × $150/hour = $36,000; awk '{print $2, $11}'; if [ ! -f \"$1\" ]; local file=\"$1\" END\n"
+GUARD = 'grep -q \'"command":"touch ü\' && { echo no >&2; exit 2; }; exit 0'
+MONEY = 'BEGIN 240 hours × $150/hour = $36,000; awk \'{print $2, $11}\'; if [ ! -f "$1" ]; local file="$1" END\n'
 ARGS = "BEGIN zero=$0 one=$1 two=$2 all=$ARGUMENTS END\n"
 COUNTS = "without $0 and arguments: $1 is the first, as many older commands and codex mean it"
 NAMED = "---\narguments: [issue, prio]\n---\nBEGIN issue=$issue prio=$prio zero=$0 one=$1 two=$2 END\n"
@@ -132,30 +140,34 @@ TRANSCRIPT = (
     ' grep -c "echo one" "$path" > "$CLAUDE_PROJECT_DIR/found.txt"; exit 0'
 )
 OWN_LOG = "tee -a hook.log | grep -q forbidden && { echo no >&2; exit 2; }; exit 0"
-LOGS = 'cat > /dev/null; echo ran >> .claude/mine.log; echo ran >> ~/.claude/bash-command-log.txt && echo ran >> home.txt'
+LOGS = (
+    "cat > /dev/null; echo ran >> .claude/mine.log; echo ran >> ~/.claude/bash-command-log.txt && echo ran >> home.txt"
+)
 
 
 def claude_hooks(**hooks: Any) -> dict[str, str]:
     return {".claude/settings.json": settings(hooks=hooks), "a.txt": "ä line\nsecond\n"}
 
 
-def command_row(name: str, text: str, prompt: str, **more: str) -> Row:
-    return Row(name, guide, {".claude/commands/g.md": text}, prompt=prompt, **more)
+def command_row(name: str, text: str, prompt: str, chosen: str = "") -> Row:
+    return Row(name, guide, {".claude/commands/g.md": text}, prompt=prompt, chosen=chosen)
 
 
 ROWS = (
-    Row("a denied path is written by no tool and no redirect", files("locked/a", "locked/b", "locked/z"), LOCKED, WRITES),
+    Row(
+        "a denied path is written by no tool and no redirect", files("locked/a", "locked/b", "locked/z"), LOCKED, WRITES
+    ),
     Row("a path that must not be read is read by no tool and no command", files("copied"), LOCKED, WRITES),
     Row(
         "rules of the person hold alike",
-        files("locked/a", "locked/b", "locked/z", "copied"),
+        files(*WRITTEN, "copied"),
         {name: text for name, text in LOCKED.items() if "settings" not in name},
         WRITES,
         home={".claude/settings.json": LOCKED[".claude/settings.json"]},
     ),
     Row(
         "a denied path is safe where nothing asks",
-        files("locked/a", "locked/b", "locked/z", "copied"),
+        files(*WRITTEN, "copied"),
         LOCKED,
         WRITES,
         level="all",
@@ -201,6 +213,7 @@ ROWS = (
         "a hook writes its log in .claude and ~/.claude",
         files(".claude/mine.log", "home.txt"),
         claude_hooks(**hook(LOGS, "SessionStart")),
+        home={".claude/CLAUDE.md": "Mine.\n"},
     ),
     Row(
         "which hook follows a command that fails",

@@ -14,7 +14,7 @@ from nexus_cli.session.skill_guides import _Expansion
 ARGUMENT = "a;echo${IFS}INJ $(echo INJ) ' \" `echo INJ`"
 NONE: Any = None
 """What filling in arguments does not look at: the session."""
-GUIDE = Skill("g", "", "g.md", "", "personal")
+GUIDE = Skill("g", "", "g.md", b"", "personal")
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ class Responses:
 
 def _items(step: Step, reply: Reply) -> list[dict[str, Any]]:
     text = step.text * step.repeat
-    said = {"type": "message", "id": f"msg_{reply.number}", "role": "assistant"}
-    items = [{**said, "content": [{"type": "output_text", "text": text}]}] if text else []
+    said: dict[str, Any] = {"type": "message", "id": f"msg_{reply.number}", "role": "assistant"}
+    items: list[dict[str, Any]] = [{**said, "content": [{"type": "output_text", "text": text}]}] if text else []
     for given, call in zip(step.ids_of_calls(reply.number), step.calls, strict=True):
         items.append({"type": "function_call", "call_id": given, "name": call.name, "arguments": call.arguments})
     return items
