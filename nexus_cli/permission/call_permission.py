@@ -383,6 +383,7 @@ class CallPermission:
         """
         asks = asks or bool(self.rules_ahead)
         assert self._settings is not None
+        from nexus_cli.rules.denied_files import find_kept_paths  # noqa: PLC0415
         from nexus_cli.sandbox.backend import Backend, BackendProbe  # noqa: PLC0415
         from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
         from nexus_cli.sandbox.profile import TempFolder, make_profile  # noqa: PLC0415
@@ -405,6 +406,10 @@ class CallPermission:
                 denied=denied.paths,
             )
             made = made.for_hook(places()) if hook else made
+            if profile in ("write", "net"):
+                kept, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
+                mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
+                made = replace(made, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts)
             held, alone = self._find_confinement(made, probe or BackendProbe(Backend.NONE), stays)
         env, taken = sandbox_environment(made, os.environ, self._settings.env_pass)
         from nexus_cli.config.host_environment import add_own_program  # noqa: PLC0415

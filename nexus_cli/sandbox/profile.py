@@ -72,6 +72,12 @@ class SandboxProfile:
     denied: tuple[Path, ...] = ()
     """The part of `hidden` from the person's deny rules. Landlock still allows creating and removing files beside
     them."""
+    kept: tuple[str, ...] = ()
+    """Whole paths that the person's deny rules keep from being written, existing or not."""
+    kept_patterns: tuple[str, ...] = ()
+    """Regular expressions of further such paths, folded."""
+    mounts_kept: bool = False
+    """True if the backend keeps existing ones read-only; else they are compared after a command, and put back."""
     shown: tuple[Path, ...] = ()
     """Existing paths inside hidden folders that may be read. A link does not reveal a hidden target. A project that is
     a worktree of nexus is in a hidden folder; its writable paths are in `writable` too."""

@@ -154,10 +154,8 @@ def command_row(name: str, text: str, prompt: str, chosen: str = "") -> Row:
 
 
 ROWS = (
-    Row(
-        "a denied path is written by no tool and no redirect", files("locked/a", "locked/b", "locked/z"), LOCKED, WRITES
-    ),
-    Row("a path that must not be read is read by no tool and no command", files("copied"), LOCKED, WRITES),
+    Row("a denied path is written by no tool and no command", files(*WRITTEN), LOCKED, WRITES),
+    Row("a denied path is read by no tool and no command", files("copied"), LOCKED, WRITES),
     Row(
         "rules of the person hold alike",
         files(*WRITTEN, "copied"),
