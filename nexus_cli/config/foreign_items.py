@@ -42,6 +42,8 @@ _FOLDERS = "(?:CLAUDE_PROJECT_DIR|NEXUS_PROJECT_DIR|PWD)"
 _PROJECT = re.compile(rf"[\"']?\$(?:\{{{_FOLDERS}[^}}]*\}}|{_FOLDERS}\b)[\"']?/?")
 """The project's folder, as hooks name it."""
 _WORD = re.compile(r"[\w@%+=:,.~/-]+")
+_WRITTEN = re.compile(r"(?<!<)&?>{1,2}[|&]?\s*[\"']?[\w@%+=:,.~/-]+|\btee\b(?:\s+[\"']?[\w@%+=:,.~/-]+[\"']?)+")
+"""The files that a line only writes: by a redirect, or by tee."""
 
 
 def may_have_servers(cwd: Path) -> bool:
@@ -137,8 +139,9 @@ def server_line(entry: Any) -> str:
 
 def find_scripts(command: str) -> list[str]:
     """Return possible paths in the project in a line of the shell, relative to it, whatever quotes and signs are
-    around it. A name in a folder that the line names (`cd .claude && sh ./check.sh`) is there too."""
-    plain = _PROJECT.sub("./", command)
+    around it. A name in a folder that the line names (`cd .claude && sh ./check.sh`) is there too; a log that the line
+    only writes is not."""
+    plain = _WRITTEN.sub(" ", _PROJECT.sub("./", command))
     words = list(dict.fromkeys(_WORD.findall(plain)))[:MOST_WORDS]
     paths: dict[str, None] = {}
     for word in words:

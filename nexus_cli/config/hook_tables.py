@@ -12,6 +12,7 @@ EVENTS = (
     "PreToolUse",
     "PermissionRequest",
     "PostToolUse",
+    "PostToolUseFailure",
     "PreCompact",
     "Stop",
     "SessionEnd",

@@ -433,6 +433,11 @@ def obeyed_name(names: Iterable[str]) -> str:
     return inside or "/".join(pair) or (last if last in OBEYED_FILES or last.endswith(OBEYED_ENDINGS) else "")
 
 
+def fold_path(path: str) -> str:
+    """Return a path with each name as `fold_name` folds it."""
+    return "/".join(map(fold_name, path.split("/")))
+
+
 def fold_name(name: str) -> str:
     """Normalize a name as the most lenient file system would: no case, invisible characters, final dots or spaces."""
     if name.isascii():

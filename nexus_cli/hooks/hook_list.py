@@ -38,7 +38,7 @@ MOST_REPEATS = 3
 """Most repetitions in a matcher: more could take for ever on a long name."""
 LONGEST = 60
 """Most characters of a hook's name."""
-_KNOWN = {"type", "command", "args", "timeout", "on_timeout", "async", "statusMessage", "description"}
+_KNOWN = {"type", "command", "args", "timeout", "on_timeout", "async", "statusMessage", "description", "shell"}
 """Keys of a hook of Claude or codex that are obeyed, or that change nothing here."""
 
 
@@ -70,6 +70,16 @@ class Hook:
     def is_foreign(self) -> bool:
         """True if it was written for another program, whose names of tools and arguments it knows."""
         return self.is_plugin or self.source in HOOKS
+
+    @property
+    def is_codex(self) -> bool:
+        """True if it was written for codex, whose `PostToolUse` also follows a command that failed."""
+        return self.source == HOOKS[2]
+
+    @property
+    def names_transcript(self) -> bool:
+        """True if its command, or a script of it that is known, names the transcript."""
+        return any(b"transcript" in text for text in (self.table.command.encode(), *self.scripts.values()))
 
     @property
     def name(self) -> str:
@@ -233,6 +243,8 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
         return None, f"its type is {one_line(str(kind))}, not command"
     if unknown := sorted(set(hook) - _KNOWN):
         return None, f"`{one_line(unknown[0])}` is not supported"
+    if hook.get("shell", "bash") != "bash":
+        return None, f"its shell is {one_line(str(hook['shell']))}, not bash"
     if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
         return None, "`args` is no list of texts"
     value: dict[str, Any] = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}

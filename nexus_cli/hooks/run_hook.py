@@ -101,7 +101,7 @@ def _start(
         probe = permission.load("read")
         if probe is None or probe.backend == "none":
             raise OSError("there is no sandbox here")
-        sandbox = permission.make_sandbox("write", asks=False)
+        sandbox = permission.make_sandbox("write", asks=False, hook=True)
         env, confinement = sandbox.env, sandbox.confinement
     env = {**env, "CLAUDE_PROJECT_DIR": str(folder), "NEXUS_PROJECT_DIR": str(folder)}
     if hook.is_plugin:  # a compiled file in its folder would be a change of the plugin

@@ -372,14 +372,18 @@ class CallPermission:
         self._forget_rules()
         self.rules_in_force()
 
-    def make_sandbox(self, profile: ProfileName, *, asks: bool = True, stays: bool = False) -> CommandSandbox:
-        """Prepare the sandbox and the environment of a command in `profile`. Blocks; raises `OSError` on failure.
+    def make_sandbox(
+        self, profile: ProfileName, *, asks: bool = True, stays: bool = False, hook: bool = False
+    ) -> CommandSandbox:
+        """Prepare the sandbox and the environment of a command, or of a `hook`, in `profile`. Blocks; raises `OSError`
+        on failure.
 
         `asks` is False if nobody can be asked for more rights. A command that `stays` in the background gets a
         `Confinement` of its own, which its caller closes; from then on commands share a network.
         """
         asks = asks or bool(self.rules_ahead)
         assert self._settings is not None
+        from nexus_cli.rules.denied_files import find_kept_paths  # noqa: PLC0415
         from nexus_cli.sandbox.backend import Backend, BackendProbe  # noqa: PLC0415
         from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
         from nexus_cli.sandbox.profile import TempFolder, make_profile  # noqa: PLC0415
@@ -401,6 +405,11 @@ class CallPermission:
                 unix_sockets=self._settings.unix_sockets,
                 denied=denied.paths,
             )
+            made = made.for_hook(places()) if hook else made
+            if profile in ("write", "net"):
+                kept, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
+                mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
+                made = replace(made, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts)
             held, alone = self._find_confinement(made, probe or BackendProbe(Backend.NONE), stays)
         env, taken = sandbox_environment(made, os.environ, self._settings.env_pass)
         from nexus_cli.config.host_environment import add_own_program  # noqa: PLC0415
@@ -439,6 +448,14 @@ class CallPermission:
         self._told.update(missing)
         return f"[sandbox: without {', '.join(missing)} (setting sandbox.env_pass)]" if missing else ""
 
+    def temp_folder(self) -> Path:
+        """Return the private folder for temporary files of the session's commands and hooks. Raises `OSError`."""
+        from nexus_cli.sandbox.profile import TempFolder  # noqa: PLC0415
+
+        with self._lock:
+            self._temp = self._temp or TempFolder(places())
+            return self._temp.path
+
     def _find_confinement(self, made: SandboxProfile, probe: BackendProbe, stays: bool) -> tuple[Confinement, str]:
         """Return the confinement of a command, and a note if it cannot share a network. The caller must lock."""
         from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
@@ -448,13 +465,14 @@ class CallPermission:
         if stays and made.name == "write" and self._network is None:
             self._network, alone = make_network(probe.backend, self._project)
         network = self._network if made.name == "write" else None
-        held = None if stays else self._confinements.get(made.name)
+        kind = f"{made.name} {made.claude_home or ''}"
+        held = None if stays else self._confinements.get(kind)
         if held is None or held.profile != made or held.network is not network:
             if held is not None:
                 held.close()
             held = Confinement(made, probe, network)
             if not stays:
-                self._confinements[made.name] = held
+                self._confinements[kind] = held
         return held, alone
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:

@@ -21,9 +21,9 @@ from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
+from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.lane.drop_list import drop_value
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.reports.claude_lines import claude_lines, claude_session_id
 from nexus_cli.reports.sessions import entry_value, session_value
 
 AT_ONCE = 200
@@ -48,7 +48,7 @@ def format_of_file(name: str) -> str:
 def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
     """Yield the session as Markdown or in a form of JSON Lines; `escaped` limits JSON to ASCII, for a terminal."""
     if form == CLAUDE:
-        return claude_lines(list(_entries(record)), info, escaped)
+        return claude_lines(list(_entries(record)), info.id, info.folder, info.model, escaped=escaped)
     return _markdown(record, info) if form == "md" else _lines(record, info, escaped)
 
 

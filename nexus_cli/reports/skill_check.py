@@ -13,14 +13,15 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
 USED = frozenset(
-    {"name", "description", "license", "compatibility", "metadata", "argument-hint", "version", "model", "effort"}
+    """
+    name description license compatibility metadata argument-hint arguments version model effort
+    """.split()
 )
 USED_FLAGS = frozenset({"disable-model-invocation", "user-invocable"})
 UNUSED: Mapping[str, str] = {
     "allowed-tools": "permits nothing here: your own rules decide",
     "disallowed-tools": "is not applied: `nexus rules add deny TOOL` forbids one",
     "when_to_use": "is not read: put it into the description",
-    "arguments": "gives no names: use $1, $2 or $ARGUMENTS",
     "context": "is not applied: the guide is read in the session itself",
     "agent": "is not applied: the guide is read in the session itself",
     "hooks": "of a skill do not run",

@@ -53,7 +53,9 @@ def map_claude_rule(decision: str, written: str) -> list[str]:
             raise ValueError("nexus has no such tool")
         return list(TOOLS[name])
     if name in PATHS:
-        return [f"{TOOLS[name][0]}({_map_claude_path(pattern)})"]
+        by_effect = name != "Read" and decision != "allow"  # whatever writes the path, not one tool
+        tools = TOOLS["Edit"] if by_effect else TOOLS[name][:1]
+        return [f"{tool}({_map_claude_path(pattern)})" for tool in tools]
     if name == "WebFetch" and pattern.startswith("domain:"):
         host = pattern.removeprefix("domain:").strip()
         if "*" in host and decision == "allow":

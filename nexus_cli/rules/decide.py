@@ -10,6 +10,7 @@ import os
 import shlex
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +26,7 @@ from nexus_cli.rules.read_only_table import READ_ONLY
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
+from nexus_cli.rules.written_files import find_written
 from nexus_cli.text.hidden_signs import find_hidden_sign
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ def decide_command(
         part, only_reads = _decide_part(one, line, level, search, folders)
         parts.append(part)
         is_read_only = is_read_only and only_reads
-    inputs = _closed_inputs(line, level, rules, folders)
+    inputs = _closed_redirects(line, level, rules, folders)
     parts, is_read_only = [*parts, *inputs], is_read_only and not inputs
     # Bash joins lines that the parser may have split, and splits those that begin with a backslash.
     repaired = command.replace("\\\n", "").replace("\n\\", "\n \\")
@@ -164,6 +166,9 @@ def _decide_part(
     shown = tuple(word.text for word in command.words)
     if level == "all" or line.is_long:
         reason = "a line of this length is never read-only"
+        if command.words and program_name(command.words[0]) == "cd":
+            with suppress(NotReadOnly):
+                folders.enter(command)
     else:
         reason = check_read_only(command, folders)
     if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
@@ -171,6 +176,10 @@ def _decide_part(
     found = search.find(command, line.inputs)
     if found is not None and (found[0] == "deny" or level != "all"):
         return CommandPart(shown, *found), False
+    written = find_written(command, (), search.rules, folders)
+    if written is not None and (level != "all" or written.decision == "deny"):
+        why = f"it writes what {written.decision} {written.text} names ({written.origin})"
+        return CommandPart(shown, written.decision, written.text, written.origin, why), False
     closed = _find_closed_file(command.words[1:], search.rules, folders, [folders.assumed])
     if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
@@ -224,10 +233,15 @@ def _read_paths(text: str) -> list[str]:
     return [one for one in (text, text.partition(":")[2], text.rpartition(":")[2]) if one]
 
 
-def _closed_inputs(line: CommandLine, level: Level, rules: RuleSet, folders: Folders) -> list[CommandPart]:
-    """Return parts for the redirects that read what a deny or ask rule names, or may name, wherever the line was."""
+def _closed_redirects(line: CommandLine, level: Level, rules: RuleSet, folders: Folders) -> list[CommandPart]:
+    """Return parts for the redirects that read or write what a deny or ask rule names, or that may read such a file,
+    wherever the line was."""
     parts = []
     for operator, target in line.redirects:
+        written = find_written(SimpleCommand(()), [(operator, target)], rules, folders)
+        if written is not None and (level != "all" or written.decision == "deny"):
+            why = f"it writes what {written.decision} {written.text} names ({written.origin})"
+            parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
         closed = None
         if operator in ("<", "<>"):
             closed = _find_closed_file([target], rules, folders, folders.entered)

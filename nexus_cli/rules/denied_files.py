@@ -1,4 +1,5 @@
-"""The files that deny rules for reading name, as they are now: the walls of commands hide them."""
+"""The files that deny rules name: the walls of commands hide those for reading, as they are now, and keep those for
+edits."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.tool import Effect
-from nexus_cli.rules.rule_set import RuleSet, path_matches
+from nexus_cli.rules.rule_set import RuleSet, path_matches, whole_path_pattern
 
 MOST_FILES = 200
 """Files and folders that are hidden at most: each is a mount, or takes its folder apart."""
@@ -53,6 +54,20 @@ def find_denied_files(rules: RuleSet, project: Path, cwd: Path, added: Sequence[
             elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                 (later if entry.name in _LATER else waiting).append(entry.path)
     return DeniedFiles(tuple(map(Path, found)))
+
+
+def find_kept_paths(rules: RuleSet, project: Path, added: Sequence[Path] = ()) -> tuple[list[str], list[str]]:
+    """Return the paths that deny rules for edits name, existing or not; for their patterns, regular expressions of
+    folded paths."""
+    roots, exact, patterns = (str(project), *map(str, added)), dict[str, None](), dict[str, None]()
+    for rule in {rule.pattern: rule for rule in rules.of("deny", Effect.EDIT) if rule.pattern}.values():
+        path = os.path.expanduser(rule.pattern).rstrip("/").removesuffix("/**")
+        named = [os.path.normpath(os.path.join(root, path)) for root in roots]
+        if "/" not in rule.pattern.rstrip("/") or re.search(r"[*?]", path) or set(named) & set(roots):
+            patterns[whole_path_pattern(rule, *roots)] = None
+        else:
+            exact |= dict.fromkeys(named)
+    return list(exact), list(patterns)
 
 
 def _is_in(path: str, folder: str) -> bool:

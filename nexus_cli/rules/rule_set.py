@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from nexus_cli.config import trust
 from nexus_cli.config.paths import Places, with_tilde
 from nexus_cli.config.project_settings import FILE, FOLDER, read_project
-from nexus_cli.config.protected_places import fold_name
+from nexus_cli.config.protected_places import fold_name, fold_path
 from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.settings import find_line, quote_part, read_values, split_key
 from nexus_cli.config.worktree_record import find_source
@@ -508,14 +508,17 @@ def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> 
     return any(_is_named(folded, fold_path(base), expression) for base in bases)
 
 
+def whole_path_pattern(rule: PermissionRule, *roots: str) -> str:
+    """Return a regular expression for the folded real paths that the pattern of a deny rule names below `roots`."""
+    pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
+    bases = ("",) if pattern.startswith("/") else roots
+    below = "|".join(re.escape(fold_path(base).rstrip("/")) for base in bases)
+    return f"(?s:(?:{below})/(?:{_compile_pattern(pattern, folds=True).pattern}))"
+
+
 def _is_named(path: str, base: str, expression: re.Pattern[str]) -> bool:
     inside = path == base or path.startswith(base.rstrip("/") + "/")
     return inside and expression.match(path, len(base) if path == base else len(base.rstrip("/")) + 1) is not None
-
-
-def fold_path(path: str) -> str:
-    """Return a path with each name as `fold_name` folds it."""
-    return "/".join(map(fold_name, path.split("/")))
 
 
 @lru_cache(512)

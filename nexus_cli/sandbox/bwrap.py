@@ -51,7 +51,7 @@ def bwrap_arguments(
     for root in profile.roots:
         if root.exists():
             line += ["--dev-bind" if root.is_relative_to("/dev") else "--bind", str(root), str(root)]
-    line += _keep_read_only(read_only, profile)
+    line += [*_keep_read_only(read_only, profile), *_show_claude_home(profile)]
     covered: list[str] = []
     shown = list(map(str, profile.shown))
     for path in sorted({os.path.realpath(hidden) for hidden in profile.hidden if os.path.lexists(hidden)}):
@@ -71,6 +71,19 @@ def bwrap_arguments(
         line += ["--remount-ro", "/proc", "--cap-drop", "ALL"]
         line += [word for name in KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
     return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor), "--", *argv]
+
+
+def _show_claude_home(profile: SandboxProfile) -> list[str]:
+    """Return the arguments that show a hook a folder of its own as `~/.claude`, with what is there read-only."""
+    place = os.path.realpath(os.path.expanduser("~/.claude"))
+    if profile.claude_home is None or not os.path.isdir(place):
+        return []
+    line = ["--bind", str(profile.claude_home), place]
+    for name in sorted(os.listdir(place)):
+        if (own := profile.claude_home / name).is_symlink():  # bubblewrap would make its target
+            own.unlink()
+        line += ["--ro-bind-try", f"{place}/{name}", f"{place}/{name}"]
+    return line
 
 
 def _show(paths: Sequence[Path], profile: SandboxProfile) -> list[str]:

@@ -163,7 +163,7 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
             running.append(snapshot)
             continue
         try:
-            found = restore_protected(snapshot, _since(path))
+            found = restore_protected(snapshot.without_kept(), _since(path))
         except OSError as error:
             raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *told])) from error
         _keep_left(kept, found)

@@ -151,7 +151,8 @@ class Confinement:
         """Return the protected paths to mount read-only."""
         guards = self._guards.get(threading.get_ident())
         looks = [one.snapshot for one in guards] if guards else map(take_snapshot, self.profile.each_guarded())
-        return [path for look in looks for path in look.mount_points()]
+        for_hook = self.profile.claude_home is not None
+        return [path for look in looks for path in look.mount_points(for_hook=for_hook)]
 
     def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         assert self._program is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from nexus_cli.config.protected_places import GIT_FOLDER, protected_name
+from nexus_cli.config.protected_places import GIT_FOLDER, fold_path, protected_name
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
@@ -60,6 +60,8 @@ def describe_denial(profile: SandboxProfile, output: str, backend: Backend, *, a
             continue
         if is_below(path, map(str, profile.denied)):
             return f"[sandbox: a deny rule hides {path}]"
+        if is_below(path, profile.kept) or any(re.match(one, fold_path(path)) for one in profile.kept_patterns):
+            return f"[sandbox: a deny rule keeps {path} as it is]"
         if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):
             return f"[sandbox: {path} is hidden; {outside}]"
         if not is_below(os.path.realpath(path), map(str, profile.roots)):

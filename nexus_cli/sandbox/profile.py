@@ -72,6 +72,12 @@ class SandboxProfile:
     denied: tuple[Path, ...] = ()
     """The part of `hidden` from the person's deny rules. Landlock still allows creating and removing files beside
     them."""
+    kept: tuple[str, ...] = ()
+    """Whole paths that the person's deny rules keep from being written, existing or not."""
+    kept_patterns: tuple[str, ...] = ()
+    """Regular expressions of further such paths, folded."""
+    mounts_kept: bool = False
+    """True if the backend keeps existing ones read-only; else they are compared after a command, and put back."""
     shown: tuple[Path, ...] = ()
     """Existing paths inside hidden folders that may be read. A link does not reveal a hidden target. A project that is
     a worktree of nexus is in a hidden folder; its writable paths are in `writable` too."""
@@ -88,6 +94,9 @@ class SandboxProfile:
     unix_sockets: bool = False
     temp: Path | None = None
     """The private folder for `TMPDIR`."""
+    claude_home: Path | None = None
+    """For a hook: the folder of the project that bubblewrap shows as `~/.claude`, with what is there read-only. A hook
+    may also write `.claude/*.log`."""
     caches: tuple[tuple[str, str], ...] = ()
     """Environment variables that move caches of build tools to the project's own cache folder, which is in
     `writable`."""
@@ -100,6 +109,14 @@ class SandboxProfile:
             yield self
         for one in self.added:
             yield replace(self, project=one, cwd=one, guarded=(one,), added=(), git_folder=None)
+
+    def for_hook(self, own: Places) -> SandboxProfile:
+        """Return the profile for a hook, whose logs are often in `~/.claude`."""
+        cache = next((one for one in self.writable if one.is_relative_to(os.path.realpath(own.cache))), None)
+        with suppress(OSError):
+            # Not in the cache itself: commands must not make links there.
+            return replace(self, claude_home=private_dir(own.cache / "claude" / cache.name)) if cache else self
+        return self
 
     @property
     def roots(self) -> tuple[Path, ...]:

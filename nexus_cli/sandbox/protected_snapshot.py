@@ -13,8 +13,8 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import filterfalse, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from nexus_cli.sandbox.guarded_places import (
     named_by_git,
     protected_roots,
 )
+from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, find_places, name_with_ways
 from nexus_cli.sandbox.profile import SandboxProfile
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
@@ -41,6 +42,8 @@ MOST_MOUNTS = 60
 """Most mounts; their cost grows faster than their number (500 submodules would take seconds). Other places are
 restored."""
 MOST_INDEX = 64 << 20
+CLAUDE = ".claude"
+"""The folder in which hooks keep their logs beside settings that programs obey."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +90,27 @@ class ProtectedSnapshot:
     """True if the project has more folders than are guarded."""
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Device and inode of each git folder, by which a moved one is found."""
+    held: dict[str, Place] = field(default_factory=dict)
+    """What deny rules keep from being written and a mount holds: its content is not compared, since only a person can
+    have changed it."""
+    kept: tuple[str, ...] = ()
+    """Other such paths, existing or not, which are compared."""
+    kept_patterns: tuple[str, ...] = ()
+    """What else must not be there afterwards; () if too much is there to say what is new."""
 
-    def mount_points(self) -> list[Path]:
-        """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first."""
+    def mount_points(self, *, for_hook: bool = False) -> list[Path]:
+        """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first. A
+        hook may write beside what is in `.claude`: all but a log is removed afterwards."""
         found = []
+        open_folder = f"{self.project}/{CLAUDE}" if for_hook else ""
         for path, node in self.nodes.items():
-            above = self.nodes.get(path.rpartition("/")[0])
-            if not node.passage and node.kind != stat.S_IFLNK and (above is None or above.passage):
+            folder = path.rpartition("/")[0]
+            above = None if folder == open_folder else self.nodes.get(folder)
+            is_top = path != open_folder and (above is None or above.passage)
+            if not node.passage and node.kind != stat.S_IFLNK and is_top:
                 found.append(Path(path))
-        return sorted(filter(os.path.lexists, found), key=lambda path: len(path.parts))[:MOST_MOUNTS]
+        found = sorted(filter(os.path.lexists, found), key=lambda path: len(path.parts))[:MOST_MOUNTS]
+        return [*found, *map(Path, self.held)]
 
     def links_out(self) -> list[str]:
         """Return the protected paths that are links out of the project, but for those that a worktree of nexus has."""
@@ -115,7 +130,7 @@ class ProtectedSnapshot:
         nodes: dict[str, SavedNode] = {}
         partial: dict[str, bool] = {}
         for root, passage in protected_roots(tree, folders, self.chain, bare, gits, self.named):
-            found = [root] if passage else list(islice(tree.walk(root), MOST_FILES + 1))
+            found = [root] if passage else list(islice(filterfalse(_is_log, tree.walk(root)), MOST_FILES + 1))
             if len(found) > MOST_FILES:
                 partial[root] = True
             left = MOST_BYTES
@@ -145,6 +160,14 @@ class ProtectedSnapshot:
         self.nodes = dict(sorted((self.nodes | new).items()))
         return True
 
+    def without_kept(self) -> ProtectedSnapshot:
+        """Return the snapshot without what deny rules keep, for a comparison so late that a person may have worked
+        there since."""
+        below = tuple(f"{path}/" for path in self.kept)
+        nodes = {path: node for path, node in self.nodes.items() if not f"{path}/".startswith(below)}
+        named = tuple(one for one in self.named if one[1] or one[0] not in self.kept)
+        return replace(self, nodes=nodes, named=named, held={}, kept=(), kept_patterns=())
+
     def dumps(self) -> bytes:
         """Serialize as two lines of JSON: the roots, and the whole snapshot."""
         return json.dumps(list(self.roots)).encode() + b"\n" + json.dumps(self, default=_to_json).encode()
@@ -162,6 +185,11 @@ class ProtectedSnapshot:
             return cls(project, roots, chain, folders, nodes, *rest)
         except (TypeError, AttributeError) as error:
             raise ValueError(str(error)) from error
+
+
+def _is_log(path: str) -> bool:
+    """Return True for a log beside Claude's settings: no program obeys it."""
+    return path.endswith(".log") and os.path.basename(os.path.dirname(path)) == CLAUDE
 
 
 def _to_json(value: Any) -> Any:
@@ -205,6 +233,7 @@ def take_snapshot(
         gits = {git: git for git in common if git not in made.gits.values()}
         gits |= _find_repositories(tree, folders, made, known)
         made.folders |= folders
+        _find_kept(tree, profile, made)
         nodes, partial = made.look(tree, folders, gits.values(), known.nodes if known else {})
         found_gits = ((git, tree.stat(git)) for git in gits.values())
         made.places |= {git: (about.st_dev, about.st_ino) for git, about in found_gits if about is not None}
@@ -214,6 +243,17 @@ def take_snapshot(
     made.partial |= partial
     made.nodes = dict(sorted((nodes | made.nodes).items()))
     return made
+
+
+def _find_kept(tree: RealTree, profile: SandboxProfile, made: ProtectedSnapshot) -> None:
+    """Add what deny rules keep from being written."""
+    matches, is_whole = find_matches(tree, made.project, profile.kept_patterns)
+    kept = [path for path in (*profile.kept, *matches) if path.startswith(f"{made.project}/")]
+    places = find_places(tree, kept) if profile.mounts_kept else {}
+    made.held = dict(list(places.items())[:MOST_HELD])
+    made.kept = tuple(path for path in kept if path not in made.held)
+    made.kept_patterns = profile.kept_patterns if is_whole else ()
+    made.named += tuple(name_with_ways(made.project, made.kept))
 
 
 def _inherit(made: ProtectedSnapshot, other: ProtectedSnapshot) -> None:

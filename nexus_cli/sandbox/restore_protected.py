@@ -13,7 +13,7 @@ import secrets
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from nexus_cli.config.protected_places import GIT_FOLDER
@@ -27,6 +27,7 @@ from nexus_cli.sandbox.guarded_places import (
     look_again,
     look_at,
 )
+from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
 
 REPOSITORY = "new repository: git there runs programs that its configuration or hooks name"
@@ -98,9 +99,12 @@ class _Comparison:
         """Path prefixes of new repositories: in these only hooks and non-plain configuration are removed."""
 
     def run(self) -> None:
-        tree, before = self._tree, self._before
-        for git in before.places:
+        tree = self._tree
+        for git in self._before.places:
             self._attempt(git, self._return_moved)
+        for path in self._before.held:
+            self._attempt(path, self._return_held)
+        before = self._before = self._with_new_matches()
         folders = self._open_folders()
         for path, folder in folders.items():
             if path not in self._gits and folder.has_git:
@@ -174,6 +178,31 @@ class _Comparison:
         inner.run()
         self.told += inner.told
         self.failed += inner.failed
+
+    def _return_held(self, path: str) -> None:
+        """Move a path back that a deny rule keeps and that the command moved with the folders around it."""
+        tree, place = self._tree, self._before.held[path]
+        about = tree.stat(path)
+        if about is not None and about.st_ino == place[1]:
+            return
+        moved = self._find_moved(place[:2])
+        found = tree.stat(moved) if moved else None
+        if found is None or place_of(found) != place:  # git or an editor of the person has replaced it
+            return
+        self._take_away(path)
+        for way, _ in name_with_ways(self._before.project, [path]):
+            if way != path and tree.stat(way) is None:
+                tree.make_folder(way, 0o755, (os.getuid(), os.getgid()))
+        tree.move(moved, path)
+        self._tell(path, f"put back; it was moved to {moved}")
+
+    def _with_new_matches(self) -> ProtectedSnapshot:
+        """Return the snapshot that also names what a pattern of a deny rule names now and did not before."""
+        before = self._before
+        found, _ = find_matches(self._tree, before.project, before.kept_patterns)
+        known = tuple(f"{path}/" for path in (*before.held, *before.kept))
+        new = [path for path in found if not f"{path}/".startswith(known)]
+        return replace(before, named=(*before.named, *name_with_ways(before.project, new))) if new else before
 
     def _find_moved(self, place: tuple[int, int]) -> str:
         """Return the path of the git folder with this device and inode below the roots, "" if it is not found.
@@ -285,6 +314,8 @@ class _Comparison:
         tree, node, now = self._tree, self._before.nodes[path], self._now.get(path)
         folder, _, name = path.rpartition("/")
         if node.passage:
+            if now is None and self._leads_to_kept(path):
+                tree.make_folder(path, node.mode, node.owner)
             if now is None and self._gits.get(folder) == path and tree.is_folder(folder):
                 self._tell(path, GONE)
                 return
@@ -310,6 +341,11 @@ class _Comparison:
         else:
             tree.write(path, node.content, node.mode, node.owner)
         self._tell(path, "restored", left)
+
+    def _leads_to_kept(self, path: str) -> bool:
+        """Return True for a folder on the way to what a deny rule keeps and was there: it is brought back."""
+        before = self._before
+        return any(one in before.nodes and one.startswith(f"{path}/") for one in before.kept)
 
     def _tell_new_repositories(self, folders: Mapping[str, GuardedFolder]) -> None:
         """Report repositories in new folders whose configuration or hooks run programs."""

@@ -48,8 +48,11 @@ CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
 FILE = re.compile(r"(?<![\w.@+/\\`-])@(~?[\w./-]*[\w/-])")
 VALUE = re.compile(
-    r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))|\$\{(CLAUDE_(?:SKILL_DIR|PROJECT_DIR|PLUGIN_ROOT))\}"
+    r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))"
+    r"|\$\{(CLAUDE_(?:SKILL_DIR|PROJECT_DIR|PLUGIN_ROOT))\}|\$([A-Za-z_]\w*)"
 )
+FIRST = re.compile(r"\$0(?!\d)")
+"""The sign of a guide that counts its arguments from zero."""
 BLOCK_END = re.compile(r"<\s*/\s*(skill|command)\b", re.IGNORECASE)
 MOST_RUN = 20
 """Most commands, and most files, of one guide."""
@@ -124,11 +127,15 @@ class _Expansion:
             self._words = shlex.split(arguments)
         except ValueError:
             self._words = arguments.split()
+        self._names = re.findall(r"[A-Za-z_]\w*", guide.fields.get("arguments", ""))
+        self._first = 0 if self._names else 1
+        """The number by which the guide names the first argument."""
 
     async def block(self) -> str:
         """Return the block with the guide's text."""
         guide, state = self._guide, self._state
         text = await asyncio.to_thread(read_guide, guide)
+        self._first = 0 if FIRST.search(text) else self._first
         if "allowed-tools" in guide.fields:
             self._tell_once(f"allowed-tools of {guide.name} permits nothing here: your own rules decide")
         if "model" in guide.fields or "effort" in guide.fields:
@@ -140,7 +147,7 @@ class _Expansion:
                 pieces.append(self._fill(part))
             elif ran < MOST_RUN:
                 ran += 1
-                if _is_unsure(part):
+                if self.is_unsure(part):
                     pieces.append(f"[not run: {one_line(part)}: leave arguments outside of quotes]")
                 else:
                     pieces.append(await self._run(Effect.RUN, {"command": self._fill(part, quote=True)}))
@@ -171,24 +178,47 @@ class _Expansion:
     def _fill(self, text: str, *, quote: bool = False) -> str:
         """Return `text` with the arguments, quoted for a shell if it is a command."""
 
-        def value(found: re.Match[str]) -> str:
-            if found[3]:
-                if found[3] == "CLAUDE_PLUGIN_ROOT":
-                    return self._guide.plugin_root or found[0]
-                root = project_root(self._state.dispatcher.cwd)
-                return str(Path(self._guide.path).parent if found[3] == "CLAUDE_SKILL_DIR" else root)
-            is_lone = quote and _quotes_at(text, found.start()) == '"'  # `"$1"`: its quotes are closed and opened again
-            if found[1] is None and found[2] is None:
-                if is_lone:
-                    return f'"{shlex.quote(self._arguments)}"'
-                return shlex.join(self._words) if quote else self._arguments
-            place = int(found[1]) if found[1] is not None else int(found[2]) - 1
-            word = self._words[place] if 0 <= place < len(self._words) else ""
-            if is_lone:
-                return f'"{shlex.quote(word)}"'
-            return shlex.quote(word) if quote and word else word
+        def fill(found: re.Match[str]) -> str:
+            value = self._find_value(found)
+            if value is None or found[3]:
+                return value or found[0]
+            is_whole = found[1] is found[2] is found[4] is None
+            if quote and _quotes_at(text, found.start()) == '"':  # `"$1"`: its quotes are closed and opened again
+                return f'"{shlex.quote(value)}"'
+            if quote and is_whole:
+                return shlex.join(self._words)
+            return shlex.quote(value) if quote and value else value
 
-        return VALUE.sub(value, text)
+        return VALUE.sub(fill, text)
+
+    def _find_value(self, found: re.Match[str]) -> str | None:
+        """Return what stands for a sign of the guide, None if it stays: a number without argument may be a price, or
+        belong to a script."""
+        if found[3] == "CLAUDE_PLUGIN_ROOT":
+            return self._guide.plugin_root or None
+        if found[3]:
+            root = project_root(self._state.dispatcher.cwd)
+            return str(Path(self._guide.path).parent if found[3] == "CLAUDE_SKILL_DIR" else root)
+        if found[4] is not None:
+            place = self._names.index(found[4]) if found[4] in self._names else -1
+            return None if place < 0 else self._words[place] if place < len(self._words) else ""
+        if found[1] is None and found[2] is None:
+            return self._arguments
+        place = int(found[1]) if found[1] is not None else int(found[2]) - self._first
+        return self._words[place] if 0 <= place < len(self._words) else None
+
+    def is_unsure(self, command: str) -> bool:
+        """Return True if an argument in a line of the shell is in quotes that more than itself is in, or may be in
+        those of a command in quotes: what was typed could then run."""
+        filled = [one for one in VALUE.finditer(command) if not one[3] and self._find_value(one) is not None]
+        if filled and '"' in command and "$(" in command:
+            return True
+        for found in filled:
+            inside = _quotes_at(command, found.start())
+            is_lone = inside == '"' == command[found.start() - 1] == command[found.end() : found.end() + 1]
+            if inside and not is_lone:
+                return True
+        return False
 
     async def _file(self, path: str) -> str:
         text = await asyncio.to_thread(self._why_withheld, path) or await self._run(Effect.READ, {"path": path})
@@ -270,17 +300,3 @@ def _quotes_at(command: str, place: int) -> str:
         elif not inside and char in "'\"":
             inside = char
     return inside
-
-
-def _is_unsure(command: str) -> bool:
-    """Return True if an argument in a line of the shell is in quotes that more than itself is in, or may be in those of
-    a command in quotes: what was typed could then run."""
-    arguments = [found for found in VALUE.finditer(command) if not found[3]]
-    if arguments and '"' in command and "$(" in command:
-        return True
-    for found in arguments:
-        inside = _quotes_at(command, found.start())
-        is_lone = inside == '"' == command[found.start() - 1] == command[found.end() : found.end() + 1]
-        if inside and not is_lone:
-            return True
-    return False

@@ -110,6 +110,25 @@ def foreign_names(tool: str) -> list[str]:
     return [name for name, rows in _rows().items() if any(row["tool"] == tool for row in rows)]
 
 
+def foreign_arguments(name: str, tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of our tool as those of the foreign one that the table translates to it; what has no counterpart
+    there keeps our name, behind the others."""
+    row = next((row for row in _rows().get(name, ()) if row["tool"] == tool), None)
+    return _invert(row["arguments"], given) if row else dict(given)
+
+
+def _invert(template: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    made, rest = dict[str, Any](), dict(given)
+    for ours, slot in template.items():
+        value = given.get(ours)
+        if isinstance(slot, str) and slot.startswith("$") and ours in given:
+            word, _, form = slot.removeprefix("$").partition(":")
+            made[word.rstrip("?!")] = 1000 * rest.pop(ours) if form == "seconds" else rest.pop(ours)
+        elif isinstance(slot, list) and isinstance(value, list) and len(value) == 1:
+            made |= _invert(slot[0], rest.pop(ours)[0])
+    return {**made, **rest}
+
+
 def _fill_row(row: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     wanted = row.get("if", {})
     if any(given.get(name) != value for name, value in wanted.items()):

@@ -10,6 +10,7 @@ import asyncio
 import json
 import math
 import os
+import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.hook_tables import HookTable
+from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
@@ -26,6 +28,8 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.hooks.claude_lines import claude_lines
+from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, encode_input
 from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, Hook, list_hooks, read_stamp
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.lane.control import Control, SteeringWords
@@ -42,16 +46,16 @@ from nexus_cli.tools.schema import check_arguments
 
 MOST_CHARACTERS = 10_000
 """Most characters of the text that one hook adds; the rest is a drop."""
-MOST_RESPONSE = 100_000
-"""Most characters of a call's result that hooks get."""
 MOST_ROUNDS = 3
 """Most times that `Stop` hooks let one turn go on."""
 LAST_SECONDS = 5.0
 """Most seconds that a `SessionEnd` hook may delay the end."""
-TOOL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse")
+TOOL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", FAILED_EVENT)
 """The events of a worker's session; the others belong to the person's."""
 MODES = {"read": "default", "edit": "acceptEdits", "run": "acceptEdits", "all": "bypassPermissions", PLAN: PLAN}
 """`permission_mode` by level, in the words of Claude and codex."""
+WITHOUT_MODE = ("SessionStart", "SessionEnd", "PreCompact")
+"""The events whose input has no `permission_mode`."""
 EDIT_NAMES = ("Edit", "Write", "MultiEdit", "apply_patch")
 """Names of tools that edit, in matchers: each stands for all of ours that edit."""
 NEVER_LIFTED = (CONFIRM, "protected")
@@ -96,6 +100,8 @@ class SessionHooks:
     """Why the turn has to end, once a hook has said so."""
     _rounds: int = 0
     _is_started: bool = False
+    _prompt: str = ""
+    """The id of the turn's prompt, for hooks."""
     _begins: str = "startup"
     """Source of the start of a session that is not resumed."""
 
@@ -118,6 +124,7 @@ class SessionHooks:
             source = "resume" if is_resumed else self._begins
             self._add_section("SessionStart", await self._fire("SessionStart", [source], {"source": source}))
             self._check_stopped()
+        self._prompt = str(uuid.uuid4())
         if prompt and (why := await self._refuse_prompt(prompt)):
             raise NexusError("denied", "your message was not sent", why, "Rephrase it, or see /hooks")
         self._check_stopped()
@@ -152,6 +159,7 @@ class SessionHooks:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
         reply = self._window.lane.items[-1].message.content if self._window else ""
         fields = {"stop_hook_active": self._rounds > 0, "last_assistant_message": reply[:MOST_RESPONSE]}
+        fields |= {"background_tasks": [], "session_crons": []}
         runs = await self._fire("Stop", [], fields)
         if self._stopped is not None:  # the turn ends anyway
             self._stopped = None
@@ -248,15 +256,17 @@ class SessionHooks:
         """Return `work` followed by the hooks after a call that ran, with the texts of hooks in its result."""
 
         async def followed() -> ToolResult:
-            result = await work()
-            if result.ran and not result.error and result.waits is None:
-                text = result.output[:MOST_RESPONSE]
-                response = {"success": True, "output": text, "stdout": text, "exit_code": result.status}
-                runs = await self._fire_call("PostToolUse", call, tool, checked, targets, tool_response=response)
-                for run in runs:
-                    if run.outcome == BLOCKED:
-                        self._add_words(call, run, _reason(run))
-                    self._add_words(call, run, run.answer.context)
+            hooked = HookedCall(call.id, tool, checked, targets)
+            result = await hooked.run(work)
+            if not result.ran or result.stopped or result.waits is not None:
+                return result
+            runs = await self._fire_call("PostToolUse", hooked, only_codex=hooked.has_failed)
+            if hooked.has_failed:
+                runs += await self._fire_call(FAILED_EVENT, hooked)
+            for run in runs:
+                if run.outcome == BLOCKED:
+                    self._add_words(call, run, _reason(run))
+                self._add_words(call, run, run.answer.context)
             return result
 
         return followed
@@ -275,12 +285,13 @@ class SessionHooks:
         self, event: str, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
     ) -> _CallRuling:
         """Run the hooks before a call or a question and combine their answers: deny before ask before allow."""
-        runs = await self._fire_call(event, call, tool, checked, targets)
+        hooked = HookedCall(call.id, tool, checked, targets)
+        runs = await self._fire_call(event, hooked)
         for run in runs:
             self._add_words(call, run, run.answer.context)
             updated = run.answer.updated if event == "PreToolUse" else None
             if updated is not None:
-                problem, checked = _update(tool, checked, updated, _input(tool, checked, targets))
+                problem, checked = _update(tool, checked, updated, hooked.own_arguments())
                 if problem:
                     reason = f"the input that it gave is invalid: {problem}"
                     return _CallRuling(checked, "deny", reason, run.hook)
@@ -292,35 +303,11 @@ class SessionHooks:
                     return _CallRuling(checked, decision, self._clean(_reason(run)), run.hook)
         return _CallRuling(checked)
 
-    async def _fire_call(
-        self,
-        event: str,
-        call: ToolCall,
-        tool: Tool,
-        checked: Mapping[str, Any],
-        targets: Mapping[str, Path],
-        **more: Any,
-    ) -> list[HookRun]:
-        """Run the hooks of an event of a call. One written for other programs, which know one path a call, runs for
-        each path that an edit names."""
-        real = [str(one) for one in targets.values()] if tool.effect is Effect.EDIT else []
-        about = cut_at_word(one_line(f"{tool.name} {checked.get(tool.subject, '')}"), SHORT)
-        given = _input(tool, checked, targets)
-
-        def fields(hook: Hook) -> list[dict[str, Any]]:
-            name = _foreign_name(tool) if hook.is_foreign else tool.name
-            each = real if hook.is_foreign and len(real) > 1 else [None]
-            return [
-                {
-                    "tool_name": name,
-                    "tool_input": {**given, **({"file_path": path} if path else {})},
-                    "tool_use_id": call.id,
-                    **more,
-                }
-                for path in each
-            ]
-
-        return await self._fire(event, _names(tool), fields, about=about)
+    async def _fire_call(self, event: str, call: HookedCall, *, only_codex: bool = False) -> list[HookRun]:
+        """Run the hooks of an event of a call."""
+        about = cut_at_word(one_line(f"{call.tool.name} {call.checked.get(call.tool.subject, '')}"), SHORT)
+        fields = partial(call.fields, event)
+        return await self._fire(event, _names(call.tool), fields, about=about, only_codex=only_codex)
 
     # -- all events --------------------------------------------------------------------------------------------
 
@@ -332,6 +319,7 @@ class SessionHooks:
         *,
         about: str = "",
         most: float = math.inf,
+        only_codex: bool = False,
     ) -> list[HookRun]:
         """Run the hooks of an event at the same time; return their runs in the order of the files. `names` are those
         that a matcher may name, `fields` the event's own part of the input."""
@@ -339,26 +327,44 @@ class SessionHooks:
             return []
         chosen = [hook for hook in await self._load() if hook.state in (ACTIVE, CHANGED) and hook.table.event == event]
         chosen = [hook for hook in chosen if not names or hook.matches(names)]
+        chosen = [hook for hook in chosen if hook.is_codex or not only_codex]
         if not chosen:
             return []
         cwd = Path(os.path.realpath(self.cwd))
+        is_read = event in ("Stop", "SessionEnd") or any(hook.names_transcript for hook in chosen)
         common = {
             "session_id": self.session,
-            "transcript_path": "",
+            "transcript_path": await self._transcript(cwd, write=is_read),
             "cwd": str(cwd),
-            "permission_mode": MODES.get(self.level(), "default"),
+            **({"prompt_id": self._prompt} if self._prompt else {}),
+            **({} if event in WITHOUT_MODE else {"permission_mode": MODES.get(self.level(), "default")}),
             "hook_event_name": event,
         }
         jobs = []
         for hook in chosen:
             limited = replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
             for own in fields(hook) if callable(fields) else [fields]:
-                given = json.dumps({**common, **own}).encode("utf-8", "surrogatepass")
+                given = encode_input({**common, **own})
                 jobs.append(run_in_thread(partial(run_hook, limited, given, cwd, self.permission)))
         runs = list(await asyncio.gather(*jobs))
         for run in runs:
             self._note(run, about)
         return runs
+
+    async def _transcript(self, cwd: Path, *, write: bool) -> str:
+        """Return the path of the session's transcript in Claude's form, brought up to date if a hook is to read it; ""
+        if there is no place for it."""
+        try:
+            path = await asyncio.to_thread(self.permission.temp_folder) / f"{self.session}.jsonl"
+            if write and self._window is not None:
+                lane = self._window.lane
+                entries = lane.timeline.read(1, lane.timeline.last)
+                lines = claude_lines(entries, self.session, str(cwd), lane.epoch.model)
+                await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
+        except OSError as error:
+            self._tell_once(f"hooks get no transcript: {error.strerror or error}")
+            return ""
+        return str(path)
 
     def _note(self, run: HookRun, about: str) -> None:
         """Record a run; tell the person what went wrong, and what the hook says to them."""
@@ -462,26 +468,6 @@ def _names(tool: Tool) -> list[str]:
     """Return the names of a tool that a matcher may name: ours, and those of other programs."""
     names = [tool.name, *foreign_names(tool.name)]
     return [*(name for name in names if name != "Bash"), *EDIT_NAMES] if tool.effect is Effect.EDIT else names
-
-
-def _foreign_name(tool: Tool) -> str:
-    """Return the name of a tool as Claude has it."""
-    if tool.effect is Effect.EDIT:
-        return "Write" if "Write" in foreign_names(tool.name) else "Edit"
-    return next(iter(foreign_names(tool.name)), tool.name)
-
-
-def _input(tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> dict[str, Any]:
-    """Return the arguments of a call, with those of Claude for a file and an edit beside ours."""
-    given = dict(checked)
-    if tool.paths and targets:
-        given.setdefault("file_path", str(next(iter(targets.values()))))
-    edits = checked.get("edits")
-    if tool.effect is Effect.EDIT and isinstance(edits, list):
-        pairs = [one for one in edits if isinstance(one, Mapping)]
-        given.setdefault("old_string", "\n".join(str(one.get("old", "")) for one in pairs))
-        given.setdefault("new_string", "\n".join(str(one.get("new", "")) for one in pairs))
-    return given
 
 
 def _update(

@@ -101,3 +101,31 @@ def test_settings_of_a_project_that_hold_an_invalid_hook_are_named(project: Path
 def test_settings_of_claude_without_hooks_are_no_hooks(project: Path) -> None:
     (project / ".claude" / "settings.json").write_text('{"permissions": {}}')
     assert list_hooks(project, ()) == [] and not read_configuration(project, KINDS).left_out
+
+
+def test_the_shell_of_a_hook_is_bash(project: Path) -> None:
+    write_claude(
+        project,
+        {"type": "command", "command": "a", "shell": "bash"},
+        {"type": "command", "command": "b", "shell": "powershell"},
+    )
+    found = list_hooks(project, ())
+    assert [hook.state for hook in found] == [UNTRUSTED, UNSUPPORTED] and "not bash" in found[1].why
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("jq . >> log.txt 2>err.txt; echo no >&2", set()),
+        ("tee -a 'log.txt' err.txt | sh run.sh", {"run.sh"}),
+        ("cat > run.sh; sh run.sh", {"run.sh"}),
+        ("tee >(sh run.sh) < log.txt", {"run.sh", "log.txt"}),
+        ("sh <> log.txt", {"log.txt"}),
+    ],
+)
+def test_what_a_hook_only_writes_is_no_part_of_its_trust(project: Path, command: str, names: set[str]) -> None:
+    for name in ("log.txt", "err.txt", "run.sh"):
+        (project / name).touch()
+    write_claude(project, {"type": "command", "command": command})
+    trust(project)
+    assert set(list_hooks(project, ())[0].scripts) == names

@@ -57,6 +57,13 @@ def test_a_rule_of_claude_has_the_same_meaning_here(written: str) -> None:
     assert [parse_rule("allow", text, setup.tools).text for text in MAPPED[written]] == MAPPED[written]
 
 
+@pytest.mark.parametrize("name", ["Edit", "Write", "MultiEdit"])
+def test_a_rule_that_keeps_a_path_from_being_edited_holds_for_every_tool_that_writes(name: str) -> None:
+    for decision in ("deny", "ask"):
+        assert map_claude_rule(decision, f"{name}(locked/**)") == ["edit_file(locked/**)", "write_file(locked/**)"]
+    assert map_claude_rule("deny", "Read(hidden/**)") == ["read_file(hidden/**)"]
+
+
 @pytest.mark.parametrize("written", LEFT_OUT)
 def test_a_rule_without_the_same_meaning_is_left_out_and_named(written: str) -> None:
     for decision in ("allow", "deny"):

@@ -17,12 +17,12 @@ from nexus_cli.core.attachment import Part
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
+from nexus_cli.hooks.claude_lines import claude_lines
 from nexus_cli.imports import foreign_session
 from nexus_cli.imports.claude_sessions import read_claude_session
 from nexus_cli.imports.codex_sessions import read_codex_session
 from nexus_cli.imports.store_sessions import import_sessions
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.claude_lines import claude_lines
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 8).decode()
 
@@ -303,7 +303,8 @@ def test_what_is_exported_is_imported_as_the_same_messages(
         log.append(Entry(number, f"2025-01-01T00:00:{number % 60:02d}.000Z", actor, kind, message))
     path = folder / ".claude/projects/x/s.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_text("".join(claude_lines(log.read(1, log.last_id()), info, escaped=False)), encoding="utf-8")
+    lines = claude_lines(log.read(1, log.last_id()), info.id, info.folder, info.model)
+    path.write_text("".join(lines), encoding="utf-8")
     done = import_sessions(ledger, "claude", folder / ".claude", "")
     assert (done.new, done.entries, dict(+done.left_out)) == (1, len(messages), {})
     made = next(one for one in ledger.sessions() if one.id != info.id)

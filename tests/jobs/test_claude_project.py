@@ -5,6 +5,7 @@ rules. All of it works here, or a line says what does not.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,6 +146,34 @@ def test_its_deny_rules_hold_once_they_are_trusted_and_its_allow_rules_never(pla
     settings.write_text(settings.read_text().replace("Bash(curl:*)", "Bash(wget:*)"))
     assert ".claude/settings.json" in place.run("rules", "list").text
     assert "curl" not in place.run("rules", "list").text and "wget" not in place.run("rules", "list").text
+
+
+def test_a_path_that_is_denied_is_written_by_no_tool_and_no_program(place: Stage) -> None:
+    """`deny Edit(locked/**)`: Claude Code refuses the edit, the new file, the redirect; the sandbox programs too."""
+    settings = place.folder / ".claude/settings.json"
+    settings.write_text(json.dumps({"permissions": {"deny": ["Edit(locked/**)", "Write(*.lock)"]}}))
+    (place.folder / "locked").mkdir()
+    (place.folder / "locked/b").write_text("first\n")
+    write = "import pathlib; pathlib.Path('{}').write_text('x')"
+    place.script(
+        worker(
+            ("read_file", {"path": "locked/b"}),
+            ("edit_file", {"path": "locked/b", "edits": [{"old": "first", "new": "other"}]}),
+            ("write_file", {"path": "locked/a", "content": "new"}),
+            ("bash", {"command": "echo x > locked/z"}),
+            ("bash", {"command": f'python3 -c "{write.format("locked/b")}"'}),
+            ("bash", {"command": f'python3 -c "{write.format("new.lock")}"'}),
+            ("bash", {"command": "cat locked/b > copy"}),
+        )
+    )
+    assert place.run("trust").status == 0
+    done = place.ask("--allow", "run", "--json", "change it")
+    assert done.status == 0, done
+    assert sorted(os.listdir(place.folder / "locked")) == ["b"] and not (place.folder / "new.lock").exists()
+    assert (place.folder / "locked/b").read_text() == (place.folder / "copy").read_text() == "first\n"
+    told = results(place)
+    assert "deny write_file(locked/**)" in told and "it writes what deny edit_file(locked/**) names" in told
+    assert "[sandbox: a deny rule keeps" in told and "[sandbox: new.lock: removed]" in told
 
 
 def test_hooks_guard_a_fix_which_is_taken_back_and_each_lack_is_told_once(place: Stage) -> None:

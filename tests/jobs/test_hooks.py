@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,105 @@ def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
     pid = int((place.folder / "ran-fork").read_text())
     assert until(lambda: not os.path.exists(f"/proc/{pid}"), 10)
     assert not any("yyy" in one or "xxx" in one for one in told(place))
+
+
+INPUTS = """
+{..."hook_event_name":"SessionStart","source":"startup"}
+{...,P,M,"hook_event_name":"UserPromptSubmit","prompt":"do it ü"}
+{...,P,M,"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"echo hü > out; cat out"},"tool_use_id":"ID"}
+{...,P,M,"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{"command":"echo hü > out; cat out"},"tool_response":{"stdout":"hü","stderr":"","interrupted":false,"isImage":false,"noOutputExpected":false},"tool_use_id":"ID","duration_ms":N}
+{...,P,M,"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"echo no >&2; exit 3"},"tool_use_id":"ID"}
+{...,P,M,"hook_event_name":"PostToolUseFailure","tool_name":"Bash","tool_input":{"command":"echo no >&2; exit 3"},"tool_use_id":"ID","error":"Exit code 3\\nno","is_interrupt":false,"duration_ms":N}
+{...,P,M,"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"grep zzz a.txt"},"tool_use_id":"ID"}
+{...,P,M,"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{"command":"grep zzz a.txt"},"tool_response":{"stdout":"","stderr":"","interrupted":false,"isImage":false,"returnCodeInterpretation":"No matches found","noOutputExpected":false},"tool_use_id":"ID","duration_ms":N}
+{...,P,M,"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"file_path":"TREE/a.txt","offset":2,"limit":3},"tool_use_id":"ID"}
+{...,P,M,"hook_event_name":"PostToolUse","tool_name":"Read","tool_input":{"file_path":"TREE/a.txt","offset":2,"limit":3},"tool_response":{"type":"text","file":{"filePath":"TREE/a.txt","content":"two\\nthree\\nfour","numLines":3,"startLine":2,"totalLines":6}},"tool_use_id":"ID","duration_ms":N}
+{...,P,M,"hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"TREE/a.txt","old_string":"two","new_string":"zwei","replace_all":false},"tool_use_id":"ID"}
+{...,P,M,"hook_event_name":"PostToolUse","tool_name":"Edit","tool_input":{"file_path":"TREE/a.txt","old_string":"two","new_string":"zwei","replace_all":false},"tool_response":{"filePath":"TREE/a.txt","oldString":"two","newString":"zwei","originalFile":"one\\ntwo\\nthree\\nfour\\nfive\\n","structuredPatch":[{"oldStart":1,"oldLines":5,"newStart":1,"newLines":5,"lines":[" one","-two","+zwei"," three"," four"," five"]}],"userModified":false,"replaceAll":false},"tool_use_id":"ID","duration_ms":N}
+{...,P,M,"hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"TREE/b.txt","content":"new\\n"},"tool_use_id":"ID"}
+{...,P,M,"hook_event_name":"PostToolUse","tool_name":"Write","tool_input":{"file_path":"TREE/b.txt","content":"new\\n"},"tool_response":{"type":"create","filePath":"TREE/b.txt","content":"new\\n","structuredPatch":[],"originalFile":null,"userModified":false},"tool_use_id":"ID","duration_ms":N}
+{...,P,M,"hook_event_name":"Stop","stop_hook_active":false,"last_assistant_message":"Done.","background_tasks":[],"session_crons":[]}
+{...,P,"hook_event_name":"SessionEnd","reason":"other"}
+"""  # noqa: E501
+"""What Claude Code 2.1.330 writes for these calls (`tests/parity`); `...`, P and M stand for what is in each."""
+
+
+def test_the_input_of_a_hook_is_what_claude_code_writes_byte_for_byte(place: Stage) -> None:
+    entry = [{"hooks": [{"type": "command", "command": 'cat >> "$CLAUDE_PROJECT_DIR/seen.log"'}]}]
+    settings = place.folder / ".claude" / "settings.json"
+    settings.write_text(json.dumps({"hooks": dict.fromkeys(EVENTS, entry)}))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    (place.folder / "a.txt").write_text("one\ntwo\nthree\nfour\nfive\n")
+    place.script(
+        Worker(
+            bash("echo hü > out; cat out"),
+            bash("echo no >&2; exit 3"),
+            bash("grep zzz a.txt"),
+            ("read_file", {"path": "a.txt", "offset": 2, "limit": 3}),
+            ("edit_file", {"path": "a.txt", "edits": [{"old": "two", "new": "zwei"}]}),
+            write("b.txt", "new\n"),
+        )
+    )
+    done = place.ask("--allow", "all", "--json", "do it ü")
+    assert done.status == 0, done
+    tree, session = os.path.realpath(place.folder), done.result["session"]
+    seen = (place.folder / "seen.log").read_bytes().decode()
+    paths = set(re.findall(r'"transcript_path":"([^"]+)"', seen))
+    assert len(paths) == 1 and Path(paths.pop()).name == f"{session}.jsonl", seen
+    for pattern, stands in (
+        (r'"session_id":"[^"]*","transcript_path":"[^"]*","cwd":"[^"]*",', "...,"),
+        (r"\{\.\.\.,\"hook", '{..."hook'),
+        (r'"prompt_id":"[0-9a-f-]{36}"', "P"),
+        (r'"permission_mode":"bypassPermissions"', "M"),
+        (r'"tool_use_id":"[^"]*"', '"tool_use_id":"ID"'),
+        (r'"duration_ms":\d+', '"duration_ms":N'),
+    ):
+        seen = re.sub(pattern, stands, seen)
+    found = seen.replace(tree, "TREE").splitlines()
+    assert found == INPUTS.strip().splitlines()
+
+
+def test_a_hook_that_greps_its_input_guards_and_one_that_logs_keeps_its_trust(place: Stage) -> None:
+    """Such lines are in public repositories: they were without effect, and the second one once it had logged."""
+    (place.home / ".claude").mkdir()
+    (place.home / ".claude" / "CLAUDE.md").write_text("Mine.\n")
+    guard = 'tee -a hook.log | grep -q \'"command":"touch ü\' && { echo not that >&2; exit 2; }; exit 0'
+    logger = (
+        "cat ~/.claude/CLAUDE.md >> .claude/mine.log && echo ran >> ~/.claude/log.txt; echo x > .claude/settings.json"
+    )
+    entries = [{"type": "command", "command": one, "shell": "bash"} for one in (guard, logger)]
+    settings = place.folder / ".claude" / "settings.json"
+    settings.write_text(text := json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": entries}]}}))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    place.script(Worker(bash("touch first"), bash("touch ü"), bash("touch last")))
+    done = place.ask("--allow", "run", "--json", "touch")
+    assert done.status == 0 and "not that" in told(place)[1], (told(place), done.told)
+    made = {name for name in ("first", "ü", "last") if (place.folder / name).exists()}
+    assert made == {"first", "last"} and "changed since" not in " ".join(done.told), (made, done.told)
+    assert (place.folder / "hook.log").read_text().count("\n") == 3
+    assert (place.folder / ".claude" / "mine.log").read_text() == "Mine.\n" * 3
+    assert settings.read_text() == text and not (place.home / ".claude" / "log.txt").exists()
+    (kept,) = (place.nexus_home / "cache" / "claude").glob("*/log.txt")
+    assert kept.read_text() == "ran\n" * 3, "in a folder of the project's own"
+
+
+def test_a_hook_reads_the_transcript_as_claude_code_keeps_one(place: Stage) -> None:
+    script = (
+        "import json, sys\npath = json.load(sys.stdin)['transcript_path']\nprint(open(path).read(), file=sys.stderr)\n"
+    )
+    (place.folder / ".claude" / "hooks" / "guard.py").write_text(script + "sys.exit(2)\n")
+    stop = 'path=$(grep -o \'/[^"]*jsonl\'); tail -n 1 "$path" > last.jsonl'
+    hooks = {
+        "PreToolUse": [{"hooks": [{"type": "command", "command": "python3 .claude/hooks/guard.py"}]}],
+        "Stop": [{"hooks": [{"type": "command", "command": stop}]}],
+    }
+    (place.folder / ".claude" / "settings.json").write_text(json.dumps({"hooks": hooks}))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    place.script(Worker(bash("echo one")))
+    assert place.ask("--allow", "run", "say one").status == 0
+    last = json.loads((place.folder / "last.jsonl").read_text())
+    assert (last["type"], last["message"]["content"]) == ("assistant", [{"type": "text", "text": "Done."}])
+    assert "say one" in told(place)[0] and '"name":"bash","input":{"command":"echo one"}' in told(place)[0]
 
 
 def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:

@@ -142,6 +142,34 @@ def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_b
     assert "Review shop.py with care" not in said(seen[-1], "user")
 
 
+def test_a_guide_keeps_its_prices_and_its_shell_and_counts_arguments_as_it_says(place: Stage) -> None:
+    seen: list[Any] = []
+    place.script(answers(seen, "Fine."))
+    price = """240 hours = $36,000; awk '{print $2, $11}'; if [ ! -f "$1" ]; then local file="$1"; fi"""
+    guides = {
+        "price": price,
+        "zero": "zero=$0 one=$1 two=$2 all=$ARGUMENTS",
+        "named": "---\narguments: [issue, prio]\n---\nissue=$issue prio=$prio one=$1 home=$HOME",
+        "one": "one=$1 two=$2 three=$3 first=$ARGUMENTS[0]",
+        "second": "say: !`printf 'a b\\n' | awk '{print $2}'`",
+    }
+    for name, text in guides.items():
+        (place.folder / f".claude/commands/{name}.md").write_text(f"{text}\n")
+    assert place.run("trust").status == 0
+
+    def block(words: str) -> str:
+        assert place.ask("--allow", "run", words).status == 0
+        return said(seen[-1], "user").rpartition("<command ")[2]
+
+    assert price in block("/price")
+    assert price.replace('"$1"', '"x"') in block("/price x"), "what many older commands mean by $1"
+    assert "zero=12 one=high prio two=$2 all=12 'high prio'" in block("/zero 12 'high prio'")
+    assert "issue=12 prio=high prio one=high prio home=$HOME" in block("/named 12 'high prio'")
+    assert "issue=12 prio= one=$1 home=$HOME" in block("/named 12")
+    assert "one=12 two=high prio three=$3 first=12" in block("/one 12 'high prio'")
+    assert "say: b\n" in block("/second")
+
+
 def test_what_may_not_run_does_not_and_is_named(place: Stage) -> None:
     seen: list[Any] = []
     place.script(answers(seen, "Fine."))

@@ -14,13 +14,14 @@ from server.forms.anthropic import Anthropic
 from server.forms.chat import Chat, packed
 from server.forms.gemini import Gemini
 from server.forms.ollama import Ollama
+from server.forms.responses import Responses
 from server.framing import FRAMINGS
 from server.meter import Meter
 from server.received import Received
 from server.step import Step
 from server.tokens import Tokens
 
-FORMS: dict[str, Form] = {form.name: form for form in (Chat(), Anthropic(), Gemini(), Ollama())}
+FORMS: dict[str, Form] = {form.name: form for form in (Chat(), Anthropic(), Gemini(), Ollama(), Responses())}
 KEEP_LENGTH = ("reset", "cut", "stall", "no_finish")
 """Faults under which an answer that is no stream still announces its length."""
 RESET_AFTER = 0.02

@@ -60,7 +60,7 @@ class Block:
 
 
 def blocks(body: Mapping[str, Any], form: str) -> list[str]:
-    """The canonical blocks of a request body; `form` is `chat`, `anthropic`, `gemini` or `ollama`."""
+    """The canonical blocks of a request body; `form` is `chat`, `anthropic`, `gemini`, `ollama` or `responses`."""
     return [block.line for block in content(body, form)]
 
 
@@ -82,7 +82,8 @@ def first_difference(first: Sequence[str], second: Sequence[str]) -> str:
 
 def content(body: Mapping[str, Any], form: str) -> list[Block]:
     """The blocks as values; `ValueError` on an unknown form."""
-    reader = {"chat": _chat, "ollama": _chat, "anthropic": _anthropic, "gemini": _gemini}.get(form)
+    readers = {"chat": _chat, "ollama": _chat, "anthropic": _anthropic, "gemini": _gemini, "responses": _responses}
+    reader = readers.get(form)
     if reader is None:
         raise ValueError(f"no wire form {form!r}")
     return list(reader(body))
@@ -158,3 +159,14 @@ def _gemini(body: Mapping[str, Any]) -> Iterator[Block]:
         for part in _parts(message.get("parts")):
             answer = isinstance(part, dict) and not {"functionResponse", "function_response"}.isdisjoint(part)
             yield _block(place, "tool" if answer else spoken, part)
+
+
+def _responses(body: Mapping[str, Any]) -> Iterator[Block]:
+    for tool in body.get("tools") or ():
+        yield _block(-1, "tools", tool)
+    for part in _parts(body.get("instructions")):
+        yield _block(-1, "system", part)
+    for place, item in enumerate(body.get("input") or ()):
+        role = "tool" if item.get("type") == "function_call_output" else str(item.get("role", "assistant"))
+        for part in _parts(item.get("content")) or [item]:
+            yield _block(place, role, part)

@@ -53,12 +53,14 @@ class Received:
 
     @cached_property
     def form(self) -> str:
-        """`chat`, `anthropic`, `gemini`, `ollama`, or "" for any other path."""
+        """`chat`, `anthropic`, `gemini`, `ollama`, `responses`, or "" for any other path."""
         path = self.path.partition("?")[0]
         if path.endswith("/chat/completions"):
             return "chat"
         if path.endswith("/messages"):
             return "anthropic"
+        if path.endswith("/responses"):
+            return "responses"
         if path.endswith((":streamGenerateContent", ":generateContent")):
             return "gemini"
         return "ollama" if path.endswith("/api/chat") else ""

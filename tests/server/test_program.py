@@ -126,7 +126,7 @@ def test_what_local_servers_are_asked_for_is_answered_and_the_rest_is_404(model_
     with socket.create_connection(("127.0.0.1", model_server.port), timeout=120) as line:
         for path, body, status in (
             ("/api/show", {}, 200),
-            ("/v1/responses", {}, 404),
+            ("/v1/completions", {}, 404),
             (PATHS["chat"], b"no json", 400),
             (PATHS["chat"], {"messages": ["no object"]}, 400),
             (PATHS["gemini"], {"contents": 5}, 400),

@@ -1,4 +1,4 @@
-"""Export a session in the form in which Claude Code keeps its own, so that it can resume it there.
+"""Write a session in the form in which Claude Code keeps its own: to resume it there, and for hooks that read it.
 
 Each record names its parent. What nexus added to messages, thinking, and raw arguments that were no JSON are left out.
 """
@@ -16,7 +16,6 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.entry import Entry, is_person
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import json_text
-from nexus_cli.ledger import SessionInfo
 
 _NAMESPACE = uuid.UUID("7f0d3c3e-4f0e-4a53-9d55-6e6578757300")
 
@@ -26,9 +25,11 @@ def claude_session_id(session: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, session))
 
 
-def claude_lines(entries: Sequence[Entry], info: SessionInfo, escaped: bool) -> Iterator[str]:
+def claude_lines(
+    entries: Sequence[Entry], session: str, folder: str, model: str, *, escaped: bool = False
+) -> Iterator[str]:
     """Yield one JSON object per line for each message, every result directly behind its call."""
-    session, parent = claude_session_id(info.id), None
+    session, parent = claude_session_id(session), None
     by_id = {entry.id: entry for entry in entries}
     items = flatten(group_tool_calls([item_of(entry) for entry in entries]))
     for item in (one for one in items if not is_placeholder(one)):
@@ -39,12 +40,12 @@ def claude_lines(entries: Sequence[Entry], info: SessionInfo, escaped: bool) -> 
         is_reply = item.message.role is Role.ASSISTANT
         message: dict[str, Any] = {"role": "assistant" if is_reply else "user", "content": blocks}
         if is_reply:
-            message |= _reply_fields(item.message, own, info.model)
+            message |= _reply_fields(item.message, own, model)
         record: dict[str, Any] = {
             "parentUuid": parent,
             "isSidechain": False,
             "userType": "external",
-            "cwd": info.folder,
+            "cwd": folder,
             "sessionId": session,
             "version": f"nexus {__version__}",
             "type": message["role"],

@@ -1,0 +1,209 @@
+"""Write what a hook gets on stdin, byte for byte as Claude Code does: many hooks read it with grep and sed.
+
+Hooks that were written for Claude or codex get a call as these programs know it: the name and arguments of their tool,
+and its response. A hook of one's own settings gets ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.real_files import read_real
+from nexus_cli.core.tool import COMMAND, Effect, Tool
+from nexus_cli.hooks.hook_list import Hook
+from nexus_cli.tools.foreign_calls import foreign_arguments, foreign_names
+
+MOST_RESPONSE = 100_000
+"""Most characters of a call's result, and of a file, that hooks get."""
+FAILED_EVENT = "PostToolUseFailure"
+MEANINGS: Mapping[str, str] = {
+    "grep": "No matches found",
+    "rg": "No matches found",
+    "diff": "Files differ",
+    "test": "Condition is false",
+    "[": "Condition is false",
+    "find": "Some directories were inaccessible",
+}
+"""What status 1 of a program says, which is no failure."""
+_LAST = re.compile(r"(?:^|[|;&\n])\s*([\w\[]+)[^|;&\n]*$")
+"""The program of the last command of a line."""
+_NOTES = re.compile(r"(?:^\[sandbox: [^\n]*\n)*^\[(?:[^\n]*; )?exit status -?\d[^\n]*\]\n?\Z", re.MULTILINE)
+"""What the tool adds to the output of a command."""
+
+
+def encode_input(value: Mapping[str, Any]) -> bytes:
+    """Return the input as one line of compact UTF-8; half of a surrogate pair is escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return f"{text}\n".encode("utf-8", "backslashreplace")
+
+
+@dataclass
+class HookedCall:
+    """A call as hooks get it."""
+
+    id: str
+    tool: Tool
+    checked: Mapping[str, Any]
+    targets: Mapping[str, Path]
+    result: ToolResult | None = None
+    """None before it ran."""
+    _before: str | None = None
+    """The text of the file that it edits, as it was."""
+    _began: float = 0.0
+
+    async def run(self, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """Run the call and keep what hooks are told of it."""
+        if self.tool.effect is Effect.EDIT and self.targets:
+            self._before = await asyncio.to_thread(_read_beginning, self._path)
+        self._began = time.monotonic()
+        self.result = await work()
+        return self.result
+
+    @property
+    def has_failed(self) -> bool:
+        """True for a call that ran and failed; status 1 of a search or a comparison is an answer."""
+        done = self.result
+        return done is not None and (bool(done.error) or (bool(done.status) and not self._meaning(done)))
+
+    def fields(self, event: str, hook: Hook) -> list[dict[str, Any]]:
+        """Return the part of the input that is about the call, for each run of a hook. One that was written for other
+        programs, which know one path a call, runs for each path that an edit names. Blocks."""
+        name = self._claude_name if hook.is_foreign else self.tool.name
+        given = self._claude_arguments() if hook.is_foreign else self.own_arguments()
+        real = [str(one) for one in self.targets.values()] if self.tool.effect is Effect.EDIT else []
+        each = [{**given, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [given]
+        end: dict[str, Any] = {"tool_use_id": self.id}
+        if self.result is not None:
+            if event == FAILED_EVENT:
+                end |= {"error": self._describe_failure(self.result), "is_interrupt": False}
+            end["duration_ms"] = round((time.monotonic() - self._began) * 1000)
+        return [{"tool_name": name, "tool_input": one, **self._respond(event, hook, one), **end} for one in each]
+
+    def own_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the call, with those of Claude for a file and an edit beside ours."""
+        given = dict(self.checked)
+        if self.tool.paths and self.targets:
+            given.setdefault("file_path", self._path)
+        return given | {name: text for name, text in self._join_edits().items() if name not in given}
+
+    @property
+    def _path(self) -> str:
+        return str(next(iter(self.targets.values()), ""))
+
+    @property
+    def _claude_name(self) -> str:
+        """Return the name of the tool as Claude has it."""
+        names = foreign_names(self.tool.name)
+        if self.tool.effect is Effect.EDIT:
+            return "Write" if "Write" in names else "Edit"
+        return next(iter(names), self.tool.name)
+
+    def _claude_arguments(self) -> dict[str, Any]:
+        """Return the arguments of the call as Claude gives them, in its order; others of ours follow."""
+        made = foreign_arguments(self._claude_name, self.tool.name, self.checked)
+        if self.tool.effect is Effect.EDIT:
+            made = {"file_path": "", **self._join_edits(), **made}
+            made |= {"replace_all": made.pop("replace_all", False)} if "old_string" in made else {}
+        if "file_path" in made and self.targets:
+            made["file_path"] = self._path
+        return made
+
+    def _join_edits(self) -> dict[str, Any]:
+        edits = self.checked.get("edits")
+        if self.tool.effect is not Effect.EDIT or not isinstance(edits, list):
+            return {}
+        pairs = [one for one in edits if isinstance(one, Mapping)]
+        return {f"{key}_string": "\n".join(str(one.get(key, "")) for one in pairs) for key in ("old", "new")}
+
+    def _respond(self, event: str, hook: Hook, given: Mapping[str, Any]) -> dict[str, Any]:
+        if self.result is None or event == FAILED_EVENT:
+            return {}
+        if hook.is_codex:
+            return {"tool_response": _output_of(self.result)}
+        if hook.is_foreign and COMMAND in self.checked:
+            return {"tool_response": self._command_response(self.result)}
+        if hook.is_foreign and (self.tool.effect is Effect.EDIT or self._path == self.result.file):
+            return {"tool_response": self._file_response(given)}
+        text = self.result.output[:MOST_RESPONSE]
+        return {"tool_response": {"success": True, "output": text, "stdout": text, "exit_code": self.result.status}}
+
+    def _command_response(self, result: ToolResult) -> dict[str, Any]:
+        meaning = self._meaning(result)
+        return {
+            "stdout": _output_of(result),
+            "stderr": "",
+            "interrupted": False,
+            "isImage": False,
+            **({"returnCodeInterpretation": meaning} if meaning else {}),
+            "noOutputExpected": False,
+            **({"backgroundTaskId": result.job} if result.job else {}),
+        }
+
+    def _file_response(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        path = str(given.get("file_path", ""))
+        now = _read_beginning(path) or ""
+        if self.tool.effect is not Effect.EDIT:
+            lines, first = now.split("\n"), int(given.get("offset", 1))
+            shown = lines[first - 1 : first - 1 + given["limit"]] if "limit" in given else lines[first - 1 :]
+            file = {"filePath": path, "content": "\n".join(shown), "numLines": len(shown)}
+            return {"type": "text", "file": {**file, "startLine": first, "totalLines": len(lines)}}
+        patch = _find_hunks(self._before, now) if self._before is not None else []
+        if self._claude_name == "Write":
+            kind = "create" if self._before is None else "update"
+            made = {"type": kind, "filePath": path, "content": given.get("content"), "structuredPatch": patch}
+            return {**made, "originalFile": self._before, "userModified": False}
+        made = {"filePath": path, "oldString": given.get("old_string"), "newString": given.get("new_string")}
+        end = {"userModified": False, "replaceAll": given.get("replace_all", False)}
+        return {**made, "originalFile": self._before, "structuredPatch": patch, **end}
+
+    def _describe_failure(self, result: ToolResult) -> str:
+        """Return the error of a failed call as Claude words it."""
+        if result.error or result.status is None:
+            return result.error[:MOST_RESPONSE]
+        return "\n".join(filter(None, (f"Exit code {result.status}", _output_of(result))))
+
+    def _meaning(self, result: ToolResult) -> str:
+        last = _LAST.search(str(self.checked.get(COMMAND, "")).rstrip()) if result.status == 1 else None
+        return MEANINGS.get(last[1], "") if last else ""
+
+
+def _read_beginning(path: str) -> str | None:
+    """Return the text of a file, at most `MOST_RESPONSE` bytes of it; None if there is none."""
+    with suppress(OSError, ValueError):
+        return read_real(path, MOST_RESPONSE)[0].decode("utf-8", "replace")
+    return None
+
+
+def _output_of(result: ToolResult) -> str:
+    return _NOTES.sub("", result.output)[:MOST_RESPONSE].rstrip("\n")
+
+
+def _find_hunks(old: str, new: str) -> list[dict[str, Any]]:
+    """Return the hunks of a change, with three lines around each."""
+    before, after = old.splitlines(), new.splitlines()
+    hunks = []
+    for group in difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(3):
+        lines: list[str] = []
+        for kind, first, end, start, stop in group:
+            if kind == "equal":
+                lines += [f" {line}" for line in before[first:end]]
+                continue
+            lines += _marked("-", before[first:end]) + _marked("+", after[start:stop])
+        (_, old_first, _, new_first, _), (_, _, old_end, _, new_end) = group[0], group[-1]
+        sizes = {"oldStart": old_first + 1, "oldLines": old_end - old_first}
+        hunks.append({**sizes, "newStart": new_first + 1, "newLines": new_end - new_first, "lines": lines})
+    return hunks
+
+
+def _marked(sign: str, lines: Sequence[str]) -> list[str]:
+    return [f"{sign}{line}" for line in lines]

@@ -1,0 +1,74 @@
+"""Find what a command line plainly writes, for deny and ask rules about edits.
+
+Below level `all` the sandbox holds what deny rules name, whatever a program does; a line that plainly writes there is
+refused before it runs. At `all` nothing but this search does, and it sees only redirects and the programs of a table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from nexus_cli.core.tool import Effect
+from nexus_cli.rules.command_line import SimpleCommand, Word
+from nexus_cli.rules.folders import Folders
+from nexus_cli.rules.rule_set import PermissionRule, RuleSet, find_by_path
+from nexus_cli.rules.wrappers import program_name
+
+REDIRECTS = (">", ">>", ">|", "&>", "&>>", ">&", "<>")
+WRITERS = frozenset("rm rmdir unlink shred mv tee touch mkdir truncate chmod chown chgrp patch dd".split())
+"""Programs that change every path that they name."""
+TO_LAST = frozenset("cp ln install rsync".split())
+"""Programs that change the last one."""
+IN_PLACE = {"sed": re.compile(r"-[a-zA-Z]*i|--in-place"), "perl": re.compile(r"-[a-zA-Z]*i"), "sort": re.compile("-o")}
+"""Programs that change what they name with such an option."""
+OF_GIT = frozenset("checkout restore rm mv clean".split())
+_GLOB = re.compile(r"[*?\[]")
+
+
+def find_written(
+    command: SimpleCommand, redirects: Iterable[tuple[str, Word]], rules: RuleSet, folders: Folders
+) -> PermissionRule | None:
+    """Return the deny or ask rule for edits that names a path which the command, in the folder that is assumed now, or
+    one of the line's `redirects` plainly writes."""
+    strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, Effect.EDIT) if rule.pattern]
+    if not strict:
+        return None
+    first = folders.line.commands[:1]
+    moves = bool(first and first[0].words and program_name(first[0].words[0]) == "cd")
+    start = folders.entered[1] if moves and len(folders.entered) > 1 else folders.start
+    words = [*_written_words(command.words), *(word for operator, word in redirects if operator in REDIRECTS)]
+    texts = [path for word in words for path in _paths_of(word)]
+    try:
+        named = [os.path.realpath(os.path.join(folders.assumed if command.words else start, text)) for text in texts]
+    except (OSError, ValueError):
+        return None
+    return find_by_path(strict, map(Path, named), Path(folders.project), [Path(one) for one in folders.added])
+
+
+def _written_words(words: Sequence[Word]) -> Sequence[Word]:
+    name = program_name(words[0]) if words else ""
+    given = words[1:]
+    if name == "git":
+        place = next((at for at, word in enumerate(given) if not word.text.startswith("-")), len(given))
+        return given[place + 1 :] if given[place : place + 1] and given[place].text in OF_GIT else ()
+    if name in WRITERS or (name in IN_PLACE and any(IN_PLACE[name].match(word.text) for word in given)):
+        return given
+    if name not in TO_LAST:
+        return ()
+    named = (given[at + 1] for at, word in enumerate(given[:-1]) if word.text == "-t" and name != "rsync")
+    return [*(word for word in given if word.text.startswith("-")), *named, *given[-1:]]
+
+
+def _paths_of(word: Word) -> Iterator[str]:
+    """Yield the paths that a word names as it stands; of a glob the folder, of an option its value."""
+    if not word.is_known:
+        return
+    text = os.path.expanduser(word.text) if word.has_tilde else word.text
+    if word.has_glob:
+        text = _GLOB.split(text, maxsplit=1)[0].rpartition("/")[0]
+    for one in (text, text.partition("=")[2], text[2:] if text.startswith("-") else ""):
+        if one:
+            yield one

@@ -1,0 +1,59 @@
+"""Find the paths that deny rules keep from being written: those that exist, and those that a pattern names."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from nexus_cli.config.protected_places import GIT_FOLDER, MADE_BY_TOOLS, fold_name, fold_path
+from nexus_cli.core.real_tree import RealTree
+
+Place = tuple[int, int, int]
+"""Device, inode and ctime: they stay as they are if a folder above is moved, and no other file ever has them."""
+MOST_NAMES = 20_000
+"""Names that are compared with patterns."""
+MOST_HELD = 40
+"""Paths that are mounted read-only at most."""
+
+
+def find_matches(tree: RealTree, project: str, patterns: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the paths in `project` whose folded form a pattern names, without what is below them, and True if all
+    names were compared. Skips git's folder, and what is in folders that tools install or build into."""
+    if not patterns:
+        return [], True
+    expressions, found, left = [re.compile(one) for one in patterns], list[str](), MOST_NAMES
+    waiting = deque([project])
+    while waiting:
+        folder = waiting.popleft()
+        for name, is_folder in tree.scan(folder):
+            left -= 1
+            if left < 0:
+                return found, False
+            path, folded = f"{folder}/{name}", fold_name(name)
+            if folded != GIT_FOLDER and any(one.match(fold_path(path)) for one in expressions):
+                found.append(path)
+            elif is_folder and folded != GIT_FOLDER and folded not in MADE_BY_TOOLS:
+                waiting.append(path)
+    return found, True
+
+
+def find_places(tree: RealTree, paths: Iterable[str]) -> dict[str, Place]:
+    """Return the places of the files and folders among `paths`; links are left out."""
+    found = ((path, tree.stat(path)) for path in paths)
+    return {path: place_of(about) for path, about in found if about is not None and not stat.S_ISLNK(about.st_mode)}
+
+
+def place_of(about: os.stat_result) -> Place:
+    return about.st_dev, about.st_ino, about.st_ctime_ns
+
+
+def name_with_ways(project: str, paths: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each path behind the folders on the way to it, which have True, as `guarded_places.protected_roots` takes
+    them."""
+    for path in paths:
+        parts = path.removeprefix(f"{project}/").split("/")
+        yield from ((f"{project}/{'/'.join(parts[:end])}", True) for end in range(1, len(parts)))
+        yield path, False

@@ -1,0 +1,136 @@
+"""The programs of the bench: how each is found, and how it plays a row in a tree and a home of its own.
+
+A peer is the real program from npm, of the version that `package.json` pins, offline: its provider is the scripted
+server on loopback. Nexus plays the same row from the same path, so that paths need no replacement.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from parity.rows import Played, Row
+from server.play import ScriptedServer
+
+PACKAGES = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
+SECONDS = 300
+"""After so long a program is ended and its row fails."""
+NEXUS = str(Path(sys.executable).with_name("nexus"))
+
+
+class NotRun(Exception):
+    """A row cannot be played here; the text says why."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where rows are played."""
+
+    root: Path
+    """A folder for trees and homes; each row makes both anew."""
+    programs: Path
+    """Where npm puts the peers."""
+
+    def find(self, peer: str) -> str:
+        """Return the program of a peer, installed if it is not there. Raises `NotRun`."""
+        pinned = json.loads(Path(__file__).with_name("package.json").read_text())["dependencies"][PACKAGES[peer]]
+        program, package = self.programs / "node_modules/.bin" / peer, f"{PACKAGES[peer]}@{pinned}"
+        if self._version(program) != pinned:
+            if shutil.which("npm") is None:
+                raise NotRun("npm is not installed")
+            self.programs.mkdir(parents=True, exist_ok=True)
+            line = ["npm", "install", "--prefix", str(self.programs), "--no-save", "--ignore-scripts", package]
+            done = subprocess.run(line, capture_output=True, text=True, timeout=1800)
+            if done.returncode:
+                raise NotRun(f"npm install {package}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+            if peer == "claude":  # its one script puts the program in place
+                script = self.programs / "node_modules" / PACKAGES[peer]
+                subprocess.run(["node", "install.cjs"], cwd=script, capture_output=True, timeout=600)
+        if (version := self._version(program)) != pinned:
+            raise NotRun(f"{peer} is {version or 'not there'}, not {pinned}")
+        return str(program)
+
+    def _version(self, program: Path) -> str:
+        env = {"HOME": str(self.root), "PATH": os.environ["PATH"]}
+        try:
+            done = subprocess.run([program, "--version"], env=env, capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        words = done.stdout.replace("codex-cli", "").split()
+        return words[0] if words else ""
+
+    def play_peer(self, row: Row) -> Played:
+        """Play a row by its peer. Raises `NotRun`."""
+        program = self.find(row.peer)
+        words = {"claude": _claude, "codex": _codex}[row.peer]
+        return self._play(row, partial(words, program, row))
+
+    def play_nexus(self, row: Row) -> Played:
+        """Play a row by nexus, with its settings imported and its project trusted."""
+        return self._play(row, partial(_nexus, row))
+
+    def _play(self, row: Row, prepare: Any) -> Played:
+        tree, home = self.root / "tree", self.root / "home"
+        for folder in (tree, home):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        for folder, files in ((tree, row.tree), (home, row.home)):
+            for name, text in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text(text.replace("TREE", str(tree)))
+        subprocess.run(["git", "init", "-q", str(tree)], check=True)
+        script = {"rules": [{"when": {"offers": "-"}, "then": "title"}], "steps": row.script(tree), "default": "done"}
+        with ScriptedServer(script) as server:
+            line, env = prepare(server, home, tree)
+            done = _run(line, home, tree, env)
+        return Played(tree, home, [one.raw.decode() for one in server.requests if one.offered], done.returncode)
+
+
+def _run(line: list[str], home: Path, tree: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    env = {"HOME": str(home), "PATH": os.environ["PATH"], "NO_PROXY": "127.0.0.1", **env}
+    return subprocess.run(
+        line, cwd=tree, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
+    )
+
+
+def _claude(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
+    env = {
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": "sk-ant-nobody",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "IS_SANDBOX": "1",
+    }
+    return [program, "-p", row.prompt, "--model", "claude-sonnet-4-5", "--permission-mode", "bypassPermissions"], env
+
+
+def _codex(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
+    (home / ".codex").mkdir(exist_ok=True)
+    (home / ".codex/config.toml").write_text(
+        'model = "gpt-5"\nmodel_provider = "scripted"\n[model_providers.scripted]\nname = "scripted"\n'
+        f'base_url = "{server.url}/v1"\nwire_api = "responses"\nenv_key = "KEY"\n'
+        f'[projects."{tree}"]\ntrust_level = "trusted"\n'
+    )
+    options = ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
+    return [program, "exec", *options, row.prompt], {"KEY": "sk-nobody"}
+
+
+def _nexus(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
+    env = {
+        "NEXUS_HOME": str(home / "nexus"),
+        "ANTHROPIC_API_BASE": server.url,
+        "ANTHROPIC_API_KEY": "sk-ant-nobody",
+    }
+    before = [["trust"], *([["import", "claude", "--yes"]] if ".claude/settings.json" in row.home else [])]
+    for words in before:
+        done = _run([NEXUS, *words], home, tree, env)
+        if done.returncode:
+            raise NotRun(f"nexus {words[0]}: {done.stderr.strip()}")
+    return [NEXUS, "ask", "-m", "anthropic/claude-sonnet-4-5", "--allow", row.level, "--", row.prompt], env

@@ -1,0 +1,252 @@
+"""The rows of the bench: a tree, what the model does in it, and what must be the same in the peer and in nexus.
+
+Calls have the peer's names and arguments, which nexus translates. `TREE` in a text stands for the path of the tree.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Call = tuple[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a program left behind."""
+
+    tree: Path
+    home: Path
+    requests: list[str]
+    """The bodies of the requests that offered tools, as they came."""
+    status: int
+
+    def files(self, *names: str) -> dict[str, str | None]:
+        """Return the content of files of the tree, None for one that is not there."""
+        return {name: path.read_text() if (path := self.tree / name).is_file() else None for name in names}
+
+    def between(self, begin: str, end: str) -> list[str]:
+        """Return what stands between two marks in the last request."""
+        text = json.dumps(json.loads(self.requests[-1]), ensure_ascii=False)
+        return re.findall(f"{begin}(.*?){end}", text, re.DOTALL)
+
+
+Look = Callable[[Played], Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison."""
+
+    name: str
+    look: Look
+    """What is compared: a function of what was played."""
+    tree: Mapping[str, str]
+    calls: tuple[Call, ...] = ()
+    """The calls of the model, one a step; then it says that it is done."""
+    peer: str = "claude"
+    prompt: str = "go"
+    home: Mapping[str, str] = field(default_factory=dict)
+    """The person's own files; nexus imports the settings of `.claude`."""
+    level: str = "auto"
+    """At which nexus plays; a peer asks nothing."""
+    chosen: str = ""
+    """Why nexus means to differ here."""
+
+    def script(self, tree: Path) -> list[dict[str, Any]]:
+        """Return the steps of the model."""
+        text = json.dumps([{"calls": [{"name": name, "arguments": given}]} for name, given in self.calls])
+        steps: list[dict[str, Any]] = json.loads(text.replace("TREE", str(tree)))
+        return steps
+
+
+def settings(**keys: Any) -> str:
+    return json.dumps(keys)
+
+
+def hook(command: str, *events: str, matcher: str = "", **keys: Any) -> dict[str, Any]:
+    """Return the value of `hooks` with one command at several events."""
+    entry = {"type": "command", "command": command, **keys}
+    return {event: [{"matcher": matcher, "hooks": [entry]}] for event in events}
+
+
+def bash(command: str) -> Call:
+    return "Bash", {"command": command}
+
+
+def files(*names: str) -> Look:
+    return lambda played: played.files(*names)
+
+
+def guide(played: Played) -> list[str]:
+    """Return the text of a guide as it was sent, between its own marks; what only describes it comes before."""
+    return played.between("BEGIN", "END")[-1:]
+
+
+_VARYING = (
+    (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
+    (r'"(session_id|tool_use_id)":"[^"]*"', r'"\1":"ID"'),
+    (r'"transcript_path":"[^"]+"', '"transcript_path":"FILE"'),
+    (r'"duration_ms":\d+', '"duration_ms":N'),
+)
+"""What differs from one run to the next."""
+
+
+def inputs(played: Played) -> list[str]:
+    """Return what hooks got on stdin, byte for byte but for ids, times and the place of the transcript."""
+    text = (played.tree / "seen.log").read_text() if (played.tree / "seen.log").is_file() else ""
+    for pattern, stands in _VARYING:
+        text = re.sub(pattern, stands, text)
+    return text.split("|")
+
+
+WHAT = "Edit(locked/**)", "Read(hidden/**)"
+LOCKED = {
+    ".claude/settings.json": settings(permissions={"deny": list(WHAT)}),
+    "locked/b": "first\n",
+    "locked/f": "stays\n",
+    "a.txt": "text\n",
+    "hidden/key": "words\n",
+}
+WRITES: tuple[Call, ...] = (
+    ("Read", {"file_path": "TREE/locked/b"}),
+    ("Edit", {"file_path": "TREE/locked/b", "old_string": "first", "new_string": "other"}),
+    ("Write", {"file_path": "TREE/locked/a", "content": "new\n"}),
+    bash("echo x > locked/z"),
+    bash("cp a.txt locked/c"),
+    bash("sed -i s/first/x/ locked/b"),
+    bash("cd locked && echo x > d"),
+    bash("tee locked/e < a.txt"),
+    bash("rm locked/f"),
+    bash("cat hidden/key > copied"),
+    ("Read", {"file_path": "TREE/hidden/key"}),
+)
+WRITTEN = tuple(f"locked/{name}" for name in "abcdefghz")
+SEE = 'cat >> "$CLAUDE_PROJECT_DIR/seen.log"; printf "|" >> "$CLAUDE_PROJECT_DIR/seen.log"'
+EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd")
+GUARD = 'grep -q \'"command":"touch ü\' && { echo no >&2; exit 2; }; exit 0'
+MONEY = 'BEGIN 240 hours × $150/hour = $36,000; awk \'{print $2, $11}\'; if [ ! -f "$1" ]; local file="$1" END\n'
+ARGS = "BEGIN zero=$0 one=$1 two=$2 all=$ARGUMENTS END\n"
+COUNTS = "without $0 and arguments: $1 is the first, as many older commands and codex mean it"
+NAMED = "---\narguments: [issue, prio]\n---\nBEGIN issue=$issue prio=$prio zero=$0 one=$1 two=$2 END\n"
+FIRST = "BEGIN one=$1 two=$2 three=$3 all=$ARGUMENTS END\n"
+TRANSCRIPT = (
+    'path=$(sed -n \'s/.*"transcript_path":"\\([^"]*\\)".*/\\1/p\');'
+    ' grep -o \'"type":"\\(assistant\\|user\\)"\' "$path" | sort -u > "$CLAUDE_PROJECT_DIR/seen.txt";'
+    ' grep -c "echo one" "$path" > "$CLAUDE_PROJECT_DIR/found.txt"; exit 0'
+)
+OWN_LOG = "tee -a hook.log | grep -q forbidden && { echo no >&2; exit 2; }; exit 0"
+LOGS = (
+    "cat > /dev/null; echo ran >> .claude/mine.log; echo ran >> ~/.claude/bash-command-log.txt && echo ran >> home.txt"
+)
+
+
+def claude_hooks(**hooks: Any) -> dict[str, str]:
+    return {".claude/settings.json": settings(hooks=hooks), "a.txt": "ä line\nsecond\n"}
+
+
+def command_row(name: str, text: str, prompt: str, chosen: str = "") -> Row:
+    return Row(name, guide, {".claude/commands/g.md": text}, prompt=prompt, chosen=chosen)
+
+
+ROWS = (
+    Row("a denied path is written by no tool and no command", files(*WRITTEN), LOCKED, WRITES),
+    Row("a denied path is read by no tool and no command", files("copied"), LOCKED, WRITES),
+    Row(
+        "rules of the person hold alike",
+        files(*WRITTEN, "copied"),
+        {name: text for name, text in LOCKED.items() if "settings" not in name},
+        WRITES,
+        home={".claude/settings.json": LOCKED[".claude/settings.json"]},
+    ),
+    Row(
+        "a denied path is safe where nothing asks",
+        files(*WRITTEN, "copied"),
+        LOCKED,
+        WRITES,
+        level="all",
+    ),
+    Row(
+        "the input of hooks, byte for byte",
+        inputs,
+        claude_hooks(**hook(SEE, *EVENTS)),
+        (
+            bash("echo hü > out; cat out"),
+            bash("ls nothere"),
+            ("Read", {"file_path": "TREE/a.txt"}),
+            ("Edit", {"file_path": "TREE/a.txt", "old_string": "second", "new_string": "zweite"}),
+            ("Write", {"file_path": "TREE/b.txt", "content": "new\n"}),
+        ),
+        prompt="do it ü",
+        level="all",
+    ),
+    Row(
+        "a guard that greps its input",
+        files("ü"),
+        claude_hooks(**hook(GUARD, "PreToolUse", matcher="Bash")),
+        (bash("touch ü"),),
+    ),
+    Row(
+        "a Stop hook reads the transcript",
+        files("seen.txt", "found.txt"),
+        claude_hooks(**hook(TRANSCRIPT, "Stop")),
+        (bash("echo one"),),
+    ),
+    Row(
+        'a hook with "shell": "bash"',
+        files("seen.txt"),
+        claude_hooks(**hook("echo ran > seen.txt", "SessionStart", shell="bash")),
+    ),
+    Row(
+        "a hook that writes its own log guards every call",
+        files("first", "second"),
+        claude_hooks(**hook(OWN_LOG, "PreToolUse", matcher="Bash")),
+        (bash("touch first"), bash("touch second; : forbidden")),
+    ),
+    Row(
+        "a hook writes its log in .claude and ~/.claude",
+        files(".claude/mine.log", "home.txt"),
+        claude_hooks(**hook(LOGS, "SessionStart")),
+        home={".claude/CLAUDE.md": "Mine.\n"},
+    ),
+    Row(
+        "which hook follows a command that fails",
+        files("events.txt"),
+        claude_hooks(
+            PostToolUse=hook("cat > /dev/null; echo went well >> events.txt", "PostToolUse")["PostToolUse"],
+            PostToolUseFailure=hook("cat > /dev/null; echo failed >> events.txt", "PostToolUseFailure")[
+                "PostToolUseFailure"
+            ],
+        ),
+        (bash("true"), bash("ls nothere")),
+    ),
+    command_row("a guide with prices and shell, called with one word", MONEY, "/g x", chosen=COUNTS),
+    command_row("the same without arguments", MONEY, "/g"),
+    command_row("$0 is the first argument where it is used", ARGS, "/g 12 'high prio'"),
+    command_row("named arguments", NAMED, "/g 12 'high prio'"),
+    command_row("a guide that counts from $1", FIRST, "/g 12 'high prio'", chosen=COUNTS),
+    Row(
+        "codex: a guard that greps its input",
+        files("ü"),
+        {".codex/hooks.json": settings(hooks=hook(GUARD, "PreToolUse"))},
+        (("exec_command", {"cmd": "touch ü"}),),
+        peer="codex",
+    ),
+    Row(
+        "codex: which hook follows a command that fails",
+        files("events.txt"),
+        {".codex/hooks.json": settings(hooks=hook("cat > /dev/null; echo after >> events.txt", "PostToolUse"))},
+        (("exec_command", {"cmd": "true"}), ("exec_command", {"cmd": "ls nothere"})),
+        peer="codex",
+    ),
+    Row(
+        "codex: AGENTS.md reaches the model",
+        lambda played: played.between("BEGIN", "END")[:1],
+        {"AGENTS.md": "BEGIN Tabs, never blanks. END\n"},
+        peer="codex",
+    ),
+)

@@ -1,0 +1,45 @@
+"""Plays each row in the peer and in nexus and compares: `python tests/parity/run.py [WORD...]`. See README.md."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from parity.peers import Bench, NotRun  # noqa: E402  (found from tests/, as pytest finds it)
+from parity.rows import ROWS, Row  # noqa: E402
+
+PROGRAMS = Path.home() / ".cache" / "nexus-parity"
+"""Where the peers stay between runs: they take 800 MB."""
+
+
+def main(words: list[str]) -> int:
+    """Play the rows whose names have one of `words`, all without; return 1 if one differs, 2 if one was not run."""
+    chosen = [row for row in ROWS if not words or any(word in row.name for word in words)]
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="parity-") as root:
+        bench = Bench(Path(root).resolve(), PROGRAMS)
+        for row in chosen:
+            outcomes.append(_compare(bench, row))
+    print(", ".join(f"{outcomes.count(word)} {word}" for word in ("same", "chosen", "differs", "not run")))
+    return 1 if "differs" in outcomes else 2 if "not run" in outcomes else 0
+
+
+def _compare(bench: Bench, row: Row) -> str:
+    """Play a row twice, print its outcome and return it."""
+    try:
+        wanted, found = (row.look(play(row)) for play in (bench.play_peer, bench.play_nexus))
+    except NotRun as why:
+        print(f"not run   {row.name}: {why}", flush=True)
+        return "not run"
+    outcome = "same" if wanted == found else "chosen" if row.chosen else "differs"
+    print(f"{outcome:9} {row.name}{f': {row.chosen}' if outcome == 'chosen' else ''}", flush=True)
+    if outcome == "differs":
+        print(f"  {row.peer}: {wanted}\n  nexus: {found}", flush=True)
+    return outcome
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
