@@ -180,6 +180,12 @@ class Brake:
 
 MISSED = "missed"
 """Kind of a taken signal: an event of a service that a run did not wait for."""
+JOINED = "joined"
+"""Kind of a taken signal: a further event with the `KEY` of a run. Also the memo of the message that tells of such
+events: `last` is the key of the newest one."""
+KEY, DEBOUNCE = "key", "debounce"
+"""Options of a service's run: events of the service with the same key join it while it is open; the seconds that it
+waits for further ones before it begins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,6 +219,10 @@ class RunObject(TypedDict):
     agent: str | None
     """Name of the agent that does it."""
     space: str | None
+    key: str | None
+    """Of a service's run: what its events have in common, such as the commit."""
+    events: int | None
+    """The number of these events; None for a run without `key`."""
     plan: str | None
     """Id of the plan that started it."""
     folder: str

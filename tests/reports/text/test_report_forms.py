@@ -786,6 +786,8 @@ def _run_value(text: str, many: int) -> dict[str, Any]:
         "title": text,
         "agent": text * (many > 1) or None,
         "space": text * (many > 1) or None,
+        "key": text,
+        "events": many,
         "plan": f"plan-{many}" if many else None,
         "folder": text,
         "allow": "run",
