@@ -420,6 +420,31 @@ class PostReport(VersionedReport):
     resumed: list[str]
 
 
+class AgentGoal(TypedDict):
+    """A goal that an agent has beyond one run."""
+
+    id: str
+    text: str
+    priority: int
+    """1 is the highest."""
+    long_term: bool
+    by: str
+    """`person`, or `agent` if it proposed the goal itself."""
+    at: str
+    done: str | None
+    """When it was done; None while it is open."""
+
+
+class GoalsReport(VersionedReport):
+    """`nexus space goal AGENT --json`, also with `add` and `done`."""
+
+    agent: EntityObject
+    done: NotRequired[str]
+    """The action of the command: `added` or `finished`."""
+    goals: list[AgentGoal]
+    """The most important first, those that are done at the end."""
+
+
 class NewSpaceReport(VersionedReport):
     """`nexus space create NAME --json`."""
 
