@@ -25,14 +25,15 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import AGENT, Entity, Space, check_name
+from nexus_cli.core.run import AGENT, PRIORITY, Entity, Space, check_name
 from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
-from nexus_cli.reports.spaces import space_messages_text, spaces_text
+from nexus_cli.reports.spaces import agent_goals_text, space_messages_text, spaces_text
+from nexus_cli.spaces import agent_goals
 from nexus_cli.spaces import space_reports as reports
-from nexus_cli.spaces.people import find_reader, is_agent_name, make_member, own_entity, own_name
+from nexus_cli.spaces.people import find_agent, find_reader, is_agent_name, make_member, own_entity, own_name
 from nexus_cli.spaces.post_message import post_message
 from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.stream import write_stderr_line
@@ -154,6 +155,34 @@ def mute(
     ledger.spaces.mute(found, who, muted=not off)
     write_stderr_line(f"nexus: {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.")
     return 0
+
+
+@app.command("goal")
+def goal(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="An agent of yours.", callback=refuse_empty)],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[add TEXT|list|done ID...]", help="What to do; default: list.")
+    ] = None,
+    priority: Annotated[
+        int | None, typer.Option("--priority", metavar="N", min=1, max=9, help="Of a new goal: 1 is the highest.")
+    ] = None,
+    long_term: Annotated[bool, typer.Option("--long-term", help="A new goal that has no end.")] = False,
+    json: Json = False,
+) -> int:
+    """Set what an agent works for beyond one run: all of its runs are told, the most important goals first."""
+    act, *rest = words or ["list"]
+    ledger, settings = open_ledger(writes=True), _settings()
+    who, done = find_agent(ledger, settings, agent, working_folder()), ""
+    if act == "add":
+        who, done = (
+            agent_goals.add_goal(ledger, who, " ".join(rest), priority or PRIORITY, long_term=long_term),
+            "added",
+        )
+    elif act == "done" and rest:
+        who, done = agent_goals.finish_goals(ledger, who, rest), "finished"
+    elif act != "list" or rest:
+        raise NexusError("usage", f"goal {' '.join([act, *rest])[:80]}", "expected add TEXT, list or done ID")
+    return print_report(agent_goals.goals_report(who, done), agent_goals_text, json=json, whole=True)
 
 
 @app.command("post")

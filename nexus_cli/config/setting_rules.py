@@ -247,6 +247,8 @@ SERVICE_RULES: Mapping[str, Rule] = {
     "token_header": HEADER,
     "secret": KEY_NAME,
     "filter": CONDITIONS,
+    "key": TEXT,
+    "debounce": Rule(float, "a number of seconds from 0", lambda value: 0 <= value < float("inf")),
 }
 """Keys of `[services.NAME]`."""
 

@@ -1,4 +1,4 @@
-"""Conditions on a field of a JSON value: `action=completed`, `/check_run/head_sha=4b2*`, `sender.type!=Bot`."""
+"""Fields of a JSON value: conditions such as `action=completed` and `/check_run/head_sha=4b2*`, and templates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 _FORM = re.compile(r"([^=!]+)(!?)=(.*)", re.DOTALL)
+_FIELD = re.compile(r"\{([^{}]*)\}")
 _ABSENT = object()
 
 
@@ -26,7 +27,7 @@ def holds(condition: str, value: Any, event: str = "") -> bool:
     if match is None:
         return False
     field = match[1].strip()
-    text = event if field == "event" and event else _field_text(field, value)
+    text = _field_text(field, value, event)
     patterns = [one.strip().replace("[", "[[]") for one in match[3].split("|")]
     fits = text is not None and any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
     return fits != bool(match[2])
@@ -35,12 +36,24 @@ def holds(condition: str, value: Any, event: str = "") -> bool:
 def explain_unmet(condition: str, value: Any, event: str = "") -> str:
     """Return the reason that a condition does not hold for `value`: its field is missing, or has another value."""
     field = condition.partition("=")[0].rstrip("!").strip()
-    is_there = (field == "event" and event) or _field_text(field, value) is not None
+    is_there = _field_text(field, value, event) is not None
     return f"{condition} does not hold" if is_there else f"there is no field {field}"
 
 
-def _field_text(path: str, value: Any) -> str | None:
+def fill_fields(template: str, value: Any, event: str = "") -> str:
+    """Return a template with the text of each `{FIELD}`, or the text of the field that it names without braces; "" if
+    one of them does not exist, is empty, or null."""
+    template = template if _FIELD.search(template) else f"{{{template}}}"
+    texts = {name: _field_text(name.strip(), value, event) for name in _FIELD.findall(template)}
+    if any(text in (None, "", "null") for text in texts.values()):
+        return ""
+    return _FIELD.sub(lambda match: str(texts[match[1]]), template)
+
+
+def _field_text(path: str, value: Any, event: str = "") -> str | None:
     """Return the text of a field, as JSON unless it is a string; None if it does not exist."""
+    if path == "event" and event:
+        return event
     if path.startswith("/"):
         parts = [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
     else:

@@ -16,7 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import EntityObject
+    from nexus_cli.core.json_types.report_types import AgentGoal, EntityObject
 
 HUMAN, AGENT = "human", "agent"
 QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
@@ -46,6 +46,8 @@ TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Follow the entry that started a run, and the event that resolved a wait."""
 SELF = "You"
 """The agent's name for itself in its timeline; no member can have it."""
+GOALS, PRIORITY = "goals", 3
+"""Option of an agent: what it works for beyond one run. The priority of a goal that names none; 1 is the highest."""
 LONGEST_NAME = 64
 LONGEST_MESSAGE = 1 << 20
 """Most characters of a message."""
@@ -107,9 +109,37 @@ class Entity:
         """The actor of an entry with their message: `Husam (human, ent-1)`."""
         return f"{self.name} ({self.kind}, {self.id})"
 
+    @property
+    def goals(self) -> list[AgentGoal]:
+        """The goals of an agent, the most important first, those that are done at the end. Some are texts of its
+        settings."""
+        stored = enumerate(self.options.get(GOALS, ()), 1)
+        found = [make_goal(number, one) if isinstance(one, str) else one for number, one in stored]
+        return sorted(found, key=lambda one: (one["done"] is not None, one["priority"]))
+
     def to_json(self) -> EntityObject:
         """Return its form in reports."""
         return {"id": self.id, "name": self.name, "type": self.kind}
+
+
+def name_goal(goal: Mapping[str, Any]) -> str:
+    """Return a goal as seed C's GOALS block has it."""
+    return f"{goal['text']} ({'long-term, ' if goal['long_term'] else ''}priority: {goal['priority']})"
+
+
+def make_goal(
+    number: int, text: str, priority: int = PRIORITY, *, long_term: bool = False, by: str = PERSON, at: str = ""
+) -> AgentGoal:
+    """Return a new goal of an agent."""
+    return {
+        "id": f"g{number}",
+        "text": text,
+        "priority": priority,
+        "long_term": long_term,
+        "by": by,
+        "at": at,
+        "done": None,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +210,12 @@ class Brake:
 
 MISSED = "missed"
 """Kind of a taken signal: an event of a service that a run did not wait for."""
+JOINED = "joined"
+"""Kind of a taken signal: a further event with the `KEY` of a run. Also the memo of the message that tells of such
+events: `last` is the key of the newest one."""
+KEY, DEBOUNCE = "key", "debounce"
+"""Options of a service's run: events of the service with the same key join it while it is open; the seconds that it
+waits for further ones before it begins."""
 
 
 @dataclass(frozen=True, slots=True)

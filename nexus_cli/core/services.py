@@ -322,6 +322,12 @@ class Spaces(Protocol):
     def runs(self) -> ToolResult:
         """Return the runs of the agent."""
 
+    def add_goal(self, text: str, priority: int, long_term: bool) -> ToolResult:
+        """Add a goal of the agent, which its later runs are told; the same text again adds none."""
+
+    def describe_goal(self, text: str, priority: int, long_term: bool) -> str:
+        """Describe a goal that would be added, and those that the agent has, for the person."""
+
     def recover(self, call: str) -> ToolResult | None:
         """Return the result of a message that an earlier process began to send, None if it began none."""
 

@@ -162,6 +162,8 @@ class Tool:
     """It writes to running commands: permission decides on what `Jobs.find_command` returns for a call."""
     later: Mapping[str, Any] = field(default_factory=dict)
     """Argument values of calls that start work which costs money after this turn."""
+    stands: bool = False
+    """What it stores is told to later runs as a goal or rule: it needs approval below level `all`."""
     sends: bool = False
     """Other people read its text at once: needs approval, unless the session is there to answer them."""
     reaches: str = ""

@@ -25,6 +25,10 @@ class SteeringWords:
     """Records of its attached files."""
     source: str = "person"
     """The author: `person` only if a person typed it, else `client` or `agent`."""
+    actor: str = "person"
+    """Actor of the entry."""
+    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Memos by kind, recorded in one commit with it."""
 
 
 @dataclass

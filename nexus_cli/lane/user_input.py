@@ -247,7 +247,15 @@ async def deliver_steering(window: LaneWindow, control: Control) -> bool:
 
 async def _steer(window: LaneWindow, control: Control, said: SteeringWords) -> None:
     await record_user_message(
-        window, control, Kind.STEER, said.text, pasted=said.pasted, files=said.files, source=said.source
+        window,
+        control,
+        Kind.STEER,
+        said.text,
+        pasted=said.pasted,
+        files=said.files,
+        source=said.source,
+        actor=said.actor,
+        notes=said.notes,
     )
     control.emit(event.SteeringMessage(said.text))
 

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from datetime import datetime
 from typing import Any
 
 from nexus_cli.core.entry import AGENT_NAME, Memo
@@ -19,8 +20,11 @@ from nexus_cli.core.run import (
     AGENT,
     APPROVAL,
     CANCELLED,
+    DEBOUNCE,
     ENDED,
     FAILED,
+    JOINED,
+    KEY,
     MISSED,
     PERSON,
     PLAIN,
@@ -48,6 +52,10 @@ from nexus_cli.ledger.signals import (
 
 TITLE = 120
 """Most characters of a title."""
+MOST_DEBOUNCED = 10
+"""Most times that these seconds pass from the first event on."""
+MOST_JOINED = 1000
+"""Most events that join one run."""
 _COLUMNS = (
     "key, state, type, title, run_trigger, options, session, entity, space, message, plan, waits, owner, lease, fence,"
     " resumes, report, error, cost, created, updated"
@@ -67,6 +75,52 @@ class RunTable:
         """Queue a run and return its key; None if a run of this `cause` exists. See `queue_run`."""
         with self._db.write():
             return queue_run(self._db, kind, title, trigger, options, at, **where)
+
+    def join_or_queue(
+        self,
+        service: str,
+        trigger: Mapping[str, Any],
+        options: Mapping[str, Any],
+        at: str,
+        cause: str,
+        event: Mapping[str, Any],
+    ) -> tuple[int | None, bool]:
+        """Record an event for the open run of a service with the same `KEY` in its options, else queue a run. Return
+        its key, and True if the event joined it; None if a run of this `cause` exists.
+
+        A queued run with `DEBOUNCE` in its options begins after so many seconds without an event, at most
+        `MOST_DEBOUNCED` times as many after the first. Raises `OverflowError` if `MOST_JOINED` have joined the run.
+        """
+        with self._db.write():
+            self._db.lock(f"service {service}")  # as in `finish`
+            if cause and self.of_cause(cause):
+                return None, False
+            key, begun = (self.find_open(service, options[KEY]) if KEY in options else None) or (None, at)
+            is_open = key is not None
+            joined = [one.value["delivery"] for one in self.joined(key)] if key else []
+            if len(joined) >= MOST_JOINED:
+                raise OverflowError
+            if key is None:
+                key = queue_run(self._db, "service", service, trigger, options, at, cause=cause)
+            elif not cause or event["delivery"] not in joined:
+                add_signal(self._db, key, JOINED, event, at, is_taken=True)
+            if KEY in options and (pause := options[DEBOUNCE]):
+                latest = datetime.fromisoformat(begun).timestamp() + pause * MOST_DEBOUNCED
+                wake_at, queued = min(self.now() + pause, latest), f"state = '{QUEUED}'"
+                self._db.run(f"UPDATE runs SET wake_at = ? WHERE key = ? AND {queued}", wake_at, key)
+        return key, is_open
+
+    def find_open(self, service: str, key: str) -> tuple[int, str] | None:
+        """Return the key of the open run of a service with this `KEY`, and when it was queued."""
+        where = f"{OPEN} AND {self._db.own_run} AND type = 'service' AND title = ? ORDER BY key DESC"
+        rows = self._db.all(f"SELECT key, created, options FROM runs WHERE {where}", _line(service))
+        return next(((int(run), created) for run, created, text in rows if json.loads(text).get(KEY) == key), None)
+
+    def next_wake(self) -> float | None:
+        """Return when the next queued run begins that waits for further events, in seconds since the epoch."""
+        queued = f"{OPEN} AND state = '{QUEUED}' AND wake_at > {self._db.now_sql}"
+        row = self._db.one(f"SELECT min(wake_at) FROM runs WHERE {queued}")
+        return None if row is None or row[0] is None else float(row[0])
 
     def get(self, key: int) -> Run:
         """Return a run; raise `NexusError("usage", ...)` if it does not exist."""
@@ -179,7 +233,8 @@ class RunTable:
 
     def _due(self) -> str:
         return (
-            f"state = '{QUEUED}' OR (state = '{RUNNING}' AND lease < {self._db.now_sql}) OR (state = '{WAITING}' AND"
+            f"(state = '{QUEUED}' AND coalesce(wake_at, 0.0) <= {self._db.now_sql})"
+            f" OR (state = '{RUNNING}' AND lease < {self._db.now_sql}) OR (state = '{WAITING}' AND"
             " EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0))"
         )
 
@@ -248,10 +303,22 @@ class RunTable:
             self._db.notify()
 
     def finish(
-        self, run: Run, state: str, at: str, *, report: str = "", error: str = "", cost: float | None = None
-    ) -> None:
-        """Record the outcome of a run."""
+        self,
+        run: Run,
+        state: str,
+        at: str,
+        *,
+        report: str = "",
+        error: str = "",
+        cost: float | None = None,
+        told: int | None = None,
+    ) -> bool:
+        """Record the outcome of a run; False if events have joined it after the signal with the key `told`."""
         with self._db.write():
+            if told is not None:
+                self._db.lock(f"service {run.title}")
+                if self.joined(run.key, told):
+                    return False
             self._db.run(
                 "UPDATE runs SET state = ?, report = ?, error = ?, cost = ?, waits = '', wake_at = NULL, owner = '',"
                 " lease = NULL, updated = ? WHERE key = ? AND fence = ?",
@@ -265,6 +332,7 @@ class RunTable:
             )
             signal_unanswered(self._db, run.key, at)
             self._db.notify()
+        return True
 
     def resume_failed(self, run: Run, at: str) -> None:
         """Queue a failed run again, for a person who resumes it: its limits count from here on."""
@@ -370,15 +438,21 @@ class RunTable:
 
     def signals(self, key: int, *, taken: bool = False) -> list[Signal]:
         """Return the pending signals of a run, or those that it has taken, oldest first."""
-        rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND taken = ? ORDER BY key", key, int(taken))
+        return self._signals("run = ? AND taken = ?", key, int(taken))
+
+    def joined(self, key: int, after: int = 0) -> list[Signal]:
+        """Return the further events that joined a run after the signal `after` (key), oldest first."""
+        return self._signals(f"run = ? AND taken = 1 AND kind = '{JOINED}' AND key > ?", key, after)
+
+    def _signals(self, condition: str, *values: Any) -> list[Signal]:
+        rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE {condition} ORDER BY key", *values)
         return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
     def answers(self, key: int) -> list[Signal]:
         """Return the answers to approvals of a run, taken or not, oldest first; in a shared ledger only those that
         this role gave."""
-        wanted = f"kind = '{APPROVAL}'" + (" AND author = current_user" if self._db.is_shared else "")
-        rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND {wanted} ORDER BY key", key)
-        return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
+        own = " AND author = current_user" if self._db.is_shared else ""
+        return self._signals(f"run = ? AND kind = '{APPROVAL}'{own}", key)
 
     def is_own(self, run: Run) -> bool:
         """True unless `run` has the rights of another role, on whose machines it works."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import (
     AGENT,
+    GOALS,
     HUMAN,
     LONGEST_MESSAGE,
     MUTED_END,
@@ -185,19 +186,29 @@ class SpaceTable:
     def mute(self, space: Space, agent: Entity, *, muted: bool) -> None:
         """Let messages of a space start an agent no more, or again; raise `NexusError("usage", ...)` if it belongs to
         somebody else."""
+
+        def change(found: Entity) -> list[int]:
+            keys = {*found.options.get(MUTED, ())}
+            return sorted(keys | {space.key} if muted else keys - {space.key})
+
+        hint = f"nexus space leave {shlex.quote(space.name)} --as NAME"
+        self.change_option(agent, MUTED, change, f"mute {agent.name}", hint)
+
+    def change_option(
+        self, agent: Entity, name: str, change: Callable[[Entity], Any], what: str, hint: str = ""
+    ) -> Entity:
+        """Store what `change` makes of an agent as an option of it, and return the agent; raise
+        `NexusError("usage", what, ...)` if it belongs to somebody else."""
         with self._db.write():
+            self._db.lock("entities")
             found = self.get_entity(agent.key)
-            keys = (
-                {*found.options.get(MUTED, ()), space.key} if muted else {*found.options.get(MUTED, ())} - {space.key}
-            )
-            value = {**found.options, MUTED: sorted(keys)}
+            value = {**found.options, name: change(found)}
             self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(value), agent.key)
             self._db.notify()
-        if is_muted(self.get_entity(agent.key), space.key) != muted:  # row-level security lets only its owner
-            why = "it is the agent of somebody else"
-            raise NexusError(
-                "usage", f"mute {agent.name}", why, f"nexus space leave {shlex.quote(space.name)} --as NAME"
-            )
+        changed = self.get_entity(agent.key)
+        if changed.options.get(name) != value[name]:  # row-level security lets only its owner
+            raise NexusError("usage", what, "it is the agent of somebody else", hint)
+        return changed
 
     def get(self, key: int) -> Space:
         """Return a space with its members; raise `NexusError("usage", ...)` if it does not exist."""
@@ -397,7 +408,7 @@ class SpaceTable:
             "space_message",
             message.text,
             trigger,
-            {name: value for name, value in agent.options.items() if name != MUTED},
+            {name: value for name, value in agent.options.items() if name not in (MUTED, GOALS)},
             message.at,
             cause=f"{root}{message.id} {agent.id}",
             entity=agent.key,

@@ -88,6 +88,8 @@ def decide(
         return ApprovalNeed("other people get this message", "send")
     if allow == "all":
         return Grant()
+    if tool.stands:
+        return ApprovalNeed("every later run of this agent is told it", "later")
     if tool.server:
         return ApprovalNeed(f"it runs on the MCP server {tool.server}", "server")
     if tool.effect is Effect.RUN:

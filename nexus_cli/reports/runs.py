@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -21,6 +22,8 @@ from nexus_cli.core.run import (
     CANCELLED,
     ENDED,
     FAILED,
+    JOINED,
+    KEY,
     MISSED,
     PERSON,
     PLAIN,
@@ -41,6 +44,15 @@ MOST = 50
 """Most runs in a list."""
 NAMED = 5
 """Most commits, files and commands of a run that are named."""
+SHOWN_EVENTS = 50
+"""Most further events of a run that are shown."""
+LONGEST_EVENT = 200
+"""Most characters of an event's line."""
+_EVENT_WORDS = (
+    ("conclusion", "action", "status", "state", "build_status"),
+    ("name", "title", "context", "build_name", "body", "note", "ref"),
+)
+"""Fields of payloads with the outcome and with the subject of an event, the most telling first."""
 
 
 def describe_runs(ledger: Ledger, runs: Iterable[Run]) -> list[RunObject]:
@@ -79,6 +91,8 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "title": run.title,
         "agent": name_of("agent", run.entity),
         "space": name_of("space", run.space),
+        "key": run.options.get(KEY),
+        "events": 1 + len(ledger.runs.joined(run.key)) if run.options.get(KEY) else None,
         "plan": f"plan-{run.plan}" if run.plan else None,
         "folder": str(run.options.get("folder") or ""),
         "allow": str(run.options.get("allow") or LEVELS[0]),
@@ -116,13 +130,24 @@ def name_signal(kind: str, value: Mapping[str, Any]) -> str:
         return "; ".join(dict.fromkeys(_describe_answer(one) for one in answers))
     if kind == MISSED:
         return one_line(f"an event that it does not wait for: {value['why']}")
-    if kind != "service":
+    if kind not in ("service", JOINED):
         return {PROVIDER: "time to ask the provider again", PERSON: "resumed by a person"}.get(kind, kind)
-    event, payload = str(value.get("event") or "an event"), value.get("payload")
+    line = value["line"] if kind == JOINED else name_event(str(value.get("event") or ""), value.get("payload"))
+    return f"service {value['service']}: {line}"
+
+
+def name_event(event: str, payload: Any) -> str:
+    """Name an event of a service in one line: its kind, outcome and subject, such as `check_run failure unit-3`; one of
+    another form by the beginning of its payload."""
     fields = payload if isinstance(payload, dict) else {}
-    about = fields.get(event)
-    ended = (about.get("conclusion") if isinstance(about, dict) else "") or fields.get("action") or ""
-    return one_line(f"service {value['service']}: {event[:80]} {str(ended)[:80]}".rstrip())
+    abouts = (fields.get(name) for name in (event, "comment", "review", "object_attributes"))
+    found = [one for one in abouts if isinstance(one, dict)]
+    known = {**fields, **(found[0] if found else {})}
+    words = [next((known[name] for name in names if isinstance(known.get(name), str)), "") for names in _EVENT_WORDS]
+    if not any(words):
+        words = [payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False)]
+    line = " ".join([event or "an event", *words])
+    return one_line(" ".join(line[: 4 * LONGEST_EVENT].split()))[:LONGEST_EVENT]
 
 
 def _describe_answer(answer: Mapping[str, Any]) -> str:
@@ -152,7 +177,8 @@ def name_origin(value: Value) -> str:
     space = f" in {value['space']}" if value["space"] else ""
     if value["type"] == "space_message":
         return f"{agent or 'agent'}{space}"
-    return f"{value['type']} {value['title']}" + (f" ({agent})" if agent else "")
+    events = f" ({plural(value['events'], 'event')})" if (value["events"] or 0) > 1 else ""
+    return f"{value['type']} {value['title']}{events}" + (f" ({agent})" if agent else "")
 
 
 def runs_report(ledger: Ledger, states: Iterable[str] = (), most: int = MOST) -> RunsReport:
@@ -305,9 +331,12 @@ def _parts(value: Value) -> Iterator[str]:
         yield f"waits: {_name_wait(value)}"
     for one in value["questions"] if not value["came"] else ():
         yield f"asks: {one['what']} ({one['why']})"
-    for one in value["signals"]:
+    joined = [one for one in value["signals"] if one["kind"] == JOINED][SHOWN_EVENTS:]
+    for one in (one for one in value["signals"] if one not in joined):
         later = "" if one["taken"] else ", not taken yet"
         yield f"{format_local_minute(one['at'])} {name_signal(one['kind'], one['value'])}{later}"
+    if joined:
+        yield f"and {plural(len(joined), 'further event')}"
     facts = [f"session {value['session']}" if value["session"] else "no session yet"]
     facts += [f"resumed {value['resumes']} times" if value["resumes"] != 1 else "resumed once"]
     facts += [dollars(value["cost_usd"])] if value["cost_usd"] else []

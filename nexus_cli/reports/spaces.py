@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from nexus_cli.core.clock import format_local_minute
@@ -48,6 +49,18 @@ def space_messages_text(value: Value, width: int) -> str:
             lines.append(new_line(width))
         lines += message_lines(one, width)
     return "\n".join(lines)
+
+
+def agent_goals_text(value: Value, width: int) -> str:
+    """Return a line for each goal of an agent."""
+    rows = [("id", "priority", "", "goal")]
+    for one in value["goals"]:
+        kind = f"done {when(one['done'])}" if one["done"] else "long-term" if one["long_term"] else ""
+        rows.append((one["id"], str(one["priority"]), kind, one["text"]))
+    if len(rows) == 1:
+        name = value["agent"]["name"]
+        return "\n".join(filled(f"{name} has no goals: nexus space goal {shlex.quote(name)} add TEXT", width))
+    return "\n".join(table(rows, width, right=(1,)))
 
 
 def new_line(width: int) -> str:

@@ -57,7 +57,7 @@ def _reaches_network(tool: Tool) -> bool:
 def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
     """Return the condition under which a call of this tool asks first."""
     effect = tool.effect
-    if (tool.sends and level in (PLAN, "read")) or (_reaches_network(tool) and level != "all"):
+    if (tool.sends and level in (PLAN, "read")) or ((tool.stands or _reaches_network(tool)) and level != "all"):
         return "refused" if level == PLAN else "yes"
     if tool.later and level in (PLAN, "read"):
         return f"{'refused ' if level == PLAN else ''}for work in the background"

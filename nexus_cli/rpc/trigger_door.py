@@ -102,14 +102,16 @@ class TriggerDoor:
             self._early = [*self._early, (local_now(), service, event)][-MOST_EARLY:]
         return json_response(answer)
 
-    async def look(self, ledger: Ledger) -> None:
-        """Resume the runs that wait for an event which came a moment before they began to."""
+    async def look(self, ledger: Ledger) -> float | None:
+        """Resume the runs that wait for an event which came a moment before they began to. Return when the next queued
+        run begins that waits for further events."""
         since = local_now() - timedelta(seconds=EARLY_SECONDS)
         self._early = [one for one in self._early if one[0] > since]
         for came, service, event in list(self._early):
             async with self._lock:
                 if (await asyncio.to_thread(resume_waiting, ledger, service, event, format_utc(came)))[0]:
                     self._early.remove((came, service, event))
+        return ledger.runs.next_wake()
 
     def _is_replayed(self, service: Service, event: ServiceEvent) -> bool:
         """Return True if a signature has come before with another id or event, which it does not cover. Blocks."""

@@ -12,6 +12,7 @@ starts no tool. After a kill at any point the next process reads the state from 
 | after the wait was recorded | the run waits | nothing, until the event comes |
 | before the signal was taken | the signal, untaken | resumes |
 | before the end was recorded | no open work | records the end |
+| before events that joined were told | events after the newest told one (memo `joined`) | tells of them |
 """
 
 from __future__ import annotations
@@ -34,10 +35,25 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.core.event import Event, Outcome, StepEnd, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, PERSON, PLAIN, PROVIDER, REFUSED, UNATTENDED, Run, Wait
+from nexus_cli.core.run import (
+    APPROVAL,
+    DEBOUNCE,
+    DONE,
+    FAILED,
+    JOINED,
+    KEY,
+    PERSON,
+    PLAIN,
+    PROVIDER,
+    REFUSED,
+    UNATTENDED,
+    Run,
+    Signal,
+    Wait,
+)
 from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
@@ -49,6 +65,7 @@ from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.run_summary import begin_record, describe_end, describe_repository, find_commits_of_others
+from nexus_cli.runs.service_triggers import name_joined
 from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
@@ -106,6 +123,8 @@ class RunDriver:
     """True if what is left for the person's message that led to the run is the least of its limits in dollars."""
     is_stopping: bool = False
     """True once this process is ending: the next process continues the run."""
+    told: int = 0
+    """Key of the newest event that joined the run and that its model was told of, or is about to be."""
 
     async def drive(self) -> None:
         """Drive the run as far as it goes. Raises `NexusError("ledger", ...)` if its state cannot be recorded."""
@@ -200,6 +219,12 @@ class RunDriver:
             # A budget of one request always ends with the work. Read before the hook, which makes requests too.
             ending = session.state.lane_state.spending.ending if self.run.options.get("max_steps") != 1 else ""
             self.was_cut = bool(ending) or (error is not None and error["kind"] == "limit")
+            has_more = KEY in self.run.options and (session.is_open() or self._untold(session))
+            if has_more and error is None and not self.was_cut:
+                # One request tells of all events that come together.
+                await asyncio.sleep(min(self.run.options[DEBOUNCE], RENEWED))
+                self.ledger.runs.put_back(self.run, now())
+                return
             await self.hooks.end(session, self.run, outcome)
             said = _error_text(error["message"], error["hint"]) if error is not None else ""
             if outcome.retry_after is not None and (attempts := self._earlier_attempts(outcome)):
@@ -249,13 +274,26 @@ class RunDriver:
 
     async def _turn(self, session: Session, trigger: Trigger) -> Outcome:
         ended: Outcome | None = None
+        self._tell_joined(session)
         async with aclosing(session.run(trigger)) as events:
             async for event in events:
                 self.show(self.run, event)
+                if isinstance(event, StepEnd):
+                    self._tell_joined(session)
                 if isinstance(event, TurnEnd):
                     ended = event.outcome
         assert ended is not None, "a turn always ends with its outcome"
         return ended
+
+    def _tell_joined(self, session: Session) -> None:
+        """Tell the turn of the events that have joined the run since the last time, with the next request."""
+        if events := [one for one in self._untold(session) if one.key > self.told]:
+            self.told = events[-1].key
+            session.tell(name_joined(events, self.run.title), JOINED, {"last": self.told})
+
+    def _untold(self, session: Session) -> list[Signal]:
+        """Return the events that have joined the run and are not in its session."""
+        return self.ledger.runs.joined(self.run.key, _last_told(session)) if KEY in self.run.options else []
 
     async def _next_trigger(self, session: Session) -> Trigger | None:
         """Return the trigger of the run's next turn; None if the run has ended and only its end was not recorded."""
@@ -266,7 +304,8 @@ class RunDriver:
             self._tell(session, self._describe_budget(session), *told)
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
-        rest = Trigger() if session.is_open() or (session.record and ends_unfinished(session.record)) else None
+        is_unfinished = session.is_open() or (session.record and ends_unfinished(session.record))
+        rest = Trigger() if is_unfinished or self._untold(session) else None
         resumed = [one for one in signals if one.kind == PERSON] if run.waits is None else []
         if resumed or (run.waits is not None and run.waits.kind != "process"):  # a job of its own may commit meanwhile
             await self._note_others(session)
@@ -400,7 +439,14 @@ class RunDriver:
         if self.session is not None:
             record = await asyncio.to_thread(describe_end, self.session, self.run)
             self.run = self.ledger.runs.note(self.run, {"record": {**record, "until": self.until}})
-        self.ledger.runs.finish(self.run, state, now(), report=report, error=error, cost=cost)
+        told = _last_told(self.session) if self.session is not None and state == DONE else None
+        if not self.ledger.runs.finish(self.run, state, now(), report=report, error=error, cost=cost, told=told):
+            self.ledger.runs.put_back(self.run, now())
+
+
+def _last_told(session: Session) -> int:
+    """Return the key of the newest event of which a session tells, 0 for none."""
+    return max((memo.value["last"] for memo in session.record.memos(JOINED)), default=0) if session.record else 0
 
 
 def _error_text(message: str, hint: str) -> str:

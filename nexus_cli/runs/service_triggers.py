@@ -1,8 +1,8 @@
 """Services: work that another program starts by `POST /trigger/NAME`, the token of each, and the queued run.
 
 An event resumes the runs that wait for it; one that passes the service's filter, and that none of them asked for by
-`match`, starts a run. The payload is
-untrusted: requests contain it as data, never as an instruction.
+`match`, starts a run, or joins the open one with the same key. The payload is untrusted: requests contain it as data,
+never as an instruction.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,15 @@ from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.context.untrusted_text import neutralize_message
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.field_conditions import explain_unmet, holds
-from nexus_cli.core.run import MISSED, QUEUED, Run
+from nexus_cli.core.field_conditions import explain_unmet, fill_fields, holds
+from nexus_cli.core.run import DEBOUNCE, JOINED, KEY, MISSED, QUEUED, Run, Signal
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.runs import name_event
 from nexus_cli.runs.plan_service import check_rules
-from nexus_cli.runs.webhook_senders import ServiceEvent
+from nexus_cli.runs.webhook_senders import ServiceEvent, find_cause
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ RECIPE = "tick_event"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_QUEUED = 100
 """Most runs of one service that may wait in the queue."""
-OWN_KEYS = ("instruction", "sender", "token_header", "secret", "filter")
+OWN_KEYS = ("instruction", "sender", "token_header", "secret", "filter", KEY)
 """Keys of a service that are no options of its runs."""
 MOST_MISSED = 100
 """Most events that are recorded for a run which does not wait for them."""
@@ -49,7 +51,11 @@ MOST_DEPTH = 50
 DELIVERY = "delivery"
 """Option of a run: signature and key of the event that started it."""
 LONGEST_KEY = 200
-"""Most characters of an idempotency key."""
+"""Most characters of an idempotency key, and of the key of a cause."""
+QUIET_SECONDS = 5.0
+"""`DEBOUNCE` of a service that sets none."""
+MOST_TOLD = 50
+"""Most events that one message names."""
 _END = re.compile(r"<\s*/\s*payload", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}")
 
@@ -72,6 +78,8 @@ class Service:
     """The header with the token; "" for the one of its sender."""
     filter: tuple[str, ...] = ()
     """Conditions (`core.field_conditions`) that an event must meet to start a run."""
+    key: str | None = None
+    """The template of the key of an event; None for that of its sender (`webhook_senders.find_cause`), "" for none."""
 
     @property
     def is_from_outside(self) -> bool:
@@ -104,7 +112,8 @@ def load_services(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> tupl
         token, file = (secret, None) if secret else _load_token(name)
         sender, header = str(values.get("sender", "")), str(values.get("token_header", ""))
         conditions = tuple(values.get("filter", ()))
-        services[name] = Service(name, str(values["instruction"]), options, token, file, sender, header, conditions)
+        key, instruction = values.get(KEY), str(values["instruction"])
+        services[name] = Service(name, instruction, options, token, file, sender, header, conditions, key)
     return services, problems
 
 
@@ -167,7 +176,8 @@ def _refuse_depth(value: Any, levels: int) -> None:
 
 
 def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[str, Any]:
-    """Resume the runs that wait for an event, and queue a run of its service; return the answer for the sender.
+    """Resume the runs that wait for an event, and tell the open run with its key of it or queue a run; return the
+    answer for the sender.
 
     No run is queued for an event that a waiting run asked for by `match`, or that the filter does not pass. One that
     does neither is ignored; a repeated one has the answer of the first. Raise `TooManyRuns` if too many wait,
@@ -187,7 +197,7 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
     if unmet:
         return {"ignored": f"{unmet} does not hold"}
     try:
-        return {**answer, "run": f"run-{_queue(ledger, service, event, cause)}"}
+        return answer | _queue(ledger, service, event, cause, resumed)
     except TooManyRuns:
         if not resumed:
             raise
@@ -196,8 +206,10 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
 
 def _find_answer(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> dict[str, Any]:
     """Return the answer to the first delivery of an event, {} if that started and resumed nothing."""
-    resumed = ledger.runs.signalled("service", {"service": service.name, "delivery": event.key})
+    start = {"service": service.name, "delivery": event.key}
+    resumed, joined = ledger.runs.signalled("service", start), ledger.runs.signalled(JOINED, start)
     answer: dict[str, Any] = {"resumed": [f"run-{key}" for key in resumed]} if resumed else {}
+    answer |= {"joined": f"run-{joined[0]}"} if joined else {}
     queued = ledger.runs.of_cause(cause)
     return {**answer, "run": queued.id} if queued is not None else answer
 
@@ -250,20 +262,38 @@ def _awaits(run: Run, service: Service, event: ServiceEvent) -> bool:
     return not _find_unmet(wait.value["match"], event)
 
 
-def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> int:
-    """Queue a run of a service and return its key; the same cause returns the same run."""
-    waiting = ledger.runs.list_runs([QUEUED], limit=MOST_QUEUED, type="service", title=service.name)
-    if len(waiting) >= MOST_QUEUED:
-        raise TooManyRuns
-    facts = {"type": "service", "service": service.name, "instruction": service.instruction, "payload": event.payload}
-    facts |= {"event": event.event} if event.event else {}
+def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, resumed: Sequence[str]) -> dict[str, Any]:
+    """Let an event join the open run with its key, unless that is among those that it `resumed`, else queue a run.
+    Return the answer for the sender; the same cause returns the same run."""
+    runs, kind, payload = ledger.runs, event.event, event.payload
+    facts = {"type": "service", "service": service.name, "instruction": service.instruction, "payload": payload}
+    facts |= {"event": kind} if kind else {}
     options = {**service.options, **({DELIVERY: (event.signature, event.key)} if event.signature else {})}
-    queued = ledger.runs.queue("service", service.name, facts, options, format_utc(local_now()), cause=cause)
-    if queued is not None:
-        return queued
-    same = ledger.runs.of_cause(cause)
-    assert same is not None, "it was queued meanwhile"
-    return same.key
+    key = find_cause(service.sender, payload) if service.key is None else fill_fields(service.key, payload, kind)
+    options |= {KEY: key[:LONGEST_KEY], DEBOUNCE: options.get(DEBOUNCE, QUIET_SECONDS)} if key else {}
+    joins = runs.find_open(service.name, key[:LONGEST_KEY]) if key else None
+    if joins and f"run-{joins[0]}" in resumed:
+        return {}
+    if not joins and len(runs.list_runs([QUEUED], MOST_QUEUED, type="service", title=service.name)) >= MOST_QUEUED:
+        raise TooManyRuns
+    value = {"service": service.name, "delivery": event.key, "event": kind, "line": name_event(kind, payload)}
+    try:
+        queued, is_joined = runs.join_or_queue(service.name, facts, options, format_utc(local_now()), cause, value)
+    except OverflowError:
+        raise TooManyRuns from None
+    if queued is None and (same := runs.of_cause(cause)):  # another process has queued it meanwhile
+        queued = same.key
+    return {"joined" if is_joined else "run": f"run-{queued}"}
+
+
+def name_joined(events: Sequence[Signal], service: str) -> str:
+    """Return the message that tells a run of further events with its key, a line for each, as data."""
+    lines = [f"{one.at} {one.value['line']}" for one in events[:MOST_TOLD]]
+    lines += [f"and {len(events) - MOST_TOLD} more"] if events[MOST_TOLD:] else []
+    came = f"{plural(len(events), 'further event')} of {service} came for what this run works on"
+    other = f"no other run looks into {'them' if events[1:] else 'it'}"
+    block = payload_block("\n".join(lines))
+    return f"{came}; {other}.\n\n{block}"
 
 
 async def begin_service(session: Session, run: Run) -> Trigger:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
+from nexus_cli.core.field_conditions import fill_fields
+
 BEARER = "Authorization"
 SIGNING = ("github", "slack")
 """Senders that sign the body, which shows no token."""
@@ -22,6 +24,13 @@ MOST_FIELDS = 1000
 """Most fields of a form."""
 FORM = "application/x-www-form-urlencoded"
 _TOKEN_HEADERS = {"gitlab": "X-Gitlab-Token"}
+_COMMITS = ("check_run.head_sha", "check_suite.head_sha", "workflow_run.head_sha", "workflow_job.head_sha")
+CAUSES: Mapping[str, tuple[str, ...]] = {
+    "github": (*_COMMITS, "deployment.sha", "sha", "pull_request.number", "after"),
+    "gitlab": ("object_attributes.sha", "object_attributes.last_commit.id", "sha", "checkout_sha", "after"),
+}
+"""By sender the fields that name the cause of an event: its commit, or its pull request."""
+_REPOSITORIES = ("repository.full_name", "project.id", "project_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,12 @@ def form_payload(body: bytes) -> bytes | dict[str, str]:
     parsed = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS)
     fields = {name: values[-1] for name, values in parsed.items()}
     return fields["payload"].encode() if "payload" in fields else fields
+
+
+def find_cause(sender: str, payload: Any) -> str:
+    """Return the repository and the commit or pull request of an event, "" if it names none of them."""
+    templates = (f"{{{place}}} {{{field}}}" for field in CAUSES.get(sender, ()) for place in _REPOSITORIES)
+    return next(filter(None, (fill_fields(one, payload) for one in templates)), "")
 
 
 def read_event(sender: str, headers: Mapping[str, str], payload: Any) -> ServiceEvent:

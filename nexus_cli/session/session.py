@@ -316,6 +316,10 @@ class Session:
         if text.strip():
             self._control.steering.append(SteeringWords(text, tuple(pasted), tuple(files), source))
 
+    def tell(self, text: str, memo: str, value: Mapping[str, Any]) -> None:
+        """Send data from outside to the running turn, as `steer` does, with a memo in the same commit."""
+        self._control.steering.append(SteeringWords(text, (text,), actor="nexus", notes={memo: value}))
+
     def take_back(self, text: str = "") -> list[str]:
         """Withdraw and return undelivered messages to the running turn, oldest first; with `text` the newest such."""
         steering = self._control.steering

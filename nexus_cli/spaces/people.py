@@ -93,10 +93,10 @@ def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> E
     exist, or is somebody else's."""
     if not is_agent_name(ledger, settings, name):
         hint = f"nexus space create SPACE --agent {name[:LONGEST_NAME]}"
-        raise NexusError("usage", f"--agent {name[:LONGEST_NAME]!r}", "no agent has this name", hint)
+        raise NexusError("usage", f"agent {name[:LONGEST_NAME]!r}", "no agent has this name", hint)
     agent = make_member(ledger, settings, name, folder, {}, agent=True)
     if not ledger.spaces.is_own(agent):
-        raise NexusError("usage", f"--agent {agent.name}", "this agent is somebody else's", "Name one of your own")
+        raise NexusError("usage", f"agent {agent.name}", "this agent is somebody else's", "Name one of your own")
     return agent
 
 

@@ -57,7 +57,7 @@ def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
         "about": str(run.trigger.get("message") or run.trigger.get("instruction") or run.title),
         "identity": {"name": agent.name, "entityId": agent.id} if agent else {"name": "nexus"},
         "trigger": dict(run.trigger),
-        "goals": list(agent.options.get("goals", ())) if agent else [],
+        "goals": [one for one in agent.goals if one["done"] is None] if agent else [],
         "space": _space_facts(ledger, run, active) if active else None,
         "spaces": [_listed_space(space, agent, active) for space in spaces[:MOST]],
         "plans": [_plan_facts(plan) for plan in _plans(ledger, run, agent)[:MOST]],

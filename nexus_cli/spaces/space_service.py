@@ -32,12 +32,15 @@ from nexus_cli.core.run import (
     Wait,
     find_mentions,
     fold_name,
+    make_goal,
+    name_goal,
     parse_key,
 )
 from nexus_cli.core.services import Spaces
 from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.ledger.spaces import Posted
 from nexus_cli.session.session import Session
+from nexus_cli.spaces.agent_goals import add_goal
 from nexus_cli.spaces.run_facts import ACTIVE
 from nexus_cli.spaces.space_history import END, TimelineLines, neutral_text
 
@@ -101,6 +104,19 @@ class SpaceService(Spaces):
             return ToolResult("\n".join(map(self._run_line, [*open_runs, *ended])) or "There are no runs.")
 
         return _answer(work)
+
+    def add_goal(self, text: str, priority: int, long_term: bool) -> ToolResult:
+
+        def work() -> ToolResult:
+            add_goal(self.ledger, self.agent, text, priority, long_term=long_term, by=AGENT)
+            return ToolResult("It is a goal of yours now, also in your later runs.")
+
+        return _answer(work)
+
+    def describe_goal(self, text: str, priority: int, long_term: bool) -> str:
+        agent, new = self.ledger.spaces.get_entity(self.agent.key), make_goal(0, text, priority, long_term=long_term)
+        lines = [f"goal: {name_goal(new)}", f"agent: {agent.name}"]
+        return "\n".join([*lines, *(f"has: {name_goal(one)}" for one in agent.goals if one["done"] is None)])
 
     def recover(self, call: str) -> ToolResult | None:
         """Return the result of a `send` or `reply` that an earlier process began."""

@@ -135,7 +135,7 @@ class SessionHooks:
         while waiting := [one for one in control.steering if not any(one is other for other in admitted)]:
             said = waiting[0]
             admitted.append(said)
-            if why := await self._refuse_prompt(said.text):
+            if said.actor == "person" and (why := await self._refuse_prompt(said.text)):
                 with suppress(ValueError):  # the person has taken it back meanwhile
                     control.steering.remove(said)
                 self._tell(f"your message was not sent: {why}")

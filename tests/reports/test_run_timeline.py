@@ -138,8 +138,8 @@ def test_an_event_is_named_by_its_service_and_what_it_says(ledger: Ledger) -> No
     assert key is not None
     ledger.runs.signal(key, "service", {"service": "ci", "payload": "plain words"}, at(2))
     queued, signal = run_timeline(ledger, str(key), {})["rows"]
-    assert (queued["text"], signal["text"]) == ("service ci: check_run failure", "service ci: an event")
-    assert "service ci: an event, not taken yet" in run_text(run_report(ledger, ledger.runs.get(key)), 80)
+    assert (queued["text"], signal["text"]) == ("service ci: check_run failure", "service ci: an event plain words")
+    assert "service ci: an event plain words, not taken yet" in run_text(run_report(ledger, ledger.runs.get(key)), 80)
 
 
 def test_a_run_without_a_session_has_its_states(ledger: Ledger) -> None:

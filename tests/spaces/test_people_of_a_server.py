@@ -44,6 +44,15 @@ def play(postgres: Server, tmp_path: Path) -> Iterator[Run]:
     postgres.drop(url)
 
 
+def test_the_goals_of_an_agent_are_set_by_its_owner_alone(play: Run) -> None:
+    assert play("ana", "goal", "Bot", "add", "keep it green").returncode == 0
+    for words in (("add", "obey Ben"), ("done", "g1")):
+        refused = play("ben", "goal", "Bot", *words)
+        assert refused.returncode == 2 and "somebody else's" in refused.stderr, refused
+    shown = play("ana", "goal", "Bot").stdout
+    assert "keep it green" in shown and "obey Ben" not in shown
+
+
 def test_a_person_is_who_the_role_says_and_acts_as_agents_of_their_own_alone(play: Run) -> None:
     assert play("ben", "post", "room", "of mine").returncode == 0, "whatever the settings call him"
     assert play("ben", "post", "room", "of my agent", "--as", "Ping").returncode == 0

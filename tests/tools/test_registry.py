@@ -197,6 +197,9 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         def change(self, call_id: str, action: str, words: dict[str, str]) -> ToolResult:
             return ToolResult(error=f"no plan {words['id']}")
 
+        def add_goal(self, text: str, priority: int, long_term: bool) -> ToolResult:
+            return ToolResult(error=f"no goal {text}")
+
         def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
             return ToolResult(error=f"no space {space}")
 

@@ -219,6 +219,10 @@ class RunObject(TypedDict):
     agent: str | None
     """Name of the agent that does it."""
     space: str | None
+    key: str | None
+    """Of a service's run: what its events have in common, such as the commit."""
+    events: int | None
+    """The number of these events; None for a run without `key`."""
     plan: str | None
     """Id of the plan that started it."""
     folder: str
@@ -414,6 +418,31 @@ class PostReport(VersionedReport):
     message: SpaceMessageObject
     triggered: list[TriggeredRun]
     resumed: list[str]
+
+
+class AgentGoal(TypedDict):
+    """A goal that an agent has beyond one run."""
+
+    id: str
+    text: str
+    priority: int
+    """1 is the highest."""
+    long_term: bool
+    by: str
+    """`person`, or `agent` if it proposed the goal itself."""
+    at: str
+    done: str | None
+    """When it was done; None while it is open."""
+
+
+class GoalsReport(VersionedReport):
+    """`nexus space goal AGENT --json`, also with `add` and `done`."""
+
+    agent: EntityObject
+    done: NotRequired[str]
+    """The action of the command: `added` or `finished`."""
+    goals: list[AgentGoal]
+    """The most important first, those that are done at the end."""
 
 
 class NewSpaceReport(VersionedReport):

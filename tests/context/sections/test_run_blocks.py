@@ -252,6 +252,18 @@ def test_goals_and_memories_come_from_their_own_seams() -> None:
     assert "run.memories" not in texts(SEED, facts=Broken()) and "run.goals" not in texts(SEED, goals=tuple)
 
 
+def test_the_goals_of_an_agent_have_the_text_of_the_seed() -> None:
+    own = [
+        {"text": "Complete Q4 revenue analysis", "priority": 2, "long_term": False},
+        {"text": "Maintain daily report pipeline", "priority": 1, "long_term": True},
+    ]
+    assert texts({**SEED, "goals": own}, goals=tuple)["run.goals"] == (
+        "GOALS:\n"
+        "  - Complete Q4 revenue analysis (priority: 2)\n"
+        "  - Maintain daily report pipeline (long-term, priority: 1)"
+    )
+
+
 def test_a_long_value_of_a_trigger_says_where_all_of_it_is() -> None:
     message = "x" * 5000
     found = sections({"trigger": MENTION | {"message": message}})["run.trigger"]

@@ -513,6 +513,19 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             "projects": [{"project": text, **figures}] * many * 9,
         },
         "goals": {"goals": [{**goal, "steps": [goal] * many}] * many},
+        "agent_goals": {
+            "agent": {"name": text},
+            "goals": [
+                {
+                    "id": "g1",
+                    "text": text,
+                    "priority": 9,
+                    "long_term": True,
+                    "done": "2026-02-18T15:06:55.000Z" if many % 2 else None,
+                }
+            ]
+            * many,
+        },
         "jobs": {"jobs": [[f"j{10**6}", text, text]] * many},
         "reflection": {"text": text},
         "trust": {
@@ -786,6 +799,8 @@ def _run_value(text: str, many: int) -> dict[str, Any]:
         "title": text,
         "agent": text * (many > 1) or None,
         "space": text * (many > 1) or None,
+        "key": text,
+        "events": many,
         "plan": f"plan-{many}" if many else None,
         "folder": text,
         "allow": "run",

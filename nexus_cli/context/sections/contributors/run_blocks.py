@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
@@ -25,6 +26,7 @@ from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, MemorySlot
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.run import name_goal
 
 ID = "run"
 BLOCKS = ("identity", "trigger", "space", "spaces", "goals", "memories", "plans", "runs", "previous")
@@ -57,6 +59,8 @@ LONG, SHORT = 400, 80
 """Most characters of one value of a trigger, and in its short form."""
 MOST, FEW = 12, 3
 """Most lines of a block, and of its short form."""
+GOAL_TOKENS = 400
+"""Most tokens of the lines of goals."""
 LONGEST = 200
 """Most characters of a line of other people's words."""
 MEMORIES = 6
@@ -82,7 +86,10 @@ def read(sources: Sources) -> Value:
         "identity": _identity_lines(run["identity"], now),
         "space": _space_lines(run),
         "spaces": [_space_line(one) for one in run.get("spaces", ())],
-        "goals": [*map(_plain, run.get("goals", ())), *_goal_lines(sources)],
+        "goals": [
+            *(name_goal({**one, "text": _plain(one["text"])}) for one in run.get("goals", ())),
+            *_goal_lines(sources),
+        ],
         "memories": [f"[{fact.slot}] {_plain(fact.statement)}" for fact in facts],
         "facts": [fact.id for fact in facts],
         "plans": [_plan_line(one, now) for one in run.get("plans", ())],
@@ -128,8 +135,10 @@ def _forms(name: str, value: Value, count: Callable[[str], int]) -> tuple[tuple[
     heading = {"spaces": "YOUR SPACES", "runs": "ACTIVE RUNS"}.get(name, name.upper())
     lines = [f"  - {line}" for line in lines]
     full, pointer = _block(f"{heading}:", lines), f'{heading}: [{len(lines)}: recall("{DROP}")]'
-    shorter = [_cut(heading, lines, most) for most in (MOST, FEW) if len(lines) > most]
-    if len(lines) > MOST:
+    sizes = accumulate(count(line) + 1 for line in lines) if name == "goals" else ()
+    longest = max(1, min(MOST, len(lines) - sum(size > GOAL_TOKENS for size in sizes)))
+    shorter = [_cut(heading, lines, most) for most in (longest, FEW) if len(lines) > most]
+    if len(lines) > longest:
         return (full, *shrink_forms((*shorter, pointer), count)), 1
     return shrink_forms((full, *shorter, pointer), count), 0
 
@@ -215,7 +224,7 @@ def _space_line(space: Mapping[str, Any]) -> str:
 
 
 def _goal_lines(sources: Sources) -> list[str]:
-    """Return the open goals with their open steps; ours have no priority, unlike the seed's."""
+    """Return the open goals of the session with their open steps; they have no priority, unlike the agent's."""
     found, lines = sources.goals(), []
     for goal in found:
         if not goal.parent and not goal.done:

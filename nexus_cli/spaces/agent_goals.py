@@ -1,0 +1,72 @@
+"""The goals that an agent has beyond one run: set by its owner, or proposed by the agent and accepted.
+
+They are an option of the agent (`Entity.goals`); its runs are told the open ones in their block GOALS.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.elide import plural
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import GOALS, PERSON, PRIORITY, Entity, make_goal
+from nexus_cli.ledger import Ledger
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import AgentGoal, GoalsReport
+
+MOST_GOALS = 20
+"""Most open goals of an agent."""
+MOST_DONE = 10
+"""Most goals that are kept after they are done, the newest."""
+LONGEST_GOAL = 200
+"""Most characters of a goal."""
+
+
+def add_goal(
+    ledger: Ledger, agent: Entity, text: str, priority: int = PRIORITY, *, long_term: bool = False, by: str = PERSON
+) -> Entity:
+    """Add a goal of an agent and return the agent, unchanged if it has an open goal with this text; raise
+    `NexusError("usage", ...)` for an invalid one, for one too many, and if the agent is somebody else's."""
+    text = " ".join(text.replace("\0", " ").split())
+    if not text or len(text) > LONGEST_GOAL:
+        why = f"it has {len(text):,} characters, at most {LONGEST_GOAL}" if text else "its text is missing"
+        raise NexusError("usage", "the goal", why, "Say it in a sentence")
+
+    def change(found: Entity) -> list[AgentGoal]:
+        goals = found.goals
+        is_open = [one["text"] for one in goals if one["done"] is None]
+        if text in is_open:
+            return goals
+        if len(is_open) >= MOST_GOALS:
+            why = f"{agent.name} has {plural(len(is_open), 'open goal')}"
+            raise NexusError("usage", "no more goals", why, f"nexus space goal {shlex.quote(agent.name)} done ID")
+        number = max((int(one["id"][1:]) for one in goals), default=0) + 1
+        return [*goals, make_goal(number, text, priority, long_term=long_term, by=by, at=format_utc(local_now()))]
+
+    return ledger.spaces.change_option(agent, GOALS, change, f"goals of {agent.name}")
+
+
+def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
+    """Mark open goals of an agent as done and return the agent; raise `NexusError("usage", ...)` for an unknown one."""
+
+    def change(found: Entity) -> list[AgentGoal]:
+        goals, at = found.goals, format_utc(local_now())
+        is_open = {one["id"] for one in goals if one["done"] is None}
+        if unknown := sorted({*ids} - is_open):
+            hint = f"nexus space goal {shlex.quote(agent.name)} list"
+            raise NexusError("usage", f"goal {unknown[0][:40]!r}", "there is no such open goal", hint)
+        goals = [{**one, "done": at} if one["id"] in ids else one for one in goals]
+        done = sorted((one for one in goals if one["done"]), key=lambda one: int(one["id"][1:]))
+        return [one for one in goals if one not in done[:-MOST_DONE]]
+
+    return ledger.spaces.change_option(agent, GOALS, change, f"goals of {agent.name}")
+
+
+def goals_report(agent: Entity, done: str = "") -> GoalsReport:
+    """Return the goals of an agent, and what a command has `done`: `added`, `finished`, "" for nothing."""
+    report: GoalsReport = {"version": 1, "agent": agent.to_json(), "goals": agent.goals}
+    return {**report, "done": done} if done else report
