@@ -175,6 +175,6 @@ def answering(request: Any) -> str:
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeContext]:
     """A context over a new session in an empty folder, with a key that nobody asks for."""
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    made = FakeContext(tmp_path, Played(answering, usage=Usage(3000, 10, cost_usd=0.25)))
+    made = FakeContext(tmp_path, Played(answering, usage=Usage(5000, 10, cost_usd=0.25)))
     yield made
     asyncio.run(made.session.aclose())
