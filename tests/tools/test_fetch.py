@@ -21,6 +21,7 @@ from session.played import MODEL, Played
 from session.summed import turn
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.core import bounded_call
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.lane.options import Options
@@ -324,7 +325,7 @@ class TimeLimit:
 def limit(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[TimeLimit]]:
     monkeypatch.setattr(TimeLimit, "passed", threading.Event())
     monkeypatch.setattr(web_page, "time", TimeLimit)
-    monkeypatch.setattr(web_page, "Timer", TimeLimit)
+    monkeypatch.setattr(bounded_call, "Timer", TimeLimit)
     yield TimeLimit
 
 
