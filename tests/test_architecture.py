@@ -90,7 +90,7 @@ LAZY = {
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
-    "provider/served_window.py": {"http"},  # a model server of one's own
+    "provider/served_window.py": {"http", "nexus_cli"},  # a model server of one's own
     "lane/skill_catalogue.py": {"nexus_cli"},  # relevance: only where there are skills
     "context/sections/front_matter.py": {"yaml"},  # slow, and few guides need it
     "context/tokens/counter.py": {"tiktoken"},

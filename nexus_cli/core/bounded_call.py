@@ -1,4 +1,4 @@
-"""Call a function that may never return, such as a search with a foreign regular expression, with a time limit."""
+"""Time limits for what may never end: a search with a foreign regular expression, an answer that comes byte by byte."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import os
 import select
 import signal
+import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -51,3 +53,22 @@ def _read(descriptor: int, ends: float) -> T | None:
             return found
         data += piece
     return None
+
+
+@contextmanager
+def shut_down_at(connection: socket.socket, ends: float) -> Iterator[None]:
+    """Shut down a connection at the time `ends` (monotonic), even if it keeps receiving data."""
+    same = socket.socket(fileno=os.dup(connection.fileno()))  # TLS takes over the other one
+
+    def end() -> None:
+        with suppress(OSError):
+            same.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(max(0.0, ends - time.monotonic()), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        same.close()

@@ -170,7 +170,7 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
         sent, reads = window_request(lane_state), reply.usage.input
-        told = report_cut(lane_state.window, lane_state.control, lane_state.step, sent, ahead.shared, reads)
+        told = report_cut(lane_state.window, lane_state.control, lane_state.step, sent, ahead.repeated, reads)
         if told and reply.message.tool_calls:
             lane_state.upcoming.notices.append(told)
         elif told:  # in the ledger, because another process may send the next request

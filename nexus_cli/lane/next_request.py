@@ -57,6 +57,8 @@ class Outlook:
     age: float | None
     """Seconds since the last use of that prefix; None if unknown."""
     at: datetime
+    repeated: int = 0
+    """See `NextRequest.repeated`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,9 +200,9 @@ class NextRequest:
             seconds = seconds_between(used, now)
             made.append(Outlook(expected_cached(life, shared, seconds), messages, shared, seconds, now))
         if not made:
-            return Outlook(0, 0, 0, None, now)
+            return Outlook(0, 0, 0, None, now, self.repeated)
         best = max(made, key=lambda one: one.tokens)
-        return replace(made[0], tokens=best.tokens, messages=best.messages)
+        return replace(made[0], tokens=best.tokens, messages=best.messages, repeated=self.repeated)
 
     @property
     def cached(self) -> int:

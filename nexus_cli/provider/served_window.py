@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,10 +22,14 @@ from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info, setting_names
 
 SECONDS = 2.0
-"""Time-out of one question."""
+"""Time limit of one question, after as many for the connection."""
 ANSWER = 4 * 1024 * 1024
 MOST_UNSET = 131_072
 """Most tokens for which Ollama is told to reserve memory where the model file sets no `num_ctx`."""
+
+MOST = 1_000_000_000
+"""A larger number is no window."""
+_NUM_CTX = re.compile(r"^num_ctx[ \t]+([0-9]{1,9})[ \t]*$", re.MULTILINE)
 
 _known: dict[tuple[str, str], int] = {}
 
@@ -45,17 +51,21 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
     by a POST."""
     from http.client import HTTPConnection, HTTPException, HTTPSConnection  # noqa: PLC0415  (few models need it)
 
+    from nexus_cli.core.bounded_call import shut_down_at  # noqa: PLC0415  (as above)
+
     place = urlsplit(url)
     connect = HTTPSConnection if place.scheme == "https" else HTTPConnection
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         connection = connect(place.hostname or "", place.port, timeout=SECONDS)
         try:
-            connection.request(
-                "GET" if body is None else "POST", place.path, None if body is None else json.dumps(body), headers
-            )
-            answer = connection.getresponse()
-            return json.loads(answer.read(ANSWER)) if answer.status == 200 else {}
+            connection.connect()
+            with shut_down_at(connection.sock, time.monotonic() + SECONDS):
+                connection.request(
+                    "GET" if body is None else "POST", place.path, None if body is None else json.dumps(body), headers
+                )
+                answer = connection.getresponse()
+                return json.loads(answer.read(ANSWER)) if answer.status == 200 else {}
         finally:
             connection.close()
     except (TimeoutError, HTTPException, ValueError, RecursionError):
@@ -90,8 +100,7 @@ def _read_shown(answer: object, name: str) -> int:
     shown = _fields(answer)
     facts = _fields(shown.get("model_info"))
     trained = max((_number(value) for key, value in facts.items() if key.endswith(".context_length")), default=0)
-    lines = (line.split() for line in str(shown.get("parameters") or "").splitlines())
-    chosen = max((int(line[1]) for line in lines if line[:1] == ["num_ctx"] and line[-1].isdecimal()), default=0)
+    chosen = max(map(int, _NUM_CTX.findall(str(shown.get("parameters")))), default=0)
     return min(filter(None, (trained, chosen or (trained and MOST_UNSET))), default=0)
 
 
@@ -125,4 +134,4 @@ def _fields(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> int:
-    return value if isinstance(value, int) and value > 1 else 0
+    return value if isinstance(value, int) and 1 < value < MOST else 0

@@ -279,8 +279,8 @@ def _decided(row: Value) -> str:
 
 
 def _request(row: Value) -> Iterator[str]:
-    if row["input"] is None:
-        yield "no answer"
+    if row["finish"] in (None, "lost"):
+        yield f"no answer to about {short(row['input'])} in"
     else:
         cached = f" ({short(row['cache_read'])} cached)" if row["cache_read"] else ""
         yield f"{short(row['input'])} in{cached}, {short(row['output'])} out"

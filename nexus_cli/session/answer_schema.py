@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -79,7 +80,9 @@ class AnswerSchema:
             if not isinstance(self.schema, Mapping | bool):
                 raise ValueError("it is not an object")
             kind = validator_for(self.schema, default=Draft202012Validator)
-            kind.check_schema(self.schema)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # about patterns; it goes to stderr
+                kind.check_schema(self.schema)
             root: SchemaResource = Resource.from_contents(self.schema, default_specification=DRAFT202012)
             registry: Registry[Schema] = Registry().with_resource(root.id() or "", root)
             _check_references(root, registry.resolver_with_root(root))
@@ -89,7 +92,7 @@ class AnswerSchema:
         except SchemaError as error:
             why = f"not a valid JSON Schema: {_describe(error)}"
             raise NexusError("usage", named, why, "See https://json-schema.org") from error
-        except (CannotDetermineSpecification, ValueError) as error:
+        except (CannotDetermineSpecification, ValueError, OverflowError) as error:
             raise NexusError("usage", named, f"not a JSON Schema: {error}", "See https://json-schema.org") from error
         except RecursionError:
             raise NexusError("usage", named, ENDLESS, "Let each level describe a smaller part of the answer") from None

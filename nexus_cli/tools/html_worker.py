@@ -20,6 +20,7 @@ MANY_CELLS = 2_000
 """Cells of a page above which its tables are written as plain rows: Markdown takes several times as long."""
 _UNSHOWN = ("script", "style", "noscript", "template", "svg", "iframe")
 _CELLS = ("td", "th")
+_PARTS = ("thead", "tbody", "tfoot", "tr", *_CELLS)
 
 
 def to_markdown(body: bytes, charset: str, ends: float) -> str:
@@ -50,8 +51,11 @@ def to_markdown(body: bytes, charset: str, ends: float) -> str:
 
 
 def _write_rows(soup: Any, table: Any) -> None:
-    """Replace a table by its rows, one on each line; a table inside another one has gone with that."""
-    if table.parent is None or table.find_parent("table"):
+    """Replace a table by its rows, one on each line; one that contains others, which lay out a page, by its cells."""
+    if table.find("table"):
+        for tag in [tag for tag in table(_PARTS) if tag.find_parent("table") is table]:
+            tag.name = "div"
+        table.name = "div"
         return
     cells = ([cell.get_text(" ", strip=True) for cell in row(_CELLS)] for row in table("tr"))
     rows = soup.new_tag("pre")

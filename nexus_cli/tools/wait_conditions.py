@@ -23,10 +23,10 @@ from urllib.parse import urlsplit
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.stored_keys import read_secret
+from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
 from nexus_cli.core.real_files import list_folder
-from nexus_cli.tools.web_page import shut_down_at
 
 CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
 SECONDS = 10.0

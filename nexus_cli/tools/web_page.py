@@ -16,16 +16,16 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from threading import Timer
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
+from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.own_worker import find_library, run_worker
@@ -277,25 +277,6 @@ def _connect(addresses: list[str], port: int, ends: float) -> socket.socket:
         except OSError as error:
             failed = error
     raise failed
-
-
-@contextmanager
-def shut_down_at(connection: socket.socket, ends: float) -> Iterator[None]:
-    """Shut down a connection at the time `ends` (monotonic), even if it keeps receiving data."""
-    same = connection.dup()  # TLS takes over the other one
-
-    def end() -> None:
-        with suppress(OSError):
-            same.shutdown(socket.SHUT_RDWR)
-
-    timer = Timer(max(0.0, ends - time.monotonic()), end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        same.close()
 
 
 def _decompress(data: bytes, encoding: str) -> tuple[bytes, bool]:

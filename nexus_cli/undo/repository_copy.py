@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import IO
 
@@ -55,7 +56,7 @@ _FIRST = frozenset({"refs", "logs"})
 _PASSING = (".lock", ".keep")
 _HEAD = re.compile(rb"ref:\s*refs/[^\0\n]+\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
 """Content of HEAD and of a branch."""
-_PACKED = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs/.+)")
+_PACKED = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs(?:/[^/.][^/]*)+)")
 _MOST_PACKED = 64 << 20
 """Most bytes of `packed-refs`."""
 _MOST_LINK = 1 << 13
@@ -104,18 +105,21 @@ def _put_references_aside(repository: Path, copy: Path) -> None:
 
 def put_references_back(data: Path, root: str, head: str) -> list[str]:
     """Write the references of the repository whose HEAD was at the commit `head`, and that another one replaced. Return
-    their names: where the other one has that name, `NAME.nexus-undo`; the branch of HEAD is left out there. Blocks;
-    raises `OSError`."""
+    their names: where the other one has that name, `NAME.nexus-undo`, also for a part of the name; the branch of HEAD
+    is left out there. Blocks; raises `OSError`."""
     copy, written = find_copy(data, root), list[str]()
     kept = next((one for one in (copy / _REPLACED / head, copy) if _find_head(one) == head), None) if copy else None
     if kept is None:
         return []
     there, branch = _read_references(Path(root, ".git")), _read(kept / "HEAD").removeprefix(b"ref:").strip()
+    folders = {place for name in there for place in accumulate(name.split("/")[:-1], "{}/{}".format)}
     for name, text in sorted(_read_references(_real(kept)).items()):
         if name not in there or (there[name] != text and os.fsencode(name) != branch):
-            place = f"{name}.nexus-undo" if name in there else name
+            ways = accumulate(name.split("/"), "{}/{}".format)
+            taken = name if name in folders else next((place for place in ways if place in there), "")
+            place = f"{taken}.nexus-undo{name.removeprefix(taken)}" if taken else name
             above, _, base = place.rpartition("/")
-            with suppress(FileExistsError), open_folder(f"{root}/.git/{above}", create=True) as folder:
+            with suppress(OSError), open_folder(f"{root}/.git/{above}", create=True) as folder:
                 with open(os.open(base, NEW, 0o644, dir_fd=folder), "wb") as file:
                     file.write(text + b"\n")
                 written.append(place)

@@ -102,11 +102,13 @@ def in_a_request(root: Path) -> dict[str, Any]:
             place, signal.SIGKILL, "hi", when=lambda: place.server.requests and place.server.requests[0].sent > 2000
         )
         text, before = place.run("usage").text, place.run("usage", "--json").result["total"]
+        told = [place.run("timeline").text]
         place.script(["hello"])
         place.ask("-c", "go on")
         after = place.run("usage", "--json").result["total"]
+        told.append(place.run("timeline").text)
         (session,) = place.run("sessions", "list", "--all", "--json").result["sessions"]
-        return {"text": text, "before": before, "after": after, "session": session}
+        return {"told": told, "text": text, "before": before, "after": after, "session": session}
 
 
 def handles_signals(pid: int) -> bool:
@@ -205,5 +207,6 @@ def test_a_request_whose_process_was_killed_costs_an_unknown_sum(seen: Seen) -> 
     assert before["input"] > 1000, "our estimate"
     assert "1 request (1 without an answer) of 1 session" in shown["text"] and "$0.0000" not in shown["text"]
     assert "price" not in shown["text"], "that of the model is known"
+    assert ["no answer to about" in text and "None" not in text for text in shown["told"]] == [True, True]
     assert (after["requests"], after["unpriced"], after["unfinished"], after["cost_usd"]) == (2, 1, 1, None)
     assert after["known_usd"] > 0 and session["cost_usd"] is None and after["input"] > 2 * before["input"]

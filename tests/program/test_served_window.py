@@ -45,6 +45,17 @@ def cut_in_silence(root: Path) -> dict[str, Any]:
         }
 
 
+def counts_what_is_new(root: Path) -> dict[str, Any]:
+    line, script = LONG[: LONG.index(b"\n") + 1], [{"text": "fine", "usage": {"input": n}} for n in (1, 5000, 5000)]
+    with stage(
+        root, script, answers={("POST", "/api/show"): {"model_info": {"qwen3.context_length": 131072}}}
+    ) as place:
+        place.environment["OLLAMA_API_BASE"] = place.server.url
+        first = place.ask("--json", "-m", OLLAMA, "what failed?", stdin=line * 1_000)
+        later = [place.ask("-c", "--json", "-m", OLLAMA, "and here?", stdin=line * 500) for _ in range(2)]
+        return {"done": [first, *later]}
+
+
 def named_by_a_refusal(root: Path) -> dict[str, Any]:
     with stage(root, ["first", "second"], refuse_above=2300) as place:
         first, second = place.ask("hi"), place.ask("-c", "and now?")
@@ -53,7 +64,7 @@ def named_by_a_refusal(root: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, told_by_ollama, cut_in_silence, named_by_a_refusal)
+    return play(tmp_path_factory.mktemp, told_by_ollama, cut_in_silence, counts_what_is_new, named_by_a_refusal)
 
 
 def test_the_window_of_a_local_server_comes_from_the_server_which_is_asked_once(seen: Seen) -> None:
@@ -76,6 +87,11 @@ def test_what_the_server_cut_in_silence_is_a_drop_and_told_at_once(seen: Seen) -
     assert [one["id"] for one in shown["context"]["drops"]] == ["d1"]
     assert "cut by the server" in shown["drops"] and "goes on for a while" in shown["original"]
     assert "The server cut about" in shown["next"] and "drop d1" in shown["next"]
+
+
+def test_a_server_that_counts_only_what_it_had_not_cached_has_cut_nothing(seen: Seen) -> None:
+    for done in seen["counts_what_is_new"]["done"]:
+        assert clean(done) and (done.result["drops"], done.stderr) == ([], b""), done
 
 
 def test_a_window_that_a_refusal_names_is_used_in_the_same_step(seen: Seen) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -34,6 +37,9 @@ NO_ANSWERS: list[Any] = [
     {"error": "model not found"},
     {"model_info": []},
     {"model_info": {"x.context_length": "32768"}, "parameters": "num_ctx many"},
+    {"parameters": "num_ctx abc 5\nnum_ctx " + "9" * 5000},
+    {"parameters": "num_ctx 99999999999", "model_info": {"x.context_length": 10**30}},
+    {"model_info": {"x.context_length": -4096}, "parameters": "num_ctx -1"},
     ["data"],
     {"data": {"id": "x"}},
 ]
@@ -78,6 +84,27 @@ def test_a_window_in_the_settings_and_a_hosted_model_are_not_asked_for(at: Any) 
     assert served_model_info("openai/gpt-4o", {}).window == 128_000
     assert served_model_info("anthropic/claude-opus-9", {}).window
     assert not server.others
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"])
+def test_a_server_that_answers_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, head: bytes) -> None:
+    monkeypatch.setattr(served_window, "SECONDS", 0.2)
+    ended = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection = listener.accept()[0]
+        with connection, suppress(OSError):
+            connection.sendall(head)
+            while not ended.wait(0.02):
+                connection.sendall(b" " if head else b"HTTP")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=drip, args=(listener,), daemon=True)
+        server.start()
+        assert served_window.ask_json(f"http://127.0.0.1:{listener.getsockname()[1]}/api/show") == {}
+        server.join(60)  # its connection is gone
+        assert not server.is_alive()
+        ended.set()
 
 
 def test_a_server_that_is_away_is_asked_again(at: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,11 +17,12 @@ from ledger.postgres import Server
 from runs.stage import AT, MODEL, SETTINGS, Played, last, opened, put_clock, run_due, say, sent, stored
 
 from nexus_cli.config.paths import places
+from nexus_cli.core import bounded_call
 from nexus_cli.core.run import DONE, Run, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs import watch_waits
 from nexus_cli.runs.runner import Runner
-from nexus_cli.tools import wait_conditions, web_page
+from nexus_cli.tools import wait_conditions
 from nexus_cli.tools.wait_conditions import look
 
 BREAK = 0.02
@@ -66,7 +67,7 @@ def test_a_server_that_sends_without_end_is_given_up_in_time(monkeypatch: pytest
         def cancel(self) -> None:
             under_way.set()
 
-    monkeypatch.setattr(web_page, "Timer", Timer)
+    monkeypatch.setattr(bounded_call, "Timer", Timer)
     with server_that_never_ends(under_way) as url:
         assert wait_conditions.request_page(url, 0) == (200, ""), "the first line had come"
 

@@ -90,3 +90,12 @@ def test_a_schema_with_patterns_judges_answers_as_before() -> None:
     assert made.read_answer('{"n": "aaa"}').problems == ()
     wrong = made.read_answer('{"n": "bbb"}')
     assert wrong.distance == 1 and "'bbb' does not match '^a+$'" in wrong.problem
+
+
+def test_a_pattern_with_a_number_that_is_too_large_is_no_schema() -> None:
+    with pytest.raises(NexusError, match="repetition number is too large"):
+        AnswerSchema('{"pattern": "a{99999999999999999999}"}')
+
+
+def test_a_pattern_that_python_warns_of_is_taken_in_silence(recwarn: pytest.WarningsRecorder) -> None:
+    assert AnswerSchema('{"pattern": "[[a]"}').read_answer('"a"').problems == () and not recwarn.list

@@ -21,6 +21,7 @@ from session.played import MODEL, Played
 from session.summed import turn
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.core import bounded_call
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.lane.options import Options
@@ -324,7 +325,7 @@ class TimeLimit:
 def limit(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[TimeLimit]]:
     monkeypatch.setattr(TimeLimit, "passed", threading.Event())
     monkeypatch.setattr(web_page, "time", TimeLimit)
-    monkeypatch.setattr(web_page, "Timer", TimeLimit)
+    monkeypatch.setattr(bounded_call, "Timer", TimeLimit)
     yield TimeLimit
 
 
@@ -458,6 +459,18 @@ def test_a_table_of_two_megabytes_is_rows(site: Site, monkeypatch: pytest.Monkey
     text = got(f"{site.url}/t").output
     assert "# Figures" in text and text.rstrip().endswith("below")
     assert text.count("| cell 0 | cell 1 | cell 2 |") == rows
+
+
+@pytest.mark.parametrize("depth", [1, 2, 40])
+def test_tables_that_lay_out_a_page_repeat_nothing_that_is_in_them(site: Site, depth: int) -> None:
+    rows = b"".join(b"<tr><td>cell %d</td><td>beside</td></tr>" % number for number in range(1_100))
+    page = b"<table>" + rows + b"</table>"
+    for _ in range(depth):
+        page = b"<table><tbody><tr><td>above</td></tr><tr><td>" + page + b"</td></tr></tbody></table>"
+    site.pages["/n"] = (200, {"Content-Type": "text/html"}, b"<html><body>" + page + b"</body></html>")
+    lines = got(f"{site.url}/n").output.splitlines()
+    assert lines.count("above") == depth
+    assert [line for line in lines if "cell" in line] == [f"| cell {number} | beside |" for number in range(1_100)]
 
 
 def test_html_that_becomes_markdown_too_slowly_is_plain_text(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

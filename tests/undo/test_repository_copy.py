@@ -345,3 +345,33 @@ def test_an_object_that_inflates_without_end_is_read_piece_by_piece(tmp_path: Pa
     assert not is_intact(place)
     assert tracemalloc.get_traced_memory()[1] < 16 << 20
     tracemalloc.stop()
+
+
+def replace_repository(world: World, monkeypatch: pytest.MonkeyPatch, first: str, then: str) -> dict[str, Any]:
+    """Let one command spoil the repository with `first`, the next one replace it and run `then`; undo that."""
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "a")
+    repository(world.project)
+    command(world, first)
+    command(world, f"rm -rf .git; git init -q .; git add -A; git commit -qm anew; {then}")
+    report: dict[str, Any] = world.undo(turn=2)
+    return report
+
+
+@pytest.mark.parametrize("name", ["refs/../../made", "refs/../commondir", "refs/a/../../made", "refs/heads/.made"])
+def test_a_name_that_is_no_reference_keeps_no_branch_from_coming_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    line = f"git branch z; git pack-refs --all; echo $(git rev-parse HEAD) {name} >> .git/packed-refs"
+    report = replace_repository(world, monkeypatch, line, "true")
+    assert report["restored"] == [".git/refs/heads/z"]
+
+
+def test_branches_come_back_beside_those_that_have_a_part_of_their_name(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    then = "git branch a; git branch z/y; git branch p; git pack-refs --all"
+    replace_repository(world, monkeypatch, "git branch a/b; git branch z; git branch p/q; git branch last", then)
+    found = {name.removeprefix("refs/heads/") for name in references(world)}
+    assert found == {"master", "a", "z/y", "p", "a.nexus-undo/b", "z.nexus-undo", "p.nexus-undo/q", "last"}
+    git(world.project, "fsck", "--strict")
