@@ -20,7 +20,7 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import LEVELS, PLAN
 from nexus_cli.core.message import ToolCall
 from nexus_cli.tools.background_process import BackgroundProcess
-from nexus_cli.tools.listeners import Listener, free_port, network_of
+from nexus_cli.tools.listeners import ListeningPort, free_port, network_of
 
 if TYPE_CHECKING:
     from nexus_cli.sandbox.session_network import SessionNetwork
@@ -77,7 +77,7 @@ _ASKED_LEVELS = (LEVELS[0], LEVELS[1], PLAN)
 class JobPort:
     """A port on which a job listens."""
 
-    listener: Listener
+    listener: ListeningPort
     url: str = ""
     """Where the person reaches it; "" if they cannot."""
     why: str = ""
@@ -165,7 +165,7 @@ class JobPorts:
         self._seen.pop(job, None)
         self._update(job, ())
 
-    def _update(self, job: str, found: Iterable[Listener]) -> None:
+    def _update(self, job: str, found: Iterable[ListeningPort]) -> None:
         now = {(job, one.port): one for one in found}
         for key in [key for key in self._ports if key[0] == job and key not in now]:
             gone = self._ports.pop(key)
@@ -185,7 +185,7 @@ class JobPorts:
     def _network(self) -> SessionNetwork | None:
         return self._session().state.dispatcher.permission.network
 
-    def _refuse(self, listener: Listener, *, is_typed: bool) -> str:
+    def _refuse(self, listener: ListeningPort, *, is_typed: bool) -> str:
         """Return the reason why a port cannot be forwarded, "" if it can; `is_typed`: the person asks for it."""
         state, network = self._session().state, self._network
         if listener.port < LEAST_PORT:
@@ -248,7 +248,11 @@ class JobPorts:
         self._session().state.lane_state.control.emit_aside(Notice(line, warning=False))
 
     async def _serve(
-        self, network: SessionNetwork, listener: Listener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        network: SessionNetwork,
+        listener: ListeningPort,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         """Pass the bytes of one connection on, both ways."""
         loop = asyncio.get_running_loop()

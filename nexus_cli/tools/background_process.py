@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nexus_cli.core.tool import CommandSandbox
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
-from nexus_cli.tools.listeners import Listener, find_listeners, list_listening
+from nexus_cli.tools.listeners import ListeningPort, find_listeners, list_listening
 from nexus_cli.tools.output_text import STYLE, decode_text
 from nexus_cli.tools.process import ProcessResult, find_shell, run_process
 from nexus_cli.tools.process_tree import find_tree
@@ -111,7 +111,7 @@ class BackgroundProcess:
         child = self._stop.child
         return list_listening(child[0]) if child else frozenset()
 
-    def find_listeners(self) -> list[Listener]:
+    def find_listeners(self) -> list[ListeningPort]:
         """Return the ports on which its processes listen. Blocks."""
         child = self._stop.child
         return find_listeners(process.pid for process in find_tree(*child)) if child else []

@@ -15,7 +15,7 @@ _TABLES = ("tcp", "tcp6")
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListeningPort:
     """A port on which a process listens."""
 
     port: int
@@ -38,17 +38,17 @@ def list_listening(pid: int) -> frozenset[str]:
     return frozenset(inode for _, inode in _read_tables(pid))
 
 
-def find_listeners(pids: Iterable[int]) -> list[Listener]:
+def find_listeners(pids: Iterable[int]) -> list[ListeningPort]:
     """Return the ports on which these processes listen, each once, ascending."""
-    tables: dict[str, list[tuple[Listener, str]]] = {}
-    found: dict[tuple[str, int], Listener] = {}
+    tables: dict[str, list[tuple[ListeningPort, str]]] = {}
+    found: dict[tuple[str, int], ListeningPort] = {}
     for pid in pids:
         network = network_of(pid)
         if not network:
             continue
         if network not in tables:
             tables[network] = [
-                (Listener(port, address, network), inode) for (address, port), inode in _read_tables(pid)
+                (ListeningPort(port, address, network), inode) for (address, port), inode in _read_tables(pid)
             ]
         if tables[network]:
             held = _held_sockets(pid)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from nexus_cli.context.untrusted_text import cut_arrows
 from nexus_cli.context.window.groups import Dispatch, Done, ModelCall
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
@@ -37,7 +38,7 @@ async def admit_trigger(
         return
     if isinstance(step := lane_state.lane.next_step(), Dispatch):
         dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
-    elif isinstance(step, ModelCall) and trigger.source != RESUME and not _shows_end(lane_state):
+    elif isinstance(step, ModelCall) and trigger.source != RESUME and not _shows_end(lane_state.lane):
         lane_state.upcoming.notices.append(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.turn.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
@@ -66,9 +67,8 @@ async def admit_trigger(
     )
 
 
-def _shows_end(lane_state: LaneState) -> bool:
+def _shows_end(lane: Lane) -> bool:
     """Return True if the window shows why the last turn has no answer: the person stopped it, or its run waited."""
-    lane = lane_state.lane
     if PERSON in lane.items[-1].message.content:
         return True
     waits = lane.timeline.memos(WAIT)

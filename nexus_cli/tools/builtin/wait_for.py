@@ -24,6 +24,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import Wait
 from nexus_cli.core.services import Jobs, Waits
 from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools.files import ToolError, decided_path, describe_problem
 from nexus_cli.tools.listeners import is_own_address
 from nexus_cli.tools.wait_conditions import (
     APPEARS,
@@ -73,6 +74,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         made = await asyncio.to_thread(_make_wait, arguments, context, now)
     except NexusError as error:  # the settings cannot be read
         return ToolResult(error=error.message, ran=False)
+    except (OSError, ToolError) as error:
+        return ToolResult(error=describe_problem(arguments["file"], error, context), ran=False)
     if isinstance(made, ToolResult):
         return made
     made = replace(made, why=made.why if len(made.why) <= LONGEST_WHY else f"{made.why[:LONGEST_WHY]}...")
@@ -159,7 +162,7 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
         name, event = arguments["file"], arguments.get("event", CHANGES)
         if event not in EVENTS:
             return ToolResult(error=f"event {event[:80]!r} must be one of {', '.join(EVENTS)}", ran=False)
-        path = context.targets[name]
+        path = decided_path(name, context)
         before = glob_states(path) if is_glob(path) else file_state(path)
         value = {"path": str(path), "event": event, "before": before, "machine": this_machine()}
         return Wait("file", f"{name} {event}", value)
