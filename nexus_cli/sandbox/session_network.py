@@ -114,9 +114,10 @@ class SessionNetwork:
         with self._lock:
             asks = self._start_helper()
             asks.send(b"6" if ":" in address else b"4")
-            _, found, _, _ = socket.recv_fds(asks, 1, 1, socket.MSG_CMSG_CLOEXEC)
+            _, found, _, _ = socket.recv_fds(asks, 1, 1)
         if not found:
             raise OSError(f"no socket for {address}")
+        os.set_inheritable(found[0], False)
         return socket.socket(fileno=found[0])
 
     def connect(self, address: str, port: int, seconds: float) -> socket.socket:
