@@ -23,7 +23,7 @@ from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_le
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import Jobs, StartLog
 from nexus_cli.core.session_services import SessionServices
-from nexus_cli.core.tool import Effect, Tool, ToolContext, describe_subject
+from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
@@ -517,6 +517,8 @@ class Dispatcher:
         need = found.verdict
         if not isinstance(need, ApprovalNeed):
             return None
+        if not due and tool.reads is Reads.STATE and any(one.arguments.get("background") for one in self.step.calls):
+            return None  # perhaps the address of a job that is about to begin
         context = self._tool_context(window, control, call, targets)
         # A file outside the project is not opened before the person allows it.
         if tool.check and need.kind != "outside":
