@@ -28,6 +28,7 @@ TOPICS: Mapping[str, str] = {
     "instructions": "NEXUS.md and its kin: imports, rules by path, what they cost",
     "recipes": "which sections and limits a kind of run has",
     "tools": "what the model can call, and how to add a tool",
+    "jobs": "background commands: their servers in your browser, and waiting for them",
     "hooks": "commands at the events of a session, your own and those of a project",
     "mcp": "servers of the Model Context Protocol: add them, what they cost, who may call them",
     "checks": "checks of what was edited, and work until a command passes",

@@ -8,13 +8,14 @@ from nexus_cli.commands.command import Command, CommandContext, always, usage_er
 from nexus_cli.core.services import Jobs
 from nexus_cli.session.running_workers import JOB
 
-STOP = "stop"
+STOP, OPEN = "stop", "open"
 
 
 async def show_jobs(context: CommandContext, rest: str) -> None:
     """List background commands; read or stop one.
 
-    ID shows its last lines, `stop ID` ends it. All of them end with the session.
+    ID shows its last lines, `open ID` lets your browser reach its server at 127.0.0.1, `stop ID` ends it. All of them
+    end with the session.
     """
     jobs, state = context.session.jobs, context.session.state
     if jobs is None and state.lane_state.lane.timeline.memos(JOB):
@@ -27,17 +28,19 @@ async def show_jobs(context: CommandContext, rest: str) -> None:
         context.show("jobs", {"version": 1, "jobs": jobs.describe_all()})
         return
     word, _, name = rest.partition(" ")
-    result = await (jobs.stop(name.strip()) if word == STOP else jobs.show(rest))
+    acts = {STOP: jobs.stop, OPEN: jobs.open_port}
+    result = await (acts[word](name.strip()) if word in acts else jobs.show(rest))
     if result.error:
         raise usage_error("jobs", rest, result.error.rstrip("."), "/jobs lists them")
     context.say(result.output)
 
 
 def _complete_jobs(context: CommandContext) -> Sequence[str]:
-    """Return ids, and `stop` with those of running jobs."""
+    """Return ids, and `stop` and `open` with those of running jobs."""
     jobs = context.session.state.services.made(Jobs)
     rows = jobs.rows() if jobs is not None else []
-    return [*(row["id"] for row in rows), *(f"{STOP} {row['id']}" for row in rows if row["state"] == "running")]
+    running = [row["id"] for row in rows if row["state"] == "running"]
+    return [*(row["id"] for row in rows), *(f"{word} {one}" for word in (STOP, OPEN) for one in running)]
 
 
-COMMANDS = (Command("jobs", "work", show_jobs, "[ID | stop ID]", complete=_complete_jobs, served=always),)
+COMMANDS = (Command("jobs", "work", show_jobs, "[ID | open ID | stop ID]", complete=_complete_jobs, served=always),)

@@ -94,6 +94,19 @@ def parse_check(value: object) -> EditCheck | None:
     return EditCheck(glob, command, float(seconds))
 
 
+def early_globs(project: Path, configured: Sequence[EditCheck] | None) -> tuple[str, ...]:
+    """Return the patterns of files that a check of the whole project may look at: it is worth to begin early."""
+    if configured is not None and not configured:
+        return ()
+    mine = [check.glob for check in configured or () if FILES not in check.command]
+    found = [glob for files, _, glob, command, _ in _FOUND if FILES not in command and _has_any(project, files)]
+    return (*mine, *found)
+
+
+def _has_any(project: Path, files: Iterable[str]) -> bool:
+    return any((project / name).is_file() for name in files)
+
+
 def list_checks(
     project: Path,
     configured: Sequence[EditCheck] | None,
@@ -113,9 +126,7 @@ def list_checks(
     programs: list[Path] | None = None
     found = []
     for files, program, glob, command, seconds in _FOUND:
-        if program in named or not (
-            any((project / name).is_file() for name in files) or _is_in_pyproject(project, program)
-        ):
+        if program in named or not (_has_any(project, files) or _is_in_pyproject(project, program)):
             continue
         if program in _RUNS_PROJECT and not runs_project:
             continue

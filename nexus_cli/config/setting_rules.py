@@ -195,6 +195,7 @@ RULES: Mapping[str, Rule] = {
     "worktree.include": TEXTS,
     "worktree.include_mb": Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6),
     "worktree.setup": TEXT,
+    "jobs.forward": _one_of(("ask", "auto", "off")),
     "undo.max_mb": Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6),
     "check": ChecksRule(
         tuple, "tables [[check]], each with `glob`, `command` ({files} not between quotes) and perhaps `seconds`"
@@ -274,7 +275,7 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 
 TABLES = tuple(
     """
-    limits compact sections truncation provider ui sandbox warm assess ledger spaces runs worktree undo rules alias
+    limits compact sections truncation provider ui sandbox warm assess ledger spaces runs worktree undo jobs rules alias
     models agents services hosts default_models folder_keys rule_examples
     """.split()
 )

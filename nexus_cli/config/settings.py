@@ -153,6 +153,14 @@ class UndoSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSettings:
+    """`[jobs]`: background commands."""
+
+    forward: str = "ask"
+    """Whether the ports of jobs are forwarded to the person's loopback: `off`, `auto`, or `ask` where commands ask."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """`[runs]`: caps of unattended runs: plans, services, agents of spaces."""
 
@@ -190,6 +198,7 @@ class Settings:
     runs: RunSettings = RunSettings()
     worktree: WorktreeSettings = WorktreeSettings()
     undo: UndoSettings = UndoSettings()
+    jobs: JobSettings = JobSettings()
     check: tuple[EditCheck, ...] | None = None
     """The tables `[[check]]`; () for no checks at all, None for those found in the project alone."""
     hook: tuple[HookTable, ...] = ()

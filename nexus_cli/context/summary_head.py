@@ -30,8 +30,8 @@ ANSWERED = "What the assistant said last in its turns, word for word:"
 PINNED = "Pinned by the person, word for word:"
 _ENDS = re.compile(r"[.!?:;]\s+|[\u3002\uff01\uff1f]\s*|\n+")
 """The end of a sentence or a line, with the space after it."""
-_HEADING_LINE = re.compile(r"(?:^|\n)\s*(?:#[^\n]*|(?:\d+[.)]\s*)?[^\n]{1,60}:|[*_]{2}[^\n]{1,60})\s*\Z")
-"""A heading at the end of a text."""
+_HEADING_LINE = re.compile(r"(?:(?:^|\n)\s*(?:#[^\n]*|(?:\d+[.)]\s*)?[^\n]{1,60}:|[*_]{2}[^\n]{1,60}))+\s*\Z")
+"""Headings at the end of a text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,16 @@ class Jobs(Protocol):
     async def wait(self, job: str, seconds: float | None) -> ToolResult:
         """Wait for the end of a job, at most `seconds`; return its exit status and last lines."""
 
+    def owns(self, address: str) -> bool:
+        """Return True for an address of this machine while jobs run, which is taken to be one of theirs."""
+
+    async def connect_to(self, address: str) -> Callable[[], Any] | None:
+        """Return what makes a socket that is connected to the job that listens at an address of this machine; None if
+        none does now. Raises `NexusError` if none can any more."""
+
+    async def end_step(self) -> None:
+        """Tell the model and the person about new ports of jobs, which the person may be asked about."""
+
     def rows(self) -> list[dict[str, Any]]:
         """Return each job of this process as JSON, oldest first: `id`, `command`, `state`, `status` (None before the
         end), `seconds`."""

@@ -37,6 +37,8 @@ class Upcoming:
     """Lines for the model that wait for the next request."""
     jobs: dict[str, str] = field(default_factory=dict)
     """The commands that run in the background, shortened, by id."""
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Where the person reaches the servers among them, by id."""
     hooks: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The `text` that hooks of an event added last, and its `source`, by event."""
     away: list[Mapping[str, str]] = field(default_factory=list)

@@ -22,10 +22,10 @@ from nexus_cli.core.limits import LEVELS, Limits, name_level
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.session_services import SessionServices
-from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext, find_governing
+from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext, find_governing
 from nexus_cli.permission.call_decision import Permission
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.permission.permission import ApprovalNeed
+from nexus_cli.permission.permission import OF_JOB, ApprovalNeed
 from nexus_cli.permission.run_limits import Refusal
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
@@ -106,9 +106,12 @@ class ApprovalStep:
 
 
 def as_command(tool: Tool, checked: Mapping[str, Any], services: SessionServices) -> tuple[Tool, Mapping[str, Any]]:
-    """Return the call that permission decides on: what is written to a job is a command line."""
-    jobs = services.made(Jobs) if tool.feeds else None
-    found = jobs.find_command(**checked) if jobs else None
+    """Return the call that permission decides on: what is written to a job is a command line, and whether a server of a
+    job answers yet is no use of the network."""
+    jobs = services.made(Jobs)
+    if jobs and tool.reads is Reads.STATE and jobs.owns(str(checked.get(tool.reaches, ""))):
+        return tool, {**checked, OF_JOB: True}
+    found = jobs.find_command(**checked) if jobs and tool.feeds else None
     runs = find_governing(discover_tools().values(), Effect.RUN)
     return (runs, found) if runs and found else (tool, checked)
 

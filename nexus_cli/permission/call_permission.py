@@ -82,11 +82,15 @@ class CallPermission:
         self._temp: TempFolder | None = None
         self._confinements: dict[str, Confinement] = {}
         self._network: SessionNetwork | None = None
-        """The network that sandboxed commands share since the first background command."""
         self._denied: dict[tuple[Path, ...], DeniedFiles] = {}
         """By the added folders that were searched."""
         self._told: set[str] = set()
         self._lock = threading.Lock()
+
+    @property
+    def network(self) -> SessionNetwork | None:
+        """The network that sandboxed commands share since the first background command."""
+        return self._network
 
     @property
     def probe(self) -> BackendProbe | None:

@@ -25,6 +25,9 @@ from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.tools.files import ToolError, resolve_path
 
+OF_JOB = "of_job"
+"""The argument that `approvals.as_command` adds to a call whose address is one of a job."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -94,7 +97,7 @@ def decide(
         return ApprovalNeed(f"it runs on the MCP server {tool.server}", "server")
     if tool.effect is Effect.RUN:
         return ApprovalNeed("it runs a command", "run")
-    if tool.reaches in arguments:
+    if tool.reaches in arguments and OF_JOB not in arguments:
         shown = tool.reaches == tool.subject
         address = "" if shown else f": {' '.join(str(arguments[tool.reaches]).split())[:200]}"
         return ApprovalNeed(f"it uses the network{address}", "network")

@@ -2,13 +2,16 @@
 another, and none the person's.
 
 Needs no process: descriptors keep its namespaces, which end with the last of them and with the commands in there, also
-when this process is killed.
+when this process is killed. Whoever connects to a server in there has a helper in the network make the socket: a socket
+belongs to the network in which it was made, whoever uses it.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import threading
 from pathlib import Path
 
 from nexus_cli.config.programs import find_program, own_interpreter, start_program
@@ -32,6 +35,19 @@ sys.stdin.read(1)
 """
 """Moves itself into a new network and prints a line; ends with its input. Root keeps its user namespace, because it
 would lose its rights to other people's files in another one."""
+
+
+_MAKE_SOCKETS = """
+import socket
+asks = socket.socket(fileno=0)
+while asked := asks.recv(1):
+    try:
+        with socket.socket(socket.AF_INET6 if asked == b"6" else socket.AF_INET) as one:
+            socket.send_fds(asks, [asked], [one.fileno()])
+    except OSError:
+        asks.send(b"!")
+"""
+"""Sends an unconnected socket for each byte that it receives; ends when nobody can ask any more."""
 
 
 _CLOSE = """
@@ -60,6 +76,8 @@ class SessionNetwork:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        self._helper: tuple[socket.socket, subprocess.Popen[bytes]] | None = None
+        self._lock = threading.Lock()
         self.handles: tuple[int, ...] = ()
         """Descriptors of the namespaces, which a command that joins must inherit."""
         try:
@@ -86,8 +104,61 @@ class SessionNetwork:
         self.closing: tuple[str, ...] = (self.interpreter, "-I", "-S", "-c", _CLOSE, numbers)
         """The words after `prefix` for a program that does not close the descriptors itself."""
 
+    @property
+    def name(self) -> str:
+        """The name that /proc shows for the network of a process in there."""
+        return os.readlink(f"/proc/self/fd/{self.handles[0]}") if self.handles else ""
+
+    def open_socket(self, address: str) -> socket.socket:
+        """Return a socket that can be connected to an address in there. Blocks; raises `OSError`."""
+        with self._lock:
+            asks = self._start_helper()
+            asks.send(b"6" if ":" in address else b"4")
+            _, found, _, _ = socket.recv_fds(asks, 1, 1)
+        if not found:
+            raise OSError(f"no socket for {address}")
+        os.set_inheritable(found[0], False)
+        return socket.socket(fileno=found[0])
+
+    def connect(self, address: str, port: int, seconds: float) -> socket.socket:
+        """Return a connection to a server in there. Blocks; raises `OSError`."""
+        made = self.open_socket(address)
+        try:
+            made.settimeout(seconds)
+            made.connect((address, port))
+        except OSError:
+            made.close()
+            raise
+        return made
+
+    def _start_helper(self) -> socket.socket:
+        """Return the socket on which a helper in the network is asked for sockets. The caller must lock."""
+        if self._helper is None:
+            if not self.handles:
+                raise OSError("the network is closed")
+            asks, theirs = socket.socketpair()
+            asks.settimeout(_SECONDS)
+            with theirs:
+                helper = start_program(
+                    (*self.prefix, *self.closing, self.interpreter, "-I", "-S", "-c", _MAKE_SOCKETS),
+                    cwd="/",
+                    env={},
+                    stdin=theirs,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=self.handles,
+                    start_new_session=True,
+                )
+            self._helper = asks, helper
+        return self._helper[0]
+
     def close(self) -> None:
         """Release the namespaces; commands in there keep them."""
+        with self._lock:
+            if self._helper is not None:
+                self._helper[0].close()
+                _end(self._helper[1])
+                self._helper = None
         for handle in self.handles:
             os.close(handle)
         self.handles = ()

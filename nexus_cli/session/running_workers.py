@@ -119,6 +119,10 @@ class RunningJobs(Jobs, Protocol[H_contra]):
         """Return the last lines of a job and its state, for the person: the model still reads them as new."""
         ...
 
+    async def open_port(self, job: str) -> ToolResult:
+        """Forward the ports of a job to the loopback of the person, who asks for it."""
+        ...
+
     async def stop(self, job: str) -> ToolResult:
         """Stop a job for the person, and tell the model."""
         ...

@@ -66,7 +66,14 @@ def _waits(session: Session) -> SessionWaits:
     ledger, options = session.ledger, session.state.options
     assert ledger is not None and options is not None, "a session of the factory has both"
     longest = session.state.lane_state.settings.runs.max_wait
-    return SessionWaits(ledger, _log(session), bool(options.spawner), lambda: _describe_run(session), longest)
+
+    def ends_jobs() -> str:
+        jobs = session.jobs
+        return ", ".join(jobs.running()) if jobs is not None and not session.state.has_more_turns else ""
+
+    return SessionWaits(
+        ledger, _log(session), bool(options.spawner), lambda: _describe_run(session), longest, ends_jobs
+    )
 
 
 @dataclass(frozen=True, slots=True)

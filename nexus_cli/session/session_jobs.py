@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import cut_at_word, one_line
@@ -20,8 +22,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import CommandSandbox, ToolContext
+from nexus_cli.session.job_ports import JobPorts
 from nexus_cli.session.running_workers import CLOSED, ENDED, JOB, RUNNING, STOPPED, RunningJobs
 from nexus_cli.tools.background_process import AdoptedProcess, BackgroundProcess
+from nexus_cli.tools.listeners import is_own_address
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -33,6 +37,8 @@ _GRACE = 0.5
 """Seconds that a start waits for an early end, such as a misspelt command or a port in use."""
 _PATIENCE = 1.0
 """Seconds that a read waits for output."""
+_LOOK = 1.0
+"""Seconds between two looks at the ports of jobs."""
 _LINES, _CHARACTERS = 5, 400
 """Most last lines of output in the report of an end, and their characters."""
 _SHOWN = 100
@@ -104,6 +110,9 @@ class SessionJobs(RunningJobs["Session"]):
         """Jobs of earlier processes by their ids: how they ended, and their names."""
         self._looks: set[asyncio.Task[None]] = set()
         """Looks after the last job that still run."""
+        self._ports = JobPorts(lambda: self.session)
+        self._watch: asyncio.Task[None] | None = None
+        """Looks at the ports of running jobs."""
         self._changes.jobs = self._followed
         self._restore()
 
@@ -111,6 +120,7 @@ class SessionJobs(RunningJobs["Session"]):
         self.session = session
         self._changes.jobs = self._followed
         session.state.lane_state.upcoming.jobs.update({one: self._jobs[one].name for one in self.running()})
+        self._ports.show()
 
     @property
     def _changes(self) -> CallChanges:
@@ -180,9 +190,11 @@ class SessionJobs(RunningJobs["Session"]):
             return ToolResult(error=f"the command could not be started: {job.process.error}", ran=False)
         if job.over.is_set():
             return ToolResult(f"{notes}{await self._report(job)}", status=job.status)
+        self._watch_ports()
+        await self._look(asks=True)
         until = "" if self.session.state.has_more_turns else " It ends with this turn, unless `wait_for` waits for it."
-        text = f"{notes}[job {job.id} runs in the background; its end is reported.{until}]"
-        return ToolResult(text, job=job.id)
+        lines = [f"job {job.id} runs in the background; its end is reported.{until}", *self._ports.take_news(job.id)]
+        return ToolResult(notes + "\n".join(f"[{line}]" for line in lines), job=job.id)
 
     async def adopt(self, command: str, context: ToolContext, process: AdoptedProcess, note: str) -> ToolResult:
         name = f"j{len(self._jobs) + len(self._earlier) + 1}"
@@ -194,6 +206,7 @@ class SessionJobs(RunningJobs["Session"]):
         self.session.state.lane_state.upcoming.jobs[job.id] = job.name
         line = f"{job.id} in the background; /jobs lists it"
         self.session.state.lane_state.control.emit(Notice(line, warning=False))
+        self._watch_ports()
         await asyncio.shield(begins)
         text = await asyncio.to_thread(process.read_text)
         why = f"job {job.id} runs in the background, where the person sent it; its end is reported"
@@ -228,9 +241,55 @@ class SessionJobs(RunningJobs["Session"]):
             return ToolResult(f"[job {found.id} {found.describe()}]")
         return ToolResult(await self._report(found), status=found.status)
 
+    def owns(self, address: str) -> bool:
+        return bool(self.running()) and is_own_address(urlsplit(address).hostname or "")
+
+    async def connect_to(self, address: str) -> Callable[[], socket.socket] | None:
+        if not self.running():
+            ends = "; ".join(f"job {one.id} {one.describe()}" for one in self._jobs.values())
+            raise NexusError("usage", "no job runs", f"nothing of this session can answer there ({ends})")
+        await self._look()
+        parts = urlsplit(address)
+        return self._ports.find(parts.port or (443 if parts.scheme == "https" else 80))
+
+    async def end_step(self) -> None:
+        if self.running():
+            await self._look(asks=True)
+            self._tell_ports()
+
+    async def _look(self, *, asks: bool = False) -> None:
+        """Look at the ports of running jobs; `asks`: the person may be asked to forward one."""
+        running = {one: process for one in self.running() if (process := self._jobs[one].process)}
+        await self._ports.look(running, asks=asks)
+
+    def _tell_ports(self) -> None:
+        self.session.state.lane_state.upcoming.notices += self._ports.take_news()
+
+    def _watch_ports(self) -> None:
+        """Look at the ports of jobs as long as one runs."""
+
+        async def watch() -> None:
+            while self.running():
+                await asyncio.sleep(_LOOK)
+                await self._look()
+                if not self.session.state.lane_state.control.running:
+                    self._tell_ports()
+
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.get_running_loop().create_task(watch())
+
+    async def open_port(self, job: str) -> ToolResult:
+        found = self._find(job)
+        if isinstance(found, ToolResult):
+            return found
+        await self._look()
+        await self._ports.open(found.id)
+        return ToolResult("\n".join(self._ports.describe(found.id)) or f"{found.id} listens on no port")
+
     def describe_all(self) -> list[list[str]]:
         earlier = [[one, how, name] for one, (how, name) in self._earlier.items()]
-        return [*earlier, *([one.id, one.describe(), one.name] for one in self._jobs.values())]
+        now = ([one.id, " ".join((one.describe(), *self._ports.urls(one.id))), one.name] for one in self._jobs.values())
+        return [*earlier, *now]
 
     async def show(self, job: str) -> ToolResult:
         found = self._find(job)
@@ -286,7 +345,7 @@ class SessionJobs(RunningJobs["Session"]):
             notices.remove(job.notice)
         restored = job.process.result.restored if job.process and job.process.result else ()
         lines = [f"[sandbox: {line}]" for line in restored]
-        return text + "\n".join([*lines, f"[job {job.id} {job.describe()}]"])
+        return text + "\n".join([*lines, f"[job {job.id} {' '.join((job.describe(), *self._ports.urls(job.id)))}]"])
 
     # Ends
 
@@ -296,10 +355,13 @@ class SessionJobs(RunningJobs["Session"]):
         if job.state == RUNNING:
             job.state = ENDED
         job.over.set()
+        self._ports.close(job.id)
         failed = job.process is not None and bool(job.process.error) and not job.recorded
         if not failed:
             self._record(job)
         if not self.running():
+            if self._watch is not None:
+                self._watch.cancel()
             look = asyncio.get_running_loop().create_task(self._note_changes())
             self._looks.add(look)
             look.add_done_callback(self._looks.discard)

@@ -53,6 +53,8 @@ class Status:
     """Number of background workers, set by callers that follow their events."""
     jobs: tuple[str, ...] = ()
     """Ids of the background commands that run."""
+    addresses: tuple[str, ...] = ()
+    """Where the person reaches their servers: `j1 http://127.0.0.1:8000`."""
     waits: str = ""
     """The event that the session's run waits for, set by callers that watch it; "" for none."""
     asking: int = 0
@@ -96,6 +98,7 @@ def status(state: SessionState) -> Status:
         covered=lane_state.model.info.covered,
         saved=state.is_saved(),
         jobs=tuple(lane_state.upcoming.jobs),
+        addresses=tuple(map(" ".join, lane_state.upcoming.addresses.items())),
         waiting=sum(item.tokens for item in request.waiting),
         until=until["command"] if until else "",
         has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",

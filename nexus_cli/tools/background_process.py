@@ -11,8 +11,10 @@ from pathlib import Path
 
 from nexus_cli.core.tool import CommandSandbox
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
+from nexus_cli.tools.listeners import ListeningPort, find_listeners, list_listening
 from nexus_cli.tools.output_text import STYLE, decode_text
 from nexus_cli.tools.process import ProcessResult, find_shell, run_process
+from nexus_cli.tools.process_tree import find_tree
 
 MOST_KEPT = 1 << 20
 """Most bytes of output that are kept of a command."""
@@ -104,6 +106,16 @@ class BackgroundProcess:
     def is_over(self) -> bool:
         return self.result is not None or bool(self.error)
 
+    def list_listening(self) -> frozenset[str]:
+        """Return the listening sockets in its network, see `listeners.list_listening`. Blocks."""
+        child = self._stop.child
+        return list_listening(child[0]) if child else frozenset()
+
+    def find_listeners(self) -> list[ListeningPort]:
+        """Return the ports on which its processes listen. Blocks."""
+        child = self._stop.child
+        return find_listeners(process.pid for process in find_tree(*child)) if child else []
+
     def stop(self) -> None:
         """Send SIGTERM to its process tree, and SIGKILL two seconds later; called again, at once. Does not wait."""
         self._stop.press()
@@ -174,6 +186,7 @@ class AdoptedProcess(BackgroundProcess):
         `began`, in seconds of the monotonic clock."""
         self.began = began
         self.output, self._lock, self._task, self._results = output, threading.Lock(), task, results
+        self._stop = stop
         stop.is_unlimited = True
 
     def watch(self, ended: Callable[[], None]) -> None:

@@ -23,6 +23,8 @@ class StopFlag:
         self._changed = threading.Event()
         self.is_unlimited = False
         """True if the work may take longer than its time limit: it goes on in the background."""
+        self.child: tuple[int, str] | None = None
+        """Pid and mark of the child that the work runs, see `process_tree.find_tree`."""
 
     def press(self) -> None:
         """Request a stop, or an urgent one if already requested."""

@@ -190,8 +190,10 @@ def _run(
         try:
             guard.watch(child.pid)
             with _Pipe(child.stdout, kept, show) as pipe:
+                stop.child = child.pid, mark
                 return _await_child(child, mark, pipe, kept, stop, seconds)
         finally:
+            stop.child = None
             if child.poll() is None:
                 send_signal(child.pid, find_tree(child.pid, mark), signal.SIGKILL)
                 child.wait()

@@ -13,7 +13,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from itertools import islice
@@ -39,23 +39,30 @@ POLLED = {"file": (1.0, 5.0), "process": (1.0, 5.0), "url": (15.0, 60.0)}
 """By kind: seconds between two checks, at first and later."""
 
 
-def look(kind: str, value: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Check the condition of a wait; return the event if it holds, else None. Blocks; a request takes seconds."""
+Connect = Callable[[], socket.socket]
+"""Makes a connection to the server of an address, in its network. Raises `OSError`."""
+
+
+def look(kind: str, value: Mapping[str, Any], connect: Connect | None = None) -> dict[str, Any] | None:
+    """Check the condition of a wait; return the event if it holds, else None. Blocks; a request takes seconds.
+
+    An address of a job is reached by `connect`, and gets no key.
+    """
     match kind:
         case "file":
             return _look_at_file(value)
         case "process":
             return None if is_running(value) else {"process": value["process"]}
         case "url" if is_port(value["url"]):
-            return {"url": value["url"], "status": None} if is_listening(value["url"]) else None
+            return {"url": value["url"], "status": None} if is_listening(value["url"], connect) else None
         case "url":
-            return _look_at_page(value)
+            return _look_at_page(value, connect)
     return None
 
 
-def _look_at_page(value: Mapping[str, Any]) -> dict[str, Any] | None:
+def _look_at_page(value: Mapping[str, Any], connect: Connect | None) -> dict[str, Any] | None:
     match = value.get("match", ())
-    status, text = request_page(value["url"], MOST_BODY if match else 0)
+    status, text = request_page(value["url"], MOST_BODY if match else 0, connect)
     if status is None or not fits_status(status, value["status"]) or not matches(match, text):
         return None
     return {"url": value["url"], "status": status, "match": list(match)}
@@ -229,11 +236,12 @@ def is_port(url: str) -> bool:
     return urlsplit(url).scheme == "tcp"
 
 
-def is_listening(url: str) -> bool:
+def is_listening(url: str, connect: Connect | None = None) -> bool:
     """Return True if a connection to `tcp://HOST:PORT` succeeds within `SECONDS`."""
     parts = urlsplit(url)
     try:
-        socket.create_connection((parts.hostname or "", parts.port or 0), SECONDS).close()
+        made = connect() if connect else socket.create_connection((parts.hostname or "", parts.port or 0), SECONDS)
+        made.close()
     except (OSError, ValueError):
         return False
     return True
@@ -259,20 +267,24 @@ def host_headers(url: str) -> dict[str, str]:
     return {header: named.get("prefix", "Bearer " if header == "Authorization" else "") + key}
 
 
-def request_page(url: str, most: int) -> tuple[int | None, str]:
+def request_page(url: str, most: int, connect: Connect | None = None) -> tuple[int | None, str]:
     """Return the status of a GET of `url` and the first `most` bytes of its body; None without an answer within
-    `SECONDS`. Follows no redirect."""
+    `SECONDS`. Follows no redirect. `connect` reaches a server of a job, which gets no key and any certificate is good
+    enough for."""
     parts = urlsplit(url)
     secure, host, ends = parts.scheme == "https", parts.hostname or "", time.monotonic() + SECONDS
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        headers = {"User-Agent": "nexus", "Accept": "*/*", **host_headers(url)}
+        headers = {"User-Agent": "nexus", "Accept": "*/*", **({} if connect else host_headers(url))}
+        address = host, parts.port or (443 if secure else 80)
         with (
-            socket.create_connection((host, parts.port or (443 if secure else 80)), SECONDS) as plain,
+            connect() if connect else socket.create_connection(address, SECONDS) as plain,
             shut_down_at(plain, ends),
         ):
             connection = (HTTPSConnection if secure else HTTPConnection)(host, parts.port)
             context = ssl.create_default_context() if secure else None
+            if context and connect:
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
             try:
                 connection.request("GET", target, headers=headers)

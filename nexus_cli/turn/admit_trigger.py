@@ -6,15 +6,18 @@ from collections.abc import Iterable
 
 from nexus_cli.context.untrusted_text import cut_arrows
 from nexus_cli.context.window.groups import Dispatch, Done, ModelCall
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Role
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.model_call import GO_ON, ends_unfinished
 from nexus_cli.lane.server_cut import SERVER_CUT
 from nexus_cli.lane.user_input import TRIGGER, UNDONE_FILES, record_user_message
+from nexus_cli.ledger import WAIT
 from nexus_cli.turn.dispatch import PERSON, Dispatcher
 
 RESUME = "resume"
@@ -33,10 +36,9 @@ async def admit_trigger(
     if not trigger.text and not trigger.parts:
         await _go_on(lane_state.window, lane_state.control, may_be_done)
         return
-    items = lane_state.lane.items
     if isinstance(step := lane_state.lane.next_step(), Dispatch):
         dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
-    elif isinstance(step, ModelCall) and trigger.source != RESUME and PERSON not in items[-1].message.content:
+    elif isinstance(step, ModelCall) and trigger.source != RESUME and not _shows_end(lane_state.lane):
         lane_state.upcoming.notices.append(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.turn.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
@@ -63,6 +65,14 @@ async def admit_trigger(
         actor=trigger.actor,
         notes=trigger.notes,
     )
+
+
+def _shows_end(lane: Lane) -> bool:
+    """Return True if the window shows why the last turn has no answer: the person stopped it, or its run waited."""
+    if PERSON in lane.items[-1].message.content:
+        return True
+    waits = lane.timeline.memos(WAIT)
+    return bool(waits) and all(item.message.role is Role.TOOL for item in lane.items if item.entry >= waits[-1].entry)
 
 
 def _drop_reversed(untold: Iterable[Memo]) -> list[str]:

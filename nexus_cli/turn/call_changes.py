@@ -116,6 +116,8 @@ class CallChanges:
         what = f"{tool.name} {subject}".rstrip()
         if tool.effect is Effect.EDIT and self.session:
             return await self._run_edit(what, context, work)
+        if tool.reads_content and (checks := self._find_checks()):
+            checks.look_early(context.targets.values())
         if tool.effect is not Effect.RUN or tool.server or profile == "read":
             return await work()
         result, names = await self.follow(what, context.call_id, context.project, work)
@@ -161,11 +163,14 @@ class CallChanges:
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
+    def _find_checks(self) -> EditChecks | None:
+        self._checks = self._checks or self.make_checks()
+        return self._checks
+
     async def _run_edit(self, what: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         journal, owner, targets = self.journal, self._owner(), list(context.targets.values())
-        self._checks = self._checks or self.make_checks()
-        if self._checks is not None:
-            await self._checks.look_before(targets)
+        if checks := self._find_checks():
+            await checks.look_before(targets)
         before = await asyncio.to_thread(journal.read_targets, targets)
         if why := await asyncio.to_thread(journal.find_unkept, before):
             return ToolResult(error=why, ran=False)
@@ -187,6 +192,8 @@ class CallChanges:
 
     async def aclose(self) -> None:
         """Wait until what stopped commands and jobs changed is recorded, and `close`."""
+        if self._checks is not None:
+            await self._checks.aclose()
         await self.end_jobs()
         if self._late:
             await asyncio.wait(self._late)

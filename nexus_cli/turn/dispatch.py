@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
-from nexus_cli.core.approval import Allow, Approver, Defer, Deny
+from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Drop, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
-from nexus_cli.core.services import StartLog
+from nexus_cli.core.services import Jobs, StartLog
 from nexus_cli.core.session_services import SessionServices
-from nexus_cli.core.tool import Effect, Tool, ToolContext, describe_subject
+from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
@@ -78,6 +78,7 @@ INTERRUPTED = "interrupted while it ran: {who}"
 CANCELLED = "not run: {who}"
 PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
+AFTER_WAIT = "not run: this run waits until {}. Ask for it again after that if it is still wanted."
 REPEATED = "not run: the same call came too often, so the turn was stopped"
 RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
@@ -157,6 +158,8 @@ class Dispatcher:
             lane_state.emit(event.Notice(line))
         self._room = read_room(lane_state.window)
         await self._run_all(lane_state.window, lane_state.control, calls)
+        if jobs := self.services.made(Jobs):
+            await jobs.end_step()
         await self.call_changes.report_findings(lane_state.window, lane_state.upcoming, lane_state.control)
         if waits := self.services.made(SessionWaits):
             waits.end_step()
@@ -220,6 +223,11 @@ class Dispatcher:
                 if failures:
                     raise failures[0]
                 del waiting[: len(batch)]
+                if (waits := self.services.made(SessionWaits)) and waits.why:
+                    for call in waiting:
+                        why = AFTER_WAIT.format(waits.why)
+                        self._append(window.lane, control, call, ToolResult(error=why, ran=False), ElidedText(why))
+                    return
         except asyncio.CancelledError:
             await self._settle(window, control, calls)
             raise
@@ -299,7 +307,11 @@ class Dispatcher:
         context = replace(context, before=answer.before) if answer else context
         if tool.reaches:
             decide = self._decide
-            context = replace(context, may_reach=lambda url: decide(tool, {**checked, tool.reaches: url}, targets).runs)
+            asked = str(checked.get(tool.reaches)) if answer else ""
+            context = replace(
+                context,
+                may_reach=lambda url: url == asked or decide(tool, {**checked, tool.reaches: url}, targets).runs,
+            )
         if refused := self.permission.find_refused(tool):
             context = replace(context, is_refused=refused)
         if profile:
@@ -313,7 +325,7 @@ class Dispatcher:
         work = self.hooks.follow(call, tool, checked, targets, work) if self.hooks else work
         try:
             result = await self.call_changes.run(tool, profile, describe_subject(tool, call), context, work)
-            return result if result.waits is None else self.services[SessionWaits].wait_once(result)
+            return result if result.waits is None else self.services[SessionWaits].begin(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
             why = f"{tool.name} failed: {type(error).__name__}: {error}"
             return ToolResult(error=why, changed=self.call_changes.take_cut())
@@ -467,6 +479,16 @@ class Dispatcher:
             control.emit(await allow_from_now(asked, answer, self.always, self.permission, self.project))
             self.withdraw_questions()
 
+    async def ask_aside(self, question: Question, control: Control) -> Answer | None:
+        """Ask about what follows from a call; return None if nobody can be asked."""
+        if self.approver is None:
+            return None
+        control.emit(event.ApprovalRequest(question))
+        await control.wait_until_shown()
+        answer = await self.approver.ask(question)
+        control.emit(event.ApprovalAnswer(question.call.id, answer))
+        return answer
+
     def withdraw_questions(self) -> None:
         """Decide again on the open questions, after a change of level, rules or scopes, and withdraw those of calls
         that are granted or denied now. Questions that need a blocking decision stay open until their answer."""
@@ -495,6 +517,8 @@ class Dispatcher:
         need = found.verdict
         if not isinstance(need, ApprovalNeed):
             return None
+        if not due and tool.reads is Reads.STATE and any(one.arguments.get("background") for one in self.step.calls):
+            return None  # perhaps the address of a job that is about to begin
         context = self._tool_context(window, control, call, targets)
         # A file outside the project is not opened before the person allows it.
         if tool.check and need.kind != "outside":

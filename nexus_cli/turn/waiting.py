@@ -41,7 +41,9 @@ class SessionWaits(Waits):
     """Makes the record of the session's run, in case it has none yet (`run_record`)."""
     longest: float
     """Seconds after which a wait without a limit of its own ends."""
-    _why: str = ""
+    ends_jobs: Callable[[], str] = str
+    """Returns the jobs that end with this turn, "" if none does."""
+    why: str = ""
     """The event that the run waits for after this step; "" if none."""
 
     def now(self) -> float:
@@ -52,15 +54,15 @@ class SessionWaits(Waits):
             return "a worker cannot wait: end with a report of what is missing"
         if not self.ledger.is_kept or not self.log.is_saving:
             return "this session is not saved: its run could not be resumed"
+        if jobs := self.ends_jobs():
+            return f"it would end the turn, and {jobs} with it: stop it first, or wait at most 10 minutes (`timeout`)"
         return ""
 
-    def wait_once(self, result: ToolResult) -> ToolResult:
-        """Accept the first result of a step that waits; the next ones get an error: a run waits for one thing."""
+    def begin(self, result: ToolResult) -> ToolResult:
+        """Let the run wait after this step, which runs no further call: a run waits for one thing."""
         assert result.waits is not None
-        if self._why:
-            return replace(result, waits=None, error=f"this is not waited for: the run waits until {self._why}")
         wait = result.waits["wait"]
-        self._why = str(wait["why"])
+        self.why = str(wait["why"])
         if wait["until"] is None:
             from nexus_cli.core.duration import format_duration  # noqa: PLC0415  (few sessions wait)
 
@@ -74,7 +76,7 @@ class SessionWaits(Waits):
 
     def end_step(self) -> None:
         """Raise `NexusError("waiting", ...)` if the run waits from now on."""
-        why, self._why = self._why, ""
+        why, self.why = self.why, ""
         if why:
             run = self.ledger.runs.of_session(self.log.session_id)
             name = run.id if run else "the run"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import PRICED, QUICK, Stage, calls, stage, until
 from programs import need
 from search import sample
 
@@ -133,6 +133,76 @@ def test_a_check_that_is_broken_twice_is_off_and_said_once(place: Stage, command
     assert done.status == 0 and not any(APPLIED in one for one in told(place))
     assert [line for line in done.told if " is off: " in line] == [line for line in done.told if why in line], done.told
     assert sum(why in line for line in done.told) == 1, done.told
+
+
+WHOLE = "grep -n BAD *.ts && exit 1; exit 0"
+SPY = """import os, time
+from nexus_cli.turn import edit_checks
+edit_checks.PATIENCE = {patience}
+run = edit_checks.run_process
+def logged(argv, **more):
+    done = run(argv, **more)
+    with open({log!r}, "a") as file:
+        print("looked", file=file)
+    return done
+edit_checks.run_process = logged
+"""
+
+
+def whole_check(place: Stage, command: str) -> None:
+    place.settings(f"{QUICK}{PRICED}[[check]]\nglob = '*.ts'\ncommand = {json.dumps(command)}\nseconds = 300\n")
+    (place.folder / "a.ts").write_text("let a = 1\n")
+    (place.folder / "old.ts").write_text("BAD\n")
+
+
+def test_a_slow_check_holds_no_edit_and_tells_what_it_found_a_step_later(place: Stage) -> None:
+    """It looks until the test lets it end: the edit is made and the next request sent meanwhile."""
+    whole_check(place, f"until [ -e go ]; do sleep 0.05; done; {WHOLE}")
+    edit = calls(("edit_file", {"path": "a.ts", "edits": [{"old": "let a", "new": "BAD a"}]}))
+    spy = SPY.format(patience=0.3, log=str(place.home / "log"))
+    before = list[str]()
+
+    def model(body: Any) -> Any:
+        results = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+        if not results:
+            return edit
+        if len(results) == 1:
+            before[:] = results
+            (place.folder / "go").touch()
+        has_come = any("a.ts:1" in one for one in results)
+        return {"text": "Done."} if has_come or len(results) > 200 else calls(("bash", {"command": "sleep 0.1"}))
+
+    place.script(model)
+    done = place.ask("--allow", "auto", "change a", bug=spy)
+    assert done.status == 0 and "BAD a = 1" in (place.folder / "a.ts").read_text(), done
+    assert "is slow: what it finds comes with a later result" in before[0] and "a.ts:1" not in before[0], before
+    later = "\n".join(told(place)[1:])
+    assert "Findings, some perhaps older than the edit: 1 of" in later and "a.ts:1:BAD a = 1" in later, later
+    assert "old.ts" not in later and later.count("perhaps older") == 1, later
+
+
+def test_the_state_before_is_looked_at_from_the_first_read_on(place: Stage) -> None:
+    whole_check(place, WHOLE)
+    log = place.home / "log"
+    edit = calls(("edit_file", {"path": "a.ts", "edits": [{"old": "let a", "new": "BAD a"}]}))
+
+    def model(body: Any) -> Any:
+        done = sum(one["role"] == "tool" for one in body["messages"])
+        if done == 1:
+            assert until(log.exists), "the check has looked before there was an edit"
+        return [calls(("read_file", {"path": "a.ts"})), edit, {"text": "Done."}][done]
+
+    place.script(model)
+    assert place.ask("--allow", "edit", "change a", bug=SPY.format(patience=60, log=str(log))).status == 0
+    assert f"{APPLIED}1 of" in told(place)[-1] and "old.ts" not in told(place)[-1], told(place)
+    assert log.read_text().count("looked") == 2
+
+
+def test_the_model_is_told_when_a_check_looks_no_more(place: Stage) -> None:
+    place.settings(QUICK + PRICED + "[[check]]\nglob = '*.md'\ncommand = 'sleep 60; echo {files}'\nseconds = 0.5\n")
+    place.script(Editor(*((f"{at}.md", "", "x") for at in range(3))))
+    assert place.ask("--allow", "edit", "write").status == 0
+    assert sum("is off (it took longer than 0.5 s, 2 times): it looks at no edit" in one for one in told(place)) == 1
 
 
 def test_a_program_that_checks_would_not_find_is_no_check(place: Stage) -> None:

@@ -132,3 +132,19 @@ def test_descriptors_are_released(tmp_path: Path) -> None:
     for handle in before:
         with pytest.raises(OSError):
             os.fstat(handle)
+
+
+def test_a_server_in_the_network_is_reached_by_a_socket_that_was_made_there(confinement: Confinement) -> None:
+    network = confinement.network
+    assert network is not None
+    with started(confinement, SERVE) as server:
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        with network.connect("127.0.0.1", port, 60) as one:
+            assert one.recv(1) == b"", "the server has closed it"
+            assert not one.get_inheritable()
+        with pytest.raises(ConnectionRefusedError):
+            network.connect("::1", port, 60)
+    network.close()
+    with pytest.raises(OSError, match="closed"):
+        network.connect("127.0.0.1", port, 60)

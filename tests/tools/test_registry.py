@@ -181,6 +181,9 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         def read_skill(self, name: str, file: str = "") -> str:
             raise NexusError("usage", f"no skill {name}", "no skill has this name")
 
+        def now(self) -> float:
+            return 0.0
+
         def refusal(self) -> str:
             return "nobody waits here"
 

@@ -1,14 +1,18 @@
-"""`wait_for`: pause the run until an event outside. `nexus_cli.runs` checks for it."""
+"""`wait_for`: wait for an event outside: a short time within the call, else the turn ends and the run goes on then.
+
+`nexus_cli.runs` checks for what a run waits for.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
@@ -20,10 +24,13 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import Wait
 from nexus_cli.core.services import Jobs, Waits
 from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools.files import ToolError, decided_path, describe_problem
+from nexus_cli.tools.listeners import is_own_address
 from nexus_cli.tools.wait_conditions import (
     APPEARS,
     CHANGES,
     DISAPPEARS,
+    POLLED,
     check_url,
     describe_event,
     describe_process,
@@ -41,6 +48,12 @@ from nexus_cli.tools.wait_conditions import (
 EVENTS = (CHANGES, APPEARS, DISAPPEARS)
 LONGEST_WHY = 300
 """Most characters of `Wait.why`; the value of the wait is never cut."""
+HERE = 600.0
+"""Most seconds of a wait within the call, which leaves nothing and ends no job."""
+FOR_JOB = 120.0
+"""Seconds that a call waits for an address of a job, without a limit of its own."""
+_STEP, _FAR_STEP = 0.25, POLLED["url"][0]
+"""Seconds between two looks, and at a server that is not ours."""
 WAYS = ("file", "process", "time", "url", "service")
 ENDS_WITH = "processes of a command end with it; wait for a background command by its job id"
 
@@ -54,13 +67,15 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     waits: Waits | None = context.services.get(Waits)
     if len(given) != 1:
         return ToolResult(error=f"name one of {', '.join(WAYS)}", ran=False)
-    if waits is None or (why := waits.refusal()):
-        return ToolResult(error=why if waits else "nothing can be waited for here", ran=False)
+    if waits is None:
+        return ToolResult(error="nothing can be waited for here", ran=False)
     now = waits.now()
     try:
         made = await asyncio.to_thread(_make_wait, arguments, context, now)
     except NexusError as error:  # the settings cannot be read
         return ToolResult(error=error.message, ran=False)
+    except (OSError, ToolError) as error:
+        return ToolResult(error=describe_problem(arguments["file"], error, context), ran=False)
     if isinstance(made, ToolResult):
         return made
     made = replace(made, why=made.why if len(made.why) <= LONGEST_WHY else f"{made.why[:LONGEST_WHY]}...")
@@ -70,9 +85,50 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return seconds
     if seconds is not None:
         until = min(now + seconds, until or now + seconds)
-    if (came := await asyncio.to_thread(look, made.kind, made.value)) is not None:
-        return ToolResult(f"no need to wait: {describe_event(made.kind, came)}")
+    jobs: Jobs | None = context.services.get(Jobs)
+    address = str(made.value.get("url", ""))
+    is_own = jobs is not None and bool(address) and jobs.owns(address)
+    if is_own and until is None:
+        until = now + FOR_JOB
+    is_here = until is not None and made.kind != "service" and (is_own or until - now <= HERE)
+    is_local = bool(address) and is_own_address(urlsplit(address).hostname or "")
+    # What was granted as an address of a job is no other one's, also if the last job has just ended.
+    may_reach = jobs is None or not is_local or context.may_reach(address) is True
+    if not is_own and not may_reach:
+        return ToolResult(error=f"{address}: no job runs any more that could answer", ran=False)
+
+    async def look_once() -> Mapping[str, Any] | None:
+        connect = await jobs.connect_to(address) if jobs is not None and is_own else None
+        if connect is None and not may_reach:
+            return None
+        return await asyncio.to_thread(look, made.kind, made.value, connect)
+
+    try:
+        if (came := await look_once()) is not None:
+            return ToolResult(f"no need to wait: {describe_event(made.kind, came)}")
+        if is_here and until is not None:
+            step = _FAR_STEP if address and not is_own else _STEP
+            return await _wait_here(replace(made, until=until), until - now, step, look_once)
+    except NexusError as error:  # the last job has ended
+        return ToolResult(f"[{made.why}: it has not come. {error.message}]")
+    if why := waits.refusal():
+        return ToolResult(error=why, ran=False)
     return _begin(replace(made, until=until), now)
+
+
+async def _wait_here(
+    wait: Wait, seconds: float, step: float, look_once: Callable[[], Awaitable[Mapping[str, Any] | None]]
+) -> ToolResult:
+    """Wait within the call."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while (left := began + seconds - loop.time()) > 0:
+        await asyncio.sleep(min(step, left))
+        if (came := await look_once()) is not None:
+            return ToolResult(f"{describe_event(wait.kind, came)}, after {format_duration(loop.time() - began)}")
+    waited = format_duration(seconds)
+    came_by_time = wait.kind == "time" and wait.value["at"] == wait.until
+    return ToolResult(f"waited {waited}" if came_by_time else f"[not yet, after {waited}: {wait.why}]")
 
 
 def _read_timeout(arguments: Mapping[str, Any]) -> float | ToolResult | None:
@@ -106,7 +162,7 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
         name, event = arguments["file"], arguments.get("event", CHANGES)
         if event not in EVENTS:
             return ToolResult(error=f"event {event[:80]!r} must be one of {', '.join(EVENTS)}", ran=False)
-        path = context.targets[name]
+        path = decided_path(name, context)
         before = glob_states(path) if is_glob(path) else file_state(path)
         value = {"path": str(path), "event": event, "before": before, "machine": this_machine()}
         return Wait("file", f"{name} {event}", value)

@@ -26,8 +26,8 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    effort path recipe cache branch folder level why ids cost drops uncached cold until workers jobs sandbox waits
-    asking model unsaved
+    effort path recipe cache branch folder level why addresses ids cost drops uncached cold until workers jobs sandbox
+    waits asking model unsaved
     """.split()
 )
 """Parts in the order in which they are left out; the use of the window always stays."""
@@ -67,7 +67,8 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     cold = f"next {dollars(status.cold_usd)} uncached" if status.cold_usd else "next uncached" if status.cold else ""
     cold = cold.removesuffix(" uncached") if status.cold_usd and "uncached" in gone else cold
     jobs = plural(len(status.jobs), "job") if status.jobs else ""
-    jobs += f" {' '.join(status.jobs)}" if jobs and "ids" not in gone else ""
+    at = {one.partition(" ")[0]: one for one in status.addresses if "addresses" not in gone}
+    jobs += f" {' '.join(at.get(one, one) for one in status.jobs)}" if jobs and "ids" not in gone else ""
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(name_level(status.allow)), "warn" if status.allow == LEVELS[-1] else "dim"),

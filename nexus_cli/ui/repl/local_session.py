@@ -234,7 +234,9 @@ class LocalSession:
             self.refresh()
         assert self._status is not None
         now = replace(self._status, workers=self.repl.renderer.background_workers, waits=self._sleeping.waits)
-        now = replace(now, asking=self._runs.count, jobs=tuple(self.session.state.lane_state.upcoming.jobs))
+        upcoming = self.session.state.lane_state.upcoming
+        addresses = tuple(map(" ".join, upcoming.addresses.items()))
+        now = replace(now, asking=self._runs.count, jobs=tuple(upcoming.jobs), addresses=addresses)
         return status_line(now, self._branch, width, self.repl.theme, str(Path.home()))
 
     def refresh(self) -> None:

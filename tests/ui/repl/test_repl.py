@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 from images import png
+from programs import need
 from session.played import MODEL, Answer, Played, the_ledger
 
 from nexus_cli.commands.command import Choice, Search
@@ -1142,3 +1144,24 @@ def test_the_model_of_before_is_in_force_again_after_a_turn_that_failed_unexpect
 
     monkeypatch.setattr(Session, "run", broken)
     stage.play(scene())
+
+
+def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: Path) -> None:
+    need("bwrap")
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+    serve = {"command": f"exec python3 -m http.server {port} --bind 127.0.0.1", "background": True}
+    steps: list[Answer] = [[("bash", serve), ("wait_for", {"url": f"tcp://127.0.0.1:{port}"})], "it runs"]
+    stage = Stage(tmp_path, lambda request: steps.pop(0), allow="read")
+
+    async def scene() -> None:
+        stage.view.answers = ["y", "y"]
+        stage.type("serve the page")
+        await stage.until(lambda: "it runs" in stage.text)
+        await stage.idle()
+        assert f"1 job j1 http://127.0.0.1:{port}" in stage.repl.status(200)
+
+    stage.play(scene())
+    ran, forwarded = stage.view.asked
+    assert "http.server" in ran and f"port {port} of j1 to 127.0.0.1 for your browser" in forwarded, stage.view.asked
+    assert f"j1 http://127.0.0.1:{port} until j1 ends" in stage.text.replace("\n  ", " "), stage.text

@@ -82,6 +82,29 @@ def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(s
     assert "cut short" not in stage.view.text and "✗" not in stage.view.text
 
 
+def test_a_call_behind_a_wait_is_not_run_and_nobody_is_said_to_have_stopped_the_turn(stage: Stage) -> None:
+    def script(request: Any) -> Answer:
+        last = json.dumps(request.messages[-1])
+        if "meanwhile" in last or "RESUME" in last:
+            return "an answer"
+        return [("wait_for", {"file": "ci.log"}), ("bash", {"command": "touch behind"})]
+
+    async def scene() -> None:
+        stage.type("tell me how CI ends")
+        await stage.until(lambda: "run-1 waits: ci.log changes" in stage.view.text)
+        await stage.idle()
+        stage.type("what do you do meanwhile?")
+        await stage.until(lambda: len(stage.provider.seen) == 2)
+        await stage.idle()
+        assert not (stage.backend.folder / "behind").exists()
+
+    stage.provider.script = script
+    stage.play(scene())
+    text = json.dumps(stage.provider.seen[-1])
+    assert "not run: this run waits until ci.log changes" in text, text
+    assert "was stopped" not in text, text
+
+
 def test_a_run_that_is_cancelled_elsewhere_while_it_goes_on_here_stops(stage: Stage) -> None:
     def script(request: Any) -> Answer:
         has_come = "RESUME" in json.dumps(request.messages)

@@ -1,0 +1,283 @@
+"""The ports on which the jobs of one session listen, and their forwards to the person's loopback.
+
+This process holds each listener on 127.0.0.1 and passes bytes on to the network of the jobs. A forward ends with its
+job, or when the job closes the port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from nexus_cli.core.approval import Allow, Question
+from nexus_cli.core.event import Notice
+from nexus_cli.core.limits import LEVELS, PLAN
+from nexus_cli.core.message import ToolCall
+from nexus_cli.tools.background_process import BackgroundProcess
+from nexus_cli.tools.listeners import ListeningPort, free_port, network_of
+
+if TYPE_CHECKING:
+    from nexus_cli.sandbox.session_network import SessionNetwork
+    from nexus_cli.session.session import Session
+
+ASK, OFF = "ask", "off"
+"""Values of `jobs.forward`; the third is "auto"."""
+LEAST_PORT = 1024
+KNOWN_PORTS: Mapping[int, str] = {
+    1080: "SOCKS",
+    1234: "LM Studio",
+    1433: "SQL Server",
+    1521: "Oracle",
+    1883: "MQTT",
+    2375: "Docker",
+    2376: "Docker",
+    2379: "etcd",
+    3128: "Squid",
+    3306: "MySQL",
+    3389: "RDP",
+    4317: "OpenTelemetry",
+    4318: "OpenTelemetry",
+    5037: "adb",
+    5432: "PostgreSQL",
+    5672: "RabbitMQ",
+    5900: "VNC",
+    5984: "CouchDB",
+    6000: "X11",
+    6379: "Redis",
+    6443: "Kubernetes",
+    7687: "Neo4j",
+    8086: "InfluxDB",
+    8200: "Vault",
+    8500: "Consul",
+    9042: "Cassandra",
+    9092: "Kafka",
+    9200: "Elasticsearch",
+    9222: "Chrome",
+    9229: "Node.js",
+    11211: "memcached",
+    11434: "Ollama",
+    26257: "CockroachDB",
+    27017: "MongoDB",
+}
+"""Ports by whose number programs of the person find a service, and send it keys or data: no job may stand in there."""
+_SECONDS = 10.0
+"""Time limit of a connection to a job."""
+_PIECE = 1 << 16
+_ASKED_LEVELS = (LEVELS[0], LEVELS[1], PLAN)
+"""Levels at which commands ask, and so does a forward."""
+
+
+@dataclass(eq=False)
+class JobPort:
+    """A port on which a job listens."""
+
+    listener: ListeningPort
+    url: str = ""
+    """Where the person reaches it; "" if they cannot."""
+    why: str = ""
+    """Why they cannot; both are "" while the person has not been asked."""
+    server: asyncio.Server | None = None
+    """The forward; None for a port on the person's own loopback."""
+    is_told: bool = False
+    """True once the model was told."""
+
+    def describe(self, job: str) -> str:
+        """Return the line about it for the model."""
+        if not self.url:
+            why = self.why or "not decided yet"
+            return f"{job} listens on port {self.listener.port}, for commands alone: the person cannot open it ({why})"
+        is_moved = not self.url.endswith(f":{self.listener.port}")
+        moved = f" ({self.listener.port} is taken there; commands use {self.listener.port})" if is_moved else ""
+        return f"{job} {self.url}{moved}: the person can open it until {job} ends"
+
+
+class JobPorts:
+    """The ports of the jobs of one session."""
+
+    def __init__(self, session: Callable[[], Session]) -> None:
+        self._session = session
+        self._ports: dict[tuple[str, int], JobPort] = {}
+        """By job and port."""
+        self._seen: dict[str, frozenset[str]] = {}
+        """The listening sockets in the network of each job at the last look."""
+        self._is_allowed = False
+        """True if the person allowed all forwards of this session."""
+        self._lock = asyncio.Lock()
+        self._pool = ThreadPoolExecutor(1, "ports")
+        """Fetches the sockets: no number of connections keeps other work from the threads of all."""
+
+    async def look(self, jobs: Mapping[str, BackgroundProcess], *, asks: bool = False) -> None:
+        """Find the ports of running jobs, and forward those that may be; `asks`: the person may be asked now."""
+        async with self._lock:
+            for job, process in jobs.items():
+                sockets = await asyncio.to_thread(process.list_listening)
+                if sockets != self._seen.get(job):
+                    found = await asyncio.to_thread(process.find_listeners)
+                    self._seen[job] = sockets
+                    self._update(job, found)
+            for (job, _), port in list(self._ports.items()):
+                if not port.url and not port.why:
+                    await self._decide(job, port, asks)
+
+    async def open(self, job: str) -> None:
+        """Forward the ports of a job for which the person was not asked, or which they declined."""
+        async with self._lock:
+            for (of, _), port in list(self._ports.items()):
+                if of == job and not port.url and not self._refuse(port.listener, is_typed=True):
+                    port.why, port.is_told = "", False
+                    await self._forward(job, port)
+
+    def find(self, number: int) -> Callable[[], socket.socket] | None:
+        """Return what connects to the job that listens on a port, None if none does or it cannot be reached."""
+        for (_, port), one in self._ports.items():
+            if port == number and one.listener.network == network_of():
+                return partial(socket.create_connection, (one.listener.address, number), _SECONDS)
+            network = self._network
+            if port == number and network is not None and one.listener.network == network.name:
+                return partial(network.connect, one.listener.address, number, _SECONDS)
+        return None
+
+    def urls(self, job: str) -> list[str]:
+        """Return where the person reaches a job."""
+        return [port.url for (of, _), port in self._ports.items() if of == job and port.url]
+
+    def describe(self, job: str) -> list[str]:
+        """Return a line about each port of a job."""
+        return [port.describe(job) for (of, _), port in self._ports.items() if of == job]
+
+    def take_news(self, job: str = "") -> list[str]:
+        """Return the lines about ports (of one job) that the model was not told yet."""
+        lines = []
+        for (of, _), port in self._ports.items():
+            if job in ("", of) and not port.is_told:
+                port.is_told = bool(port.url or port.why)
+                lines += [port.describe(of)] * port.is_told
+        return lines
+
+    def close(self, job: str) -> None:
+        """End the forwards of a job that has ended."""
+        self._seen.pop(job, None)
+        self._update(job, ())
+
+    def _update(self, job: str, found: Iterable[ListeningPort]) -> None:
+        now = {(job, one.port): one for one in found}
+        for key in [key for key in self._ports if key[0] == job and key not in now]:
+            gone = self._ports.pop(key)
+            if gone.server is not None:
+                gone.server.close()
+        for key, listener in now.items():
+            self._ports.setdefault(key, JobPort(listener))
+        self.show()
+
+    def show(self) -> None:
+        """Let the status line have the addresses."""
+        addresses = self._session().state.lane_state.upcoming.addresses
+        addresses.clear()
+        addresses.update({job: " ".join(urls) for job, _ in self._ports if (urls := self.urls(job))})
+
+    @property
+    def _network(self) -> SessionNetwork | None:
+        return self._session().state.dispatcher.permission.network
+
+    def _refuse(self, listener: ListeningPort, *, is_typed: bool) -> str:
+        """Return the reason why a port cannot be forwarded, "" if it can; `is_typed`: the person asks for it."""
+        state, network = self._session().state, self._network
+        if listener.port < LEAST_PORT:
+            return f"ports below {LEAST_PORT} are not forwarded"
+        if named := KNOWN_PORTS.get(listener.port):
+            return f"it is the usual port of {named}"
+        if network is None or listener.network != network.name:
+            return "its network is its own"
+        if not is_typed and state.lane_state.settings.jobs.forward == OFF:
+            return "jobs.forward is off"
+        if not is_typed and not (state.options and state.options.interactive and not state.options.spawner):
+            return "nobody is here"
+        return ""
+
+    async def _decide(self, job: str, port: JobPort, asks: bool) -> None:
+        if port.listener.network == network_of():
+            port.url = f"http://127.0.0.1:{port.listener.port}"
+            self.show()
+            return
+        port.why = self._refuse(port.listener, is_typed=False)
+        if port.why:
+            return
+        state = self._session().state
+        is_asked = state.lane_state.settings.jobs.forward == ASK and (state.limits.allow or LEVELS[0]) in _ASKED_LEVELS
+        if is_asked and not self._is_allowed:
+            if not asks and state.lane_state.control.running:
+                return  # the step asks at its end
+            if not asks:
+                line = f"{job} listens on port {port.listener.port}: /jobs open {job} lets your browser reach it"
+                state.lane_state.control.emit_aside(Notice(line, warning=False))
+                port.why = f"the person has /jobs open {job}"
+                return
+            call = ToolCall(f"{job}-{port.listener.port}", "forward", {"job": job, "port": port.listener.port})
+            what = f"forward port {port.listener.port} of {job} to 127.0.0.1 for your browser"
+            answer = await state.dispatcher.ask_aside(
+                Question(call, what, "a page of the job gets an address of this machine", "", "every port", "network"),
+                state.lane_state.control,
+            )
+            if not isinstance(answer, Allow):
+                port.why = "declined by the person" if answer else "nobody can be asked"
+                return
+            self._is_allowed = answer.always
+        await self._forward(job, port)
+
+    async def _forward(self, job: str, port: JobPort) -> None:
+        network = self._network
+        assert network is not None, "`_refuse` has looked"
+        try:
+            door = free_port(port.listener.port, KNOWN_PORTS)
+            port.server = await asyncio.start_server(partial(self._serve, network, port.listener), sock=door)
+        except OSError as error:
+            port.why = f"it cannot be forwarded: {error.strerror or error}"
+            return
+        if (job, port.listener.port) not in self._ports:  # the job has ended meanwhile
+            port.server.close()
+            return
+        port.url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        self.show()
+        line = f"{job} {port.url} until {job} ends (/jobs stop {job})"
+        self._session().state.lane_state.control.emit_aside(Notice(line, warning=False))
+
+    async def _serve(
+        self,
+        network: SessionNetwork,
+        listener: ListeningPort,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Pass the bytes of one connection on, both ways."""
+        loop = asyncio.get_running_loop()
+        made = None
+        try:
+            made = await loop.run_in_executor(self._pool, network.open_socket, listener.address)
+            made.setblocking(False)
+            async with asyncio.timeout(_SECONDS):
+                await loop.sock_connect(made, (listener.address, listener.port))
+            there, back = await asyncio.open_connection(sock=made)
+        except OSError:  # a time-out is one too
+            if made is not None:
+                made.close()
+            writer.transport.abort()
+            return
+        try:
+            await asyncio.gather(_copy(reader, back), _copy(there, writer))
+        finally:
+            back.close()
+            writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(_PIECE):
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
