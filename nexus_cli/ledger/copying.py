@@ -105,8 +105,7 @@ class _Copy:
             if table != "blobs" or self.both:
                 self.target.set_last_number(table, number)
         if self.splits:
-            row = self.target.one("SELECT coalesce(max(id), 0) FROM blobs")
-            self.target.set_last_number("blobs", int(row[0]) if row else 0)
+            self.target.set_last_number("blobs", self.target.number("SELECT coalesce(max(id), 0) FROM blobs"))
         self._count_rows()
         return self.result
 
@@ -154,8 +153,7 @@ class _Copy:
     def _copy_blobs(self) -> None:
         """Copy the texts, in batches that fit into memory."""
         seen = dict[bytes, int]()
-        row = self.source.one("SELECT coalesce(max(id), 0) FROM blobs")
-        next_number = (int(row[0]) if row else 0) + 1
+        next_number = self.source.number("SELECT coalesce(max(id), 0) FROM blobs") + 1
         users = self._projects_of_blobs() if self.splits else {}
         for rows in self._stored_blobs():
             copied: list[Row] = []
@@ -224,8 +222,7 @@ class _Copy:
                 raise NexusError("ledger", "the copy failed", f"{table}: {here} rows of {there}", "Try again")
 
     def _count(self, db: Database, table: str) -> int:
-        row = db.one(f"SELECT count(*) FROM {table}")
-        return int(row[0]) if row else 0
+        return db.number(f"SELECT count(*) FROM {table}")
 
 
 def _columns() -> dict[str, tuple[str, ...]]:

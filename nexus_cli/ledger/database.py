@@ -150,6 +150,11 @@ class Database:
                 raise ledger_error(error, "the ledger could not be read") from error
             return found
 
+    def number(self, sql: str, *values: Any) -> int:
+        """Return the number in the first row of a query, 0 without a row; errors as in `one`."""
+        row = self.one(sql, *values)
+        return int(row[0]) if row else 0
+
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
         """Send a query inside `write()`, and return a function that returns its rows. A server answers several queries
         that were sent before the first of their functions is called in one round trip."""

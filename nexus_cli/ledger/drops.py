@@ -25,8 +25,7 @@ def next_id(db: Database, session: int) -> str:
 
 def last(db: Database, session: int) -> int:
     """Return the number in the newest id, 0 before the first."""
-    row = db.one("SELECT drops FROM sessions WHERE key = ?", session)
-    return int(row[0]) if row else 0
+    return db.number("SELECT drops FROM sessions WHERE key = ?", session)
 
 
 def record(db: Database, lane: int, drop: Drop) -> None:

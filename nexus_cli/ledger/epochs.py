@@ -218,5 +218,4 @@ def head_lines(db: Database, key: int) -> list[bytes]:
 
 def base_of(db: Database, key: int) -> int:
     """Return the last entry that an epoch's head covers."""
-    row = db.one("SELECT base FROM epochs WHERE key = ?", key)
-    return int(row[0]) if row else 0
+    return db.number("SELECT base FROM epochs WHERE key = ?", key)

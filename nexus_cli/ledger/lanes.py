@@ -100,14 +100,12 @@ LAST_ID = "SELECT coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), 
 
 def last_id(db: Database, lane: int) -> int:
     """Return the id of the newest entry that `lane` shows, 0 if there is none."""
-    row = db.one(LAST_ID, lane)
-    return int(row[0]) if row else 0
+    return db.number(LAST_ID, lane)
 
 
 def cursor(db: Database, lane: int) -> int:
     """Return the id of the last entry that was sent to the lane's model."""
-    row = db.one("SELECT cursor FROM lanes WHERE id = ?", lane)
-    return int(row[0]) if row else 0
+    return db.number("SELECT cursor FROM lanes WHERE id = ?", lane)
 
 
 def epoch_at(db: Database, lane: int, entry: int) -> int | None:

@@ -400,8 +400,7 @@ class PostgresDatabase(Database):
 
     def size(self) -> int:
         """Return the bytes of the texts that this role can see."""
-        row = self.one("SELECT coalesce(sum(octet_length(data)), 0) FROM blobs")
-        return int(row[0]) if row else 0
+        return self.number("SELECT coalesce(sum(octet_length(data)), 0) FROM blobs")
 
     def shrink(self) -> None:
         """Do nothing: the server's autovacuum releases deleted rows."""

@@ -205,8 +205,7 @@ def list_in_worktree(db: Database, project: str | None, worktree: str) -> list[S
 def count_sessions(db: Database, folder: str | None, *, runs: bool = True, repository: str = "") -> int:
     """Return the number of sessions that `list_sessions` would list without a limit."""
     where, values = _of_front(folder, repository, runs)
-    row = db.one(f"SELECT count(*) FROM sessions WHERE {where}", *values)
-    return int(row[0]) if row else 0
+    return db.number(f"SELECT count(*) FROM sessions WHERE {where}", *values)
 
 
 def search_titles(
@@ -254,8 +253,7 @@ def _of_front(folder: str | None, repository: str, runs: bool) -> tuple[str, tup
 def count_runs(db: Database, folder: str, repository: str = "") -> int:
     """Count the sessions of a folder and a repository that are runs of `nexus ask`."""
     where, values = _in_folder(folder, repository)
-    row = db.one(f"SELECT count(*) FROM sessions WHERE {where} AND front = '{RUN}'", *values)
-    return int(row[0]) if row else 0
+    return db.number(f"SELECT count(*) FROM sessions WHERE {where} AND front = '{RUN}'", *values)
 
 
 def _in_folder(folder: str | None, repository: str) -> tuple[str, tuple[str, ...]]:

@@ -339,8 +339,7 @@ class SpaceTable:
         return self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ? AND m.call <> ''", session, call)
 
     def _previous(self, space: int, key: int) -> int:
-        row = self._db.one("SELECT coalesce(max(key), 0) FROM messages WHERE space = ? AND key < ?", space, key)
-        return int(row[0]) if row else 0
+        return self._db.number("SELECT coalesce(max(key), 0) FROM messages WHERE space = ? AND key < ?", space, key)
 
     def _trigger(
         self, message: SpaceMessage, called: Sequence[tuple[Entity, str]], brake: Brake
@@ -435,21 +434,19 @@ class SpaceTable:
 
     def count(self, space: Space, *, after: int = 0, before: int | None = None, most: int = 1 << 62) -> int:
         """Count the messages of a space after one key and before another, up to `most`."""
-        row = self._db.one(
+        return self._db.number(
             "SELECT count(*) FROM (SELECT 1 FROM messages WHERE space = ? AND key > ? AND key < ? LIMIT ?) AS counted",
             space.key,
             after,
             (1 << 62) if before is None else before,
             most,
         )
-        return int(row[0]) if row else 0
 
     # The cursor
 
     def seen(self, space: Space, member: Entity) -> int:
         """Return the key of the last message that a member has seen, 0 for none."""
-        row = self._db.one("SELECT seen FROM members WHERE space = ? AND entity = ?", space.key, member.key)
-        return int(row[0]) if row else 0
+        return self._db.number("SELECT seen FROM members WHERE space = ? AND entity = ?", space.key, member.key)
 
     def newest_begun(self, space: Space, agent: Entity, before: int) -> int:
         """Return the newest message, older than `before`, that an open run of an agent works on; 0 for none (keys)."""
