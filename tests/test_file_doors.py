@@ -70,6 +70,11 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "_enter_folder": (SYSTEM, "open"),
         "main": ("its own input and output", "open"),
     },
+    "tools/listeners.py": {
+        "network_of": (SYSTEM, "readlink"),
+        "_read_tables": (SYSTEM, "read_text"),
+        "_held_sockets": (SYSTEM, "listdir readlink"),
+    },
     "tools/process_tree.py": {
         "_find_marked": (SYSTEM, "listdir open"),
         "_from_proc": (SYSTEM, "listdir open"),

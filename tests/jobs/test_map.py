@@ -88,7 +88,10 @@ def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Read
     assert done.status == 3 and [line["item"] for line in made] == FILES
     assert [line["text"] for line in made] == [f"about {name}" if name != "6.py" else "" for name in FILES]
     assert made[6]["error"]["kind"] == "usage" and "6.py" in made[6]["error"]["message"] and not made[6]["ok"]
-    assert all(line["ok"] and line["cost_usd"] > 0 for line in made if line["item"] != "6.py")
+    assert all(line["ok"] for line in made if line["item"] != "6.py")
+    # What the requests cost that a kill cut off, nobody knows.
+    unpriced = {"4.py", "5.py"} if ending == signal.SIGKILL else set()
+    assert {line["item"] for line in made if line["ok"] and line["cost_usd"] is None} == unpriced
     assert counted(place) == {**dict.fromkeys(FILES[:4], 1), "4.py": 2, "5.py": 2, "7.py": 1}, "two were cut off"
     assert done.told[0] == "nexus: 1 of 8 items failed; the first: 6.py: no such file or directory" and clean(done)
 

@@ -146,7 +146,7 @@ def test_a_failing_test_is_fixed_without_a_question(name: str, backend: str, tmp
     first, _, last = fix_a_test(tmp_path, language, backend)
     assert "exit status 0" not in first and last.endswith("[exit status 0]"), (first, last)
     told = [line for line in (first + last).splitlines() if line.startswith("[sandbox:")]
-    assert len(told) == 1 and "OPENAI_API_KEY" in told[0], told
+    assert told == [], "no command missed a key"
 
 
 @pytest.mark.matrix

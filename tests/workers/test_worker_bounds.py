@@ -418,7 +418,7 @@ def test_of_a_killed_run_in_the_background_the_resumed_one_is_told(tmp_path: Pat
     with closing(Ledger.open(places().ledger)) as ledger:
         two = ledger.usage(ledger.workers(_root().id)[1].id)
     rows = {row["id"]: row for row in SessionWorkers(crewed(Crew({}), tmp_path, _root().id)).rows()}
-    assert rows["w2"]["tokens"] == two.input + two.output == 2010
+    assert rows["w2"]["tokens"] == two.input + two.output > 2010, "with the request that the kill cut off"
 
 
 def test_a_worker_steered_after_a_switch_of_model_begins_an_epoch_of_the_new_one(tmp_path: Path) -> None:
