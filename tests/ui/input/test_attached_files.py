@@ -270,7 +270,8 @@ def test_each_attachment_has_a_record(folder: Path, monkeypatch: pytest.MonkeyPa
     assert found.uncounted == 500, "the chosen lines are whole"
 
 
-def test_a_pdf_is_attached_as_its_text_and_pages_of_it_alone(folder: Path) -> None:
+def test_a_pdf_is_attached_as_its_text_and_pages_of_it_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)  # of an environment in the working folder's project nothing starts
     (folder / "paper.pdf").write_bytes(make_pdf(["first things", "second thoughts", "third rail"]))
     whole = read_attachment("paper.pdf", "paper.pdf", str(folder))
     assert whole.block.startswith('<file path="paper.pdf" pages="1-3" of="3">\n[page 1]\nfirst things')
@@ -284,7 +285,10 @@ def test_a_pdf_is_attached_as_its_text_and_pages_of_it_alone(folder: Path) -> No
     ("name", "why"),
     [("paper.pdf:4-9", "it has only 3 pages"), ("paper.pdf:3-1", "not a range of pages"), ("torn.pdf", "it is a PDF:")],
 )
-def test_a_pdf_that_cannot_be_read_is_one_clear_line(folder: Path, name: str, why: str) -> None:
+def test_a_pdf_that_cannot_be_read_is_one_clear_line(
+    folder: Path, name: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
     (folder / "paper.pdf").write_bytes(make_pdf(["one", "two", "three"]))
     (folder / "torn.pdf").write_bytes(b"%PDF-1.7\nnothing behind it")
     with pytest.raises(NexusError, match=why) as caught:
