@@ -154,7 +154,9 @@ class _Comparison:
         moved = self._find_moved(place)
         others = tuple(f"{one}/modules/" for one in self._before.gits.values() if one != git)
         is_absorbed = moved.startswith(others) and self._target(git) == moved  # `git submodule absorbgitdirs`
-        if not moved or is_absorbed:
+        # A file system gives the inode of a removed folder to the next new one: a git folder has a `HEAD` besides.
+        is_git = moved and tree.is_folder(moved) and tree.stat(f"{moved}/HEAD") is not None
+        if not is_git or is_absorbed:
             return
         if about is not None and not stat.S_ISDIR(about.st_mode):
             self._take_away(git)
@@ -205,15 +207,10 @@ class _Comparison:
         return replace(before, named=(*before.named, *name_with_ways(before.project, new))) if new else before
 
     def _find_moved(self, place: tuple[int, int]) -> str:
-        """Return the path of the git folder with this device and inode below the roots, "" if it is not found.
-
-        A file system gives the inode of a removed folder to the next new one: a git folder has a `HEAD` besides.
-        """
+        """Return the path with this device and inode below the roots, "" if it is not found."""
         for path in (path for root in self._before.roots for path in islice(self._tree.walk(root), _MOST_SEARCHED)):
             about = self._tree.stat(path)
-            if about is None or (about.st_dev, about.st_ino) != place:
-                continue
-            if stat.S_ISDIR(about.st_mode) and self._tree.stat(f"{path}/HEAD") is not None:
+            if about is not None and (about.st_dev, about.st_ino) == place:
                 return path
         return ""
 
