@@ -256,8 +256,8 @@ class Signal:
     at: str
     kind: str
     """`reply`, `file`, `process`, `time`, `url`, `service`, `approval`, `provider`, `timeout`, `person` (with `why` the
-    run had failed),
-    or `unanswered` (an agent that was asked has ended its run without a reply, or whoever was asked has left)."""
+    run had failed), or `unanswered` (an agent that was asked has ended its run without a reply, or whoever was asked
+    has left)."""
     value: Mapping[str, Any] = field(default_factory=dict)
     """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys;
     none if it left the space)."""

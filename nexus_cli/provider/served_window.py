@@ -23,11 +23,11 @@ from nexus_cli.provider.model_table import model_info, setting_names
 
 SECONDS = 2.0
 """Time limit of one question, after as many for the connection."""
-ANSWER = 4 * 1024 * 1024
+MOST_ANSWER = 4 * 1024 * 1024
+"""Most bytes of an answer that are read."""
 MOST_UNSET = 131_072
 """Most tokens for which Ollama is told to reserve memory where the model file sets no `num_ctx`."""
-
-MOST = 1_000_000_000
+MOST_WINDOW = 1_000_000_000
 """A larger number is no window."""
 _NUM_CTX = re.compile(r"^num_ctx[ \t]+([0-9]{1,9})[ \t]*$", re.MULTILINE)
 
@@ -65,7 +65,7 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
                     "GET" if body is None else "POST", place.path, None if body is None else json.dumps(body), headers
                 )
                 answer = connection.getresponse()
-                return json.loads(answer.read(ANSWER)) if answer.status == 200 else {}
+                return json.loads(answer.read(MOST_ANSWER)) if answer.status == 200 else {}
         finally:
             connection.close()
     except (TimeoutError, HTTPException, ValueError, RecursionError):
@@ -119,7 +119,9 @@ def _read_list(answer: object, name: str) -> int:
 
 
 _LENGTHS = ("max_model_len", "loaded_context_length", "max_context_length", "context_length")
+"""Fields of a row with the length of the context, the one in force first."""
 LIST, SHOW = "/models", "/api/show"
+"""Paths that are asked: the list of models, and Ollama's facts about one."""
 _WAYS: Mapping[str, tuple[str, Callable[[object, str], int]]] = {
     "ollama_chat": (SHOW, _read_shown),
     "hosted_vllm": (LIST, _read_list),
@@ -134,4 +136,4 @@ def _fields(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> int:
-    return value if isinstance(value, int) and 1 < value < MOST else 0
+    return value if isinstance(value, int) and 1 < value < MOST_WINDOW else 0
