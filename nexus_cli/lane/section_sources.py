@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -306,11 +307,7 @@ def make_collector(
     can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
     catalogue = SkillCatalogue(options.cwd, seams.get("about", str))
     reads_skills = SKILL_TOOL in tools
-
-    def offered() -> list[str]:
-        without = left_out(collector.view.window)
-        return [name for name in tools if name not in without]
-
+    offered: Callable[[], Sequence[str]] = lambda: [*filterfalse(left_out(collector.view.window).__contains__, tools)]  # noqa: E731
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
