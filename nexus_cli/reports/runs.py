@@ -230,7 +230,7 @@ def runs_text(value: Value, width: int) -> str:
         like = f"and {len(earlier)} like it from {earlier[-1]['id']} on" if earlier else ""
         row = filter(None, (one["id"], name_state(one), since, like, name_origin(one)))
         lines.append(cut_line(" · ".join(row), width))
-        more = (" · ".join(filter(None, _facts(one))), _outcome(one))
+        more = (" · ".join(filter(None, _facts(one))), _outcome(one), _last_error(one))
         lines += ["    " + cut_line(line, width - 4) for line in more if line]
     return "\n".join(lines)
 
@@ -306,13 +306,18 @@ def _outcome(one: Value) -> str:
 
 
 def _name_wait(one: Value) -> str:
-    """Name what a run waits for, and until when: of a provider also since when, and its last error."""
+    """Name what a run waits for, and until when: of a provider also since when."""
     until = format_local_minute(one["wake_at"]) if one["wake_at"] else ""
     if one["waits_for"] != PROVIDER:
         return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
     is_due = str(one["wake_at"]) <= format_utc(local_now())
     again = f"nexus serve asks again (due {until})" if is_due else f"asks again {until}"
-    return f"the provider since {format_local_minute(one['waits_since'])}, {again}: {one['error']}"
+    return f"the provider since {format_local_minute(one['waits_since'])}, {again}"
+
+
+def _last_error(one: Value) -> str:
+    """Return the last error of the provider for which a run waits; "" for another run."""
+    return str(one["error"]) if one["waits_for"] == PROVIDER and not one["came"] else ""
 
 
 def run_text(value: Value, width: int) -> str:
@@ -329,6 +334,7 @@ def _parts(value: Value) -> Iterator[str]:
         yield f"No process works on it any more. To let it go on: nexus runs resume {value['id']}"
     if value["waits_for"] and not value["came"]:
         yield f"waits: {_name_wait(value)}"
+        yield from filter(None, [_last_error(value)])
     for one in value["questions"] if not value["came"] else ():
         yield f"asks: {one['what']} ({one['why']})"
     joined = [one for one in value["signals"] if one["kind"] == JOINED][SHOWN_EVENTS:]

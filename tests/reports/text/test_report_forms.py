@@ -750,6 +750,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "plan": {
             "done": ("added", "removed", "queued", "paused", "resumed")[many % 5],
             "run": text,
+            "offer": text * (many % 2),
             "plans": [planned],
         },
         "mcp_servers": {
@@ -778,6 +779,8 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
                     "seen": number < many // 2,
                     "text": f"{text}\n{text}",
                     "quiet": text if number % 2 else None,
+                    "run": "run-1" if number % 2 else None,
+                    "facts": ["1 commit", text] * (number % 2),
                     "sender": {"id": "ent-1", "name": text, "type": ("human", "agent")[number % 2]},
                 }
                 for number in range(many)
