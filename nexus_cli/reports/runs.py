@@ -38,7 +38,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import RunObject, RunReport, RunsReport, RunState
+    from nexus_cli.core.json_types.report_types import RunObject, RunReport, RunsReport
 
 MOST = 50
 """Most runs in a list."""
@@ -48,6 +48,9 @@ SHOWN_EVENTS = 50
 """Most further events of a run that are shown."""
 LONGEST_EVENT = 200
 """Most characters of an event's line."""
+FIGURES = ("steps", "seconds", "usage", "branch", "until")
+LISTS = ("files_changed", "failed_commands", "commits", "uncommitted", "no_longer_uncommitted")
+"""Fields of `Run.record`; before a run has ended None, and []."""
 _EVENT_WORDS = (
     ("conclusion", "action", "status", "state", "build_status"),
     ("name", "title", "context", "build_name", "body", "note", "ref"),
@@ -82,9 +85,9 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
             session = ledger.session(run.session)
             model, cost = session.model, session.known_usd
             run = replace(run, cost_usd=run.cost_usd if run.has_ended else cost or None)
-    return {
+    value = {
         "id": run.id,
-        "state": cast("RunState", run.state),
+        "state": run.state,
         "paused": run.is_paused,
         "broken_off": is_broken,
         "type": run.type,
@@ -109,18 +112,9 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "error": run.error or (run.waits.value.get("error") if run.waits else None) or None,
         "last_words": run.last_words,
         "refused": list(run.refused),
-        "steps": run.record.get("steps"),
-        "seconds": run.record.get("seconds"),
-        "usage": run.record.get("usage"),
-        "files_changed": run.record.get("files_changed", []),
-        "failed_commands": run.record.get("failed_commands", []),
-        "branch": run.record.get("branch"),
-        "commits": run.record.get("commits", []),
-        "uncommitted": run.record.get("uncommitted", []),
-        "until": run.record.get("until"),
-        "no_longer_uncommitted": run.record.get("no_longer_uncommitted", []),
         "worktree": (run.session and run.worktree) or None,
     }
+    return cast("RunObject", {**value, **dict.fromkeys(FIGURES), **{name: [] for name in LISTS}, **run.record})
 
 
 def name_signal(kind: str, value: Mapping[str, Any]) -> str:
