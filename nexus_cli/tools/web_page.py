@@ -22,7 +22,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from urllib.parse import quote, unquote, urljoin, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.tools.cancellable_thread import StopFlag
