@@ -1,32 +1,83 @@
 """Replay to the byte: send the requests of a session through litellm to a server on loopback, and compare the bodies.
 
+    python tests/benchmarks/wire_replay.py SESSION [STEP]
+
 Only the same version of litellm makes the same bytes; bodies of another version are skipped. The requests are rebuilt
 from the ledger as by `replay`; nothing is sent to a provider.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
-from nexus_cli.config.settings import Settings
+from nexus_cli.cli.session_lookup import find_session_id, open_ledger
+from nexus_cli.config.settings import Settings, own_settings
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.context.window.render import Wire
-from nexus_cli.core.daemon_task import DaemonTask, run_tasks
-from nexus_cli.core.request import ModelInfo, Request
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import ModelInfo, Provider, Request
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.provider.rebuild_body import BodyCatcher, hash_rebuilt_body
+from nexus_cli.provider.retry import closing
 from nexus_cli.session.limits_record import LIMITS, limits_of
 
 NOBODY = "a key for nobody"
 SECONDS = 30.0
-"""Time limit of the import of litellm."""
-UNLOADED = "litellm could not be loaded here in time"
+"""Time limit for building one body; the first one imports litellm."""
+REFUSAL = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+"""The answer to every request: no adapter retries it."""
+
+
+class BodyCatcher:
+    """An HTTP server on loopback that keeps the bodies of requests and refuses them all."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> str:
+        """Start the server and return its address."""
+        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            length = next((line[15:] for line in head.split("\r\n") if line.startswith("content-length:")), "0")
+            body = await reader.readexactly(int(length))
+            if body:
+                self.bodies.append(body)
+            writer.write(REFUSAL)
+            await writer.drain()
+        except (asyncio.IncompleteReadError, OSError, ValueError):
+            pass  # not a valid request: the caller finds no body
+        finally:
+            writer.close()
+
+
+async def hash_rebuilt_body(request: Request, at: BodyCatcher, through: Provider) -> str:
+    """Return the SHA-256 of the body that `through`, which sends to `at`, builds for a request; "" if none arrives."""
+    at.bodies.clear()
+    try:
+        async with asyncio.timeout(SECONDS), closing(through.stream(request)) as deltas:
+            async for _ in deltas:
+                pass
+    except (ProviderError, TimeoutError):
+        pass  # the catcher refuses every request
+    return sha256(at.bodies[-1]).hexdigest() if at.bodies else ""
 
 
 async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
@@ -56,7 +107,7 @@ async def _compare_bodies(again: _Again, log: LaneLog, step: int | None) -> dict
     for row, request in _requests(log, step):
         again.window = (limits_of(limits, row.manifest) or {}).get("window", 0)
         made_by, _, digest = row.sent.rpartition(" ")
-        why = _not_comparable(row, made_by) or await again.unable()
+        why = _not_comparable(row, made_by)
         now = "" if why else await again.body(request)
         if now == digest and not why:
             equal += 1
@@ -69,7 +120,7 @@ async def _compare_bodies(again: _Again, log: LaneLog, step: int | None) -> dict
 
 @dataclass
 class _Again:
-    """Makes bodies again; imports the model library for the first one."""
+    """Makes bodies again."""
 
     catcher: BodyCatcher
     address: str
@@ -78,7 +129,6 @@ class _Again:
     window: int = 0
     """The window recorded with the next request, which some servers are sent; 0 for the present one."""
     backend: LitellmBackend = field(init=False)
-    _loaded: bool | None = None
 
     def __post_init__(self) -> None:
         self.backend = LitellmBackend(api_base=self.address, api_key=NOBODY, info=self._info)
@@ -87,22 +137,9 @@ class _Again:
         info = model_info(name, self.models)
         return replace(info, window=self.window or info.window)
 
-    async def unable(self) -> str:
-        """Return the reason why no body can be made, or ""."""
-        if self._loaded is None:
-            self._loaded = await _load_library(self.backend)
-        return "" if self._loaded else UNLOADED
-
     async def body(self, request: Request) -> str:
         """Return the hash of a request's body, "" if litellm made none."""
         return await hash_rebuilt_body(request, self.catcher, self.backend)
-
-
-async def _load_library(backend: LitellmBackend) -> bool:
-    """Import the model library; return False if that has not ended in time."""
-    loading = DaemonTask(backend.prepare, SECONDS)
-    await run_tasks([loading])
-    return loading.ended
 
 
 def _not_comparable(row: RequestRow, made_by: str) -> str:
@@ -144,3 +181,16 @@ def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Requ
                     response_format=str(given.get("response_format", "")),
                 ),
             )
+
+
+def main(words: list[str]) -> int:
+    """Print the findings about a session as JSON; 1 if a body differs."""
+    ledger = open_ledger()
+    step = int(words[1]) if words[1:] else None
+    found = asyncio.run(check_wire(ledger, find_session_id(ledger, words[0]), own_settings(), step))
+    print(json.dumps(found, indent=2))
+    return int(any(one["differ"] for one in (found, *found["beside"])))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
