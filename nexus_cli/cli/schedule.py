@@ -29,9 +29,9 @@ from nexus_cli.core.limits import LEVELS
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.schedule import plan_text
 from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report
-from nexus_cli.runs.run_summary import look_at_repository
 from nexus_cli.spaces.people import find_agent
 from nexus_cli.ui.print.stream import write_stderr_line
+from nexus_cli.worktrees.repository_state import look_at_repository
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ScheduleObject
