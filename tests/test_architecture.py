@@ -440,38 +440,38 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (384, 0, 0),
     "acp": (7_484, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (66_391, 0, 6),
+    "cli": (67_749, 0, 6),
     "client": (2_407, 0, 2),
     "commands": (25_650, 0, 17),
     "config": (33_002, 0, None),
-    "context": (77_419, 0, 194),
-    "core": (41_351, 0, None),
-    "defaults": (0, 34_384, 0),
+    "context": (77_721, 0, 194),
+    "core": (41_566, 0, None),
+    "defaults": (0, 34_399, 0),
     "hooks": (6_558, 0, 17),
     "imports": (15_375, 0, 8),
-    "lane": (56_527, 0, 178),
+    "lane": (56_972, 0, 179),
     "ledger": (50_432, 0, 34),
-    "mcp": (17_992, 0, 20),
-    "permission": (10_325, 0, 42),
+    "mcp": (18_002, 0, 20),
+    "permission": (10_428, 0, 43),
     "plugins": (6_233, 0, 22),
     "provider": (23_429, 0, 53),
     "reports": (76_614, 8_414, None),
     "rpc": (16_509, 0, 15),
     "rules": (34_855, 0, 19),
-    "runs": (24_412, 0, 46),
+    "runs": (23_950, 0, 46),
     "sandbox": (38_620, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (47_906, 0, 83),
+    "session": (47_910, 0, 83),
     "spaces": (10_516, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (56_859, 25_061, 48),
-    "turn": (21_159, 0, 15),
+    "turn": (21_410, 0, 15),
     "ui": (98_698, 0, 45),
     "undo": (30_911, 0, 28),
     "warm": (8_154, 0, 12),
     "workers": (9_824, 0, 1),
-    "worktrees": (20_268, 0, 18),
+    "worktrees": (20_595, 0, 20),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -484,7 +484,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (940_457, 68_896)
+SUM = (943_010, 68_911)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -187,6 +187,8 @@ class Tool:
     `named`: of recipes that do not name it; `never`: of all. A call of it runs everywhere."""
     server: str = ""
     """Name of the MCP server that runs it: its calls need approval, and only the server checks their arguments."""
+    only_reads: bool = False
+    """Its server says that it changes nothing. Only the order of calls relies on it, see `needs_edits`."""
     stands_for: Callable[[ToolCall], ToolCall | None] | None = None
     """Returns the call of another tool that a call stands for, which then runs instead; None for a call of its own."""
     delegates: bool = False
@@ -234,6 +236,12 @@ class Tool:
     def runs_commands(self) -> bool:
         """True if it runs command lines, so that patterns of its rules are commands."""
         return self.effect is Effect.RUN and self.subject == COMMAND
+
+    @property
+    def needs_edits(self) -> bool:
+        """True if its calls do not run behind an edit of the same message that failed: it runs commands, starts a
+        worker or sends a message."""
+        return (self.effect is Effect.RUN and not self.only_reads) or self.delegates or self.sends
 
     def works_later(self, arguments: Mapping[str, Any]) -> bool:
         """Return True if this call starts work that costs money later."""

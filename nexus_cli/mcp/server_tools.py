@@ -259,6 +259,7 @@ def _make_tool(name: str, server: str, tool: ServerTool, offered: str) -> Tool:
         first[0] if first else "",
         needs=(ServerTools,),
         server=server,
+        only_reads=tool.hints.get("readOnlyHint", False),
         offered=offered,
         description=_clean(tool.description + _describe_rest(tool.parameters)),
     )

@@ -25,8 +25,8 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.runs.fire_plans import instruction_facts
 from nexus_cli.runs.plan_times import CronTimes, first_time
-from nexus_cli.runs.run_summary import look_at_repository
 from nexus_cli.session.session import Session
+from nexus_cli.worktrees.repository_state import look_at_repository
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import (

@@ -353,7 +353,7 @@ class SessionFactory:
             jobs=upcoming.jobs.copy,
             hooks=upcoming.hooks.copy,
             **SessionSources(
-                context, log.seen_files, upcoming.notices, upcoming.away, options.front, run_facts
+                context, log.seen_files, upcoming.notices, upcoming.away, options.front, run_facts, options.cwd
             ).source_fields(),
         )
         lane_state = LaneState(

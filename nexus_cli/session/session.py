@@ -33,7 +33,7 @@ from nexus_cli.lane.control import SteeringWords
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.user_input import clip_with_drop, deliver_steering, keep_last_states, record_user_message
+from nexus_cli.lane.user_input import clip_with_drop, deliver_steering, leave_out_repeats, record_user_message
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.attached_texts import AttachedTexts
@@ -341,7 +341,7 @@ class Session:
     async def share(self, text: str, what: str) -> str:
         """Clip output for the next message as that of a tool's command; the rest becomes a drop."""
         window = self.state.lane_state.window
-        text, _ = await keep_last_states(window, text, what)
+        text, _ = await leave_out_repeats(window, text, what)
         return (await clip_with_drop(window, text, window.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:

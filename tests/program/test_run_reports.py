@@ -90,7 +90,7 @@ def test_the_model_of_a_run_is_told_branch_and_dirty_files(place: Stage) -> None
     (place.folder / "README.md").write_text("Half a sent")
     night(place, "done")
     told = str(place.server.requests[0].body["messages"])
-    assert "Git branch main. Uncommitted when you began, not yours to commit: README.md." in told
+    assert 'Git: branch "main"; uncommitted: 1 file ("README.md"); newest commits: ' in told
 
 
 def test_a_look_back_counts_as_requests_of_the_run(place: Stage) -> None:
