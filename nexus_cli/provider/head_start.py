@@ -1,0 +1,290 @@
+"""Send the first request of a process before litellm is imported, and give litellm the open connection.
+
+A proven template (`request_template`) makes the bytes. litellm then builds its own request and sends it as always, but
+the connection that httpcore opens for it is the one on which these bytes went out: what litellm writes is compared with
+them and not sent again, what the provider answers is read by litellm. Failures before the first byte leave the request
+to litellm alone, later ones reach it as those of any connection. If litellm writes other bytes, the connection is
+closed, no such template is used again, and the caller records the request as one whose answer was cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import ModelInfo, Request
+from nexus_cli.provider.endpoint import Endpoint, read_env_address, read_env_key
+from nexus_cli.provider.model_names import LOCAL
+from nexus_cli.provider.request_template import TemplateFile, digest_inputs, read_parts
+
+ADDRESSES: Mapping[str, str] = {
+    "openai": "https://api.openai.com",
+    "anthropic": "https://api.anthropic.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+    "mistral": "https://api.mistral.ai",
+    "deepseek": "https://api.deepseek.com",
+    "xai": "https://api.x.ai",
+    "openrouter": "https://openrouter.ai",
+}
+"""Hosted providers whose requests carry a key and nothing that is signed. A template cannot name another address."""
+FIRST_CHANCE = 0.1
+"""Seconds for which the import of litellm leaves the processor to the connection."""
+READ_AHEAD = 1 << 20
+"""Bytes of an answer that are received before litellm reads them."""
+ATTEMPT_DELAY = 0.25
+"""Seconds after which the next address of a host is tried too (RFC 8305)."""
+WASTED = "litellm built another request than the one already sent"
+_has_started = False
+"""This process has sent a request, or is about to."""
+_current: ContextVar[HeadStart | None] = ContextVar("head_start", default=None)
+
+
+class HeadStart:
+    """The first request of a process: sent early if its template is proven, else watched to learn the template."""
+
+    def __init__(self, file: TemplateFile, origin: tuple[str, int, bool]) -> None:
+        self._file = file
+        self._host, self._port, self._tls = origin
+        self._made = file.render() if file.is_proven() else b""
+        self._opening: asyncio.Task[None] | None = None
+        self._early: _EarlyStream | None = None
+        self._watched: _WatchedStream | None = None
+        self._is_claimed = False
+
+    @property
+    def is_wasted(self) -> bool:
+        """True if the request was sent and litellm asked for another one, or for none."""
+        return self._early is not None and (self._early.differs or not self._is_claimed)
+
+    async def begin(self) -> None:
+        """Send the request, if its template is proven; give it `FIRST_CHANCE` before other work begins."""
+        if self._made:
+            self._opening = asyncio.create_task(self._send())
+            await asyncio.wait({self._opening}, timeout=FIRST_CHANCE)
+
+    @contextmanager
+    def lead(self) -> Iterator[None]:
+        """Let the connection that is opened within the block be this one."""
+        _patch_httpcore()
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    async def connect(self, host: str, port: int, open_new: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the connection for httpcore: the early one if it was made, else a new one."""
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        if self._early is not None and not self._is_claimed and (host, port) == (self._host, self._port):
+            self._is_claimed = True
+            return self._early
+        if self.is_wasted:
+            raise ConnectionError(WASTED)
+        stream = await open_new()
+        if self._watched is None and self._early is None and (host, port) == (self._host, self._port):
+            stream = self._watched = _WatchedStream(stream)
+        return stream
+
+    async def aclose(self) -> None:
+        """Learn from what was sent. Close a connection that litellm never asked for."""
+        if self._opening is not None:
+            self._opening.cancel()
+        if self.is_wasted:
+            self._file.refuse()
+        if self._early is not None and not self._is_claimed:
+            await self._early.aclose()
+        stream = self._early or self._watched
+        status = stream.answer[9:12] if stream is not None else b""
+        if status.startswith(b"3"):
+            self._file.refuse()
+        elif status == b"200" and self._watched is not None and self._watched.is_encrypted == self._tls:
+            self._file.note_sent(self._watched.sent)
+
+    async def _send(self) -> None:
+        """Connect and send; leave a connection that fails before the first byte to litellm."""
+        with suppress(OSError):
+            tls = _tls_context() if self._tls else None
+            reader, writer = await asyncio.open_connection(
+                self._host, self._port, ssl=tls, limit=READ_AHEAD, happy_eyeballs_delay=ATTEMPT_DELAY
+            )
+            self._early = _EarlyStream(reader, writer, self._made)
+
+
+def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
+    """Return the head start of a request, or None where it may have none: a provider that signs or refreshes tokens, a
+    proxy, certificates of the person's own, a password in the address, any request but the first of this process (its
+    connection may be one that is open already)."""
+    global _has_started
+    is_first, _has_started = not _has_started, True
+    origin = _origin(where) if is_first else None
+    if origin is None or _has_proxy() or (origin[2] and _has_own_certificates()):
+        return None
+    own = None if where.key else read_env_key(where.provider, os.environ)
+    parts = read_parts(request, where, where.key or (own.text if own else ""))
+    return HeadStart(TemplateFile(folder, digest_inputs(request, where, info, os.environ), parts), origin)
+
+
+def wasted_error() -> ProviderError:
+    """Return the error for a request that was sent and whose answer is not wanted. It counts as cut: the caller records
+    it with its cost before it sends another one."""
+    return ProviderError("provider", WASTED, "Ask again", started=True, cut=True)
+
+
+def _origin(where: Endpoint) -> tuple[str, int, bool] | None:
+    """Return host, port and encryption of the endpoint; None for one without head start."""
+    if where.provider not in ADDRESSES and where.provider not in LOCAL:
+        return None
+    given = None if where.base else read_env_address(where.provider, os.environ)
+    address = urlsplit(where.base or (given.text if given else ADDRESSES.get(where.provider, "")))
+    if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
+        return None
+    tls = address.scheme == "https"
+    return address.hostname, address.port or (443 if tls else 80), tls
+
+
+def _has_proxy() -> bool:
+    names = {name.lower() for name, value in os.environ.items() if value}
+    if names & {"http_proxy", "https_proxy", "all_proxy"}:
+        return True
+    if sys.platform == "linux":
+        return False
+    from urllib.request import getproxies  # noqa: PLC0415  (elsewhere the system may name one, which httpx asks)
+
+    return bool(getproxies())
+
+
+def _has_own_certificates() -> bool:
+    names = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    return any(value and (name.startswith("SSL") or name in names) for name, value in os.environ.items())
+
+
+def _tls_context() -> ssl.SSLContext:
+    """Return what litellm uses: certifi's certificates, TLS 1.2 or newer, HTTP/1.1."""
+    spec = find_spec("certifi")
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError("certifi")
+    context = ssl.create_default_context(cafile=str(Path(spec.origin).parent / "cacert.pem"))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class _EarlyStream:
+    """A connection on which a request was already sent, in the form that httpcore expects of one."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, made: bytes) -> None:
+        self._reader, self._writer = reader, writer
+        self._ahead = memoryview(made)
+        self.differs = False
+        self.answer = b""
+        writer.write(made)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Compare `buffer` with what was sent; send what goes beyond the first request."""
+        if not self._ahead:
+            await self._wait(self._drain(buffer), timeout, "Write")
+        elif self._ahead[: len(buffer)] == buffer:
+            self._ahead = self._ahead[len(buffer) :]
+        else:
+            await self._give_up()
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._ahead:
+            await self._give_up()
+        data = await self._wait(self._reader.read(max_bytes), timeout, "Read")
+        self.answer = self.answer or data
+        return bytes(data)
+
+    async def aclose(self) -> None:
+        self._writer.close()
+        await asyncio.sleep(0)
+        self._writer.transport.abort()
+
+    async def start_tls(self, *_: Any, **__: Any) -> _EarlyStream:
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return what httpcore asks for; a connection that the provider closed or spoke on unasked is "readable"."""
+        if info == "is_readable":
+            return self._reader.at_eof() or bool(getattr(self._reader, "_buffer", True))
+        names = {"client_addr": "sockname", "server_addr": "peername"}
+        return self._writer.get_extra_info(names.get(info, info))
+
+    async def _drain(self, buffer: bytes) -> None:
+        self._writer.write(buffer)
+        await self._writer.drain()
+
+    async def _give_up(self) -> None:
+        self.differs = True
+        await self.aclose()
+        raise ConnectionError(WASTED)
+
+    async def _wait(self, work: Any, timeout: float | None, verb: str) -> Any:
+        """Await `work`; raise httpcore's exceptions."""
+        import httpcore  # noqa: PLC0415  (the library comes with litellm, after the request)
+
+        try:
+            async with asyncio.timeout(timeout):
+                return await work
+        except TimeoutError as error:
+            raise getattr(httpcore, f"{verb}Timeout") from error
+        except OSError as error:
+            raise getattr(httpcore, f"{verb}Error")(str(error)) from error
+
+
+class _WatchedStream:
+    """A connection of httpcore; keeps the first request that is written to it, and the beginning of the answer."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.is_encrypted = False
+        self.sent = b""
+        self.answer = b""
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if not self.answer:
+            self.sent += buffer
+        await self._inner.write(buffer, timeout)
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data = await self._inner.read(max_bytes, timeout)
+        self.answer = self.answer or data
+        return bytes(data)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(self, *given: Any, **named: Any) -> _WatchedStream:
+        self._inner, self.is_encrypted = await self._inner.start_tls(*given, **named), True
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+@cache
+def _patch_httpcore() -> None:
+    """Let httpcore ask a head start for each connection that is opened within its `lead`."""
+    from httpcore._backends.auto import AutoBackend  # noqa: PLC0415  (comes with litellm, after the request)
+
+    original = AutoBackend.connect_tcp
+
+    async def connect_tcp(self: AutoBackend, host: str, port: int, **options: Any) -> Any:
+        ahead = _current.get()
+        if ahead is None:
+            return await original(self, host, port, **options)
+        return await ahead.connect(host, port, lambda: original(self, host, port, **options))
+
+    AutoBackend.connect_tcp = connect_tcp  # type: ignore[assignment,method-assign]
