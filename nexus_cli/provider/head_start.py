@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -44,7 +45,10 @@ READ_AHEAD = 1 << 20
 """Bytes of an answer that are received before litellm reads them."""
 ATTEMPT_DELAY = 0.25
 """Seconds after which the next address of a host is tried too (RFC 8305)."""
+STATUS_END = 12
+"""The number of bytes of an answer up to the end of its status: `HTTP/1.1 200`."""
 WASTED = "litellm built another request than the one already sent"
+_OWN_WAY = re.compile(r"(http|https|all)_proxy|ssl_(verify|certificate|security_level|ecdh_curve)|.*_custom_headers")
 _has_started = False
 """This process has sent a request, or is about to."""
 _current: ContextVar[HeadStart | None] = ContextVar("head_start", default=None)
@@ -56,16 +60,11 @@ class HeadStart:
     def __init__(self, file: TemplateFile, origin: tuple[str, int, bool]) -> None:
         self._file = file
         self._host, self._port, self._tls = origin
-        self._made = file.render() if file.is_proven() else b""
+        self._made = file.render_proven()
         self._opening: asyncio.Task[None] | None = None
         self._early: _EarlyStream | None = None
         self._watched: _WatchedStream | None = None
         self._is_claimed = False
-
-    @property
-    def is_wasted(self) -> bool:
-        """True if the request was sent and litellm asked for another one, or for none."""
-        return self._early is not None and (self._early.differs or not self._is_claimed)
 
     async def begin(self) -> None:
         """Send the request, if its template is proven; give it `FIRST_CHANCE` before other work begins."""
@@ -90,7 +89,7 @@ class HeadStart:
         if self._early is not None and not self._is_claimed and (host, port) == (self._host, self._port):
             self._is_claimed = True
             return self._early
-        if self.is_wasted:
+        if self._early is not None and self._early.differs:
             raise ConnectionError(WASTED)
         stream = await open_new()
         if self._watched is None and self._early is None and (host, port) == (self._host, self._port):
@@ -101,20 +100,27 @@ class HeadStart:
         """Learn from what was sent. Close a connection that litellm never asked for."""
         if self._opening is not None:
             self._opening.cancel()
-        if self.is_wasted:
-            self._file.refuse()
         if self._early is not None and not self._is_claimed:
             await self._early.aclose()
         stream = self._early or self._watched
-        status = stream.answer[9:12] if stream is not None else b""
+        status = stream.answer[9:STATUS_END] if stream is not None else b""
         if status.startswith(b"3"):
             self._file.refuse()
-        elif status == b"200" and self._watched is not None and self._watched.is_encrypted == self._tls:
+        elif status == b"200" and self._watched is not None:
             self._file.note_sent(self._watched.sent)
+
+    def refuse_wasted(self) -> ProviderError | None:
+        """After a failure: if the request was sent and litellm asked for another one, or for none, use no such template
+        any more and return the error. It counts as cut: the caller records the request, with its cost, before it sends
+        another one."""
+        if self._early is None or (self._is_claimed and not self._early.differs):
+            return None
+        self._file.refuse()
+        return ProviderError("provider", WASTED, "Ask again", started=True, cut=True)
 
     async def _send(self) -> None:
         """Connect and send; leave a connection that fails before the first byte to litellm."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             tls = _tls_context() if self._tls else None
             reader, writer = await asyncio.open_connection(
                 self._host, self._port, ssl=tls, limit=READ_AHEAD, happy_eyeballs_delay=ATTEMPT_DELAY
@@ -124,22 +130,16 @@ class HeadStart:
 
 def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
     """Return the head start of a request, or None where it may have none: a provider that signs or refreshes tokens, a
-    proxy, certificates of the person's own, a password in the address, any request but the first of this process (its
-    connection may be one that is open already)."""
+    proxy, TLS or headers of the person's own, a password in the address, any request but the first of this
+    process (litellm may have a connection for it)."""
     global _has_started
     is_first, _has_started = not _has_started, True
     origin = _origin(where) if is_first else None
-    if origin is None or _has_proxy() or (origin[2] and _has_own_certificates()):
+    if origin is None or _has_own_way():
         return None
     own = None if where.key else read_env_key(where.provider, os.environ)
     parts = read_parts(request, where, where.key or (own.text if own else ""))
     return HeadStart(TemplateFile(folder, digest_inputs(request, where, info, os.environ), parts), origin)
-
-
-def wasted_error() -> ProviderError:
-    """Return the error for a request that was sent and whose answer is not wanted. It counts as cut: the caller records
-    it with its cost before it sends another one."""
-    return ProviderError("provider", WASTED, "Ask again", started=True, cut=True)
 
 
 def _origin(where: Endpoint) -> tuple[str, int, bool] | None:
@@ -154,29 +154,22 @@ def _origin(where: Endpoint) -> tuple[str, int, bool] | None:
     return address.hostname, address.port or (443 if tls else 80), tls
 
 
-def _has_proxy() -> bool:
-    names = {name.lower() for name, value in os.environ.items() if value}
-    if names & {"http_proxy", "https_proxy", "all_proxy"}:
+def _has_own_way() -> bool:
+    """True if the environment, or the system, names a proxy, other rules for TLS, or headers, which may be secret."""
+    if any(value and _OWN_WAY.fullmatch(name.lower()) for name, value in os.environ.items()):
         return True
     if sys.platform == "linux":
         return False
-    from urllib.request import getproxies  # noqa: PLC0415  (elsewhere the system may name one, which httpx asks)
+    from urllib.request import getproxies  # noqa: PLC0415  (only there can the system name one)
 
     return bool(getproxies())
 
 
-def _has_own_certificates() -> bool:
-    names = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-    return any(value and (name.startswith("SSL") or name in names) for name, value in os.environ.items())
-
-
 def _tls_context() -> ssl.SSLContext:
-    """Return what litellm uses: certifi's certificates, TLS 1.2 or newer, HTTP/1.1."""
-    spec = find_spec("certifi")
-    if spec is None or spec.origin is None:
-        raise FileNotFoundError("certifi")
-    context = ssl.create_default_context(cafile=str(Path(spec.origin).parent / "cacert.pem"))
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    """Return what litellm uses: the certificates of `SSL_CERT_FILE`, else certifi's; TLS 1.2 or newer; HTTP/1.1."""
+    given, spec = os.environ.get("SSL_CERT_FILE", ""), find_spec("certifi")
+    bundled = Path(spec.origin if spec and spec.origin else "").with_name("cacert.pem")
+    context = ssl.create_default_context(cafile=given if os.path.exists(given) else str(bundled))
     context.set_alpn_protocols(["http/1.1"])
     return context
 
@@ -194,54 +187,44 @@ class _EarlyStream:
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Compare `buffer` with what was sent; send what goes beyond the first request."""
         if not self._ahead:
-            await self._wait(self._drain(buffer), timeout, "Write")
+            self._writer.write(buffer)
         elif self._ahead[: len(buffer)] == buffer:
             self._ahead = self._ahead[len(buffer) :]
         else:
             await self._give_up()
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        import httpcore  # noqa: PLC0415  (the library comes with litellm, after the request)
+
         if self._ahead:
             await self._give_up()
-        data = await self._wait(self._reader.read(max_bytes), timeout, "Read")
-        self.answer = self.answer or data
-        return bytes(data)
+        try:
+            async with asyncio.timeout(timeout):
+                data = await self._reader.read(max_bytes)
+        except TimeoutError as error:
+            raise httpcore.ReadTimeout from error
+        except OSError as error:
+            raise httpcore.ReadError(str(error)) from error
+        self.answer += data[: STATUS_END - len(self.answer)]
+        return data
 
     async def aclose(self) -> None:
-        self._writer.close()
-        await asyncio.sleep(0)
         self._writer.transport.abort()
 
     async def start_tls(self, *_: Any, **__: Any) -> _EarlyStream:
         return self
 
     def get_extra_info(self, info: str) -> Any:
-        """Return what httpcore asks for; a connection that the provider closed or spoke on unasked is "readable"."""
+        """Return whether the provider closed the connection or spoke on it unasked, as httpcore asks before it uses it
+        again; None for all else."""
         if info == "is_readable":
             return self._reader.at_eof() or bool(getattr(self._reader, "_buffer", True))
-        names = {"client_addr": "sockname", "server_addr": "peername"}
-        return self._writer.get_extra_info(names.get(info, info))
-
-    async def _drain(self, buffer: bytes) -> None:
-        self._writer.write(buffer)
-        await self._writer.drain()
+        return None
 
     async def _give_up(self) -> None:
         self.differs = True
         await self.aclose()
         raise ConnectionError(WASTED)
-
-    async def _wait(self, work: Any, timeout: float | None, verb: str) -> Any:
-        """Await `work`; raise httpcore's exceptions."""
-        import httpcore  # noqa: PLC0415  (the library comes with litellm, after the request)
-
-        try:
-            async with asyncio.timeout(timeout):
-                return await work
-        except TimeoutError as error:
-            raise getattr(httpcore, f"{verb}Timeout") from error
-        except OSError as error:
-            raise getattr(httpcore, f"{verb}Error")(str(error)) from error
 
 
 class _WatchedStream:
@@ -249,29 +232,25 @@ class _WatchedStream:
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self.is_encrypted = False
         self.sent = b""
         self.answer = b""
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if not self.answer:
+        if not self.answer:  # else it is a later request
             self.sent += buffer
         await self._inner.write(buffer, timeout)
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         data = await self._inner.read(max_bytes, timeout)
-        self.answer = self.answer or data
+        self.answer += data[: STATUS_END - len(self.answer)]
         return bytes(data)
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
     async def start_tls(self, *given: Any, **named: Any) -> _WatchedStream:
-        self._inner, self.is_encrypted = await self._inner.start_tls(*given, **named), True
+        self._inner = await self._inner.start_tls(*given, **named)
         return self
 
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 @cache

@@ -23,7 +23,7 @@ from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
-from nexus_cli.provider.head_start import find_head_start, wasted_error
+from nexus_cli.provider.head_start import find_head_start
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
 from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
@@ -133,17 +133,6 @@ def _ask_nothing() -> None:
     OllamaModelInfo.get_model_info = lambda *_, **__: None
 
 
-def _sort_error(error: Exception, request: Request, reading: ChunkParser) -> ProviderError:
-    """Return the error for the caller."""
-    from nexus_cli.provider.failures import hint_for, to_provider_error  # noqa: PLC0415  (few requests fail)
-
-    if not isinstance(error, StallError):
-        return to_provider_error(error, model=request.model, started=reading.started)
-    why = f"no data for {request.stall_seconds:g} seconds"
-    hint, begun = hint_for("network", request.model), reading.started
-    return ProviderError("network", why, hint, started=begun, transient=not begun, cut=begun)
-
-
 def has_own_reasons(where: Endpoint) -> bool:
     """True for Gemini, whose chunks in litellm's form all claim to be the last."""
     return where.provider == "gemini" or (where.provider == "vertex_ai" and "gemini" in where.model)
@@ -223,12 +212,19 @@ class LitellmBackend:
                 return
             for delta in reading.finish():
                 yield delta
+        except StallError as error:
+            from nexus_cli.provider.failures import hint_for  # noqa: PLC0415  (few requests fail)
+
+            why = f"no data for {request.stall_seconds:g} seconds"
+            hint, begun = hint_for("network", request.model), reading.started
+            raise ProviderError("network", why, hint, started=begun, transient=not begun, cut=begun) from error
         except ProviderError:
             raise
         except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here
-            if ahead is not None and ahead.is_wasted:
-                raise wasted_error() from error
-            raise _sort_error(error, request, reading) from error
+            from nexus_cli.provider.failures import to_provider_error  # noqa: PLC0415  (as above)
+
+            wasted = ahead.refuse_wasted() if ahead is not None else None
+            raise wasted or to_provider_error(error, model=request.model, started=reading.started) from error
         finally:
             if ahead is not None:
                 await ahead.aclose()

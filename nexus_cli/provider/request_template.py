@@ -1,8 +1,8 @@
 """Templates of requests: what litellm puts around the messages, learned from the bytes that it sent.
 
-A template is a request with places for what differs from one to the next: messages, tools, output cap, cache key, API
-key. It belongs to one set of inputs (`digest_inputs`): the arguments of the call, the environment, and every installed
-package. It is trusted once a request of litellm was equal to it, and only for kinds of messages that were. Where the
+A template is a request with places for what differs from one to the next: messages, output cap, cache key, API key. It
+belongs to one set of inputs (`digest_inputs`): the arguments of the call, the tools, the environment, and every
+installed package. It is trusted for the kinds of messages with which it was equal to a request of litellm. Where the
 provider's form is another one than ours, it has places for the texts of a first request instead of the messages.
 `head_start` sends by it. No key is ever in a template.
 """
@@ -13,7 +13,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -29,30 +29,27 @@ from nexus_cli.provider.prompt_cache import add_cache_marks
 
 MOST_FILES = 64
 """Templates that are kept; the oldest leave first."""
-UNUSABLE = -1
-"""The value of `Template.proven` for a request that no template can make."""
 LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict"})
 """Names of the output cap in a body."""
 VOLATILE = re.compile(
-    r"_|PWD|OLDPWD|SHLVL|COLORTERM|COLUMNS|LINES|STY|DISPLAY|MFLAGS|INVOCATION_ID|JOURNAL_STREAM"
-    r"|(TERM|WINDOW|WAYLAND|XDG|SSH|TMUX|DBUS|VSCODE|GIT|MAKE|npm|NEXUS|PYTEST|GITHUB|RUNNER|SYSTEMD).*"
+    r"_|PATH|PWD|OLDPWD|SHLVL|PS1|SHELL|EDITOR|COLORTERM|COLUMNS|LINES|STY|DISPLAY|MFLAGS|INVOCATION_ID|JOURNAL_STREAM"
+    r"|(TERM|WINDOW|WAYLAND|XDG_|SSH_|TMUX|DBUS|VSCODE|GIT_|MAKE|npm_|NEXUS_|PYTEST|SYSTEMD|VIRTUAL_ENV|LESS|LS_).*"
 )
-"""Variables that differ from terminal to terminal and that neither litellm nor a library under it reads."""
+"""Variables that differ from terminal to terminal, and that litellm does not read for these providers."""
 _PLACE = re.compile(r'"\\u0000(\w+)\\u0000"')
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A request with places: texts at even positions, names of places at odd ones."""
+    """A request with places: texts at even positions, names of places at odd ones. Without a body: requests with these
+    inputs have no template."""
 
     head: list[str]
     body: list[str]
     dense: bool
     """True if the body has no spaces and is no ASCII."""
-    proven: int = 0
-    """The number of requests of litellm that were equal to it."""
-    pairs: list[str] = field(default_factory=list)
-    """The kinds of neighbouring messages in these requests."""
+    proven: list[str] = field(default_factory=list)
+    """The kinds of neighbouring messages in requests of litellm that were equal to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +61,16 @@ class Parts:
     max_output: int
     messages: Sequence[Mapping[str, Any]]
     """With cache marks, without null fields."""
-    tools: Sequence[Mapping[str, Any]]
 
     @property
     def pairs(self) -> list[str]:
-        """Return the kinds of neighbouring messages, sorted."""
-        kinds = ["", *map(_kind, self.messages), ""]
-        return sorted({f"{before}>{after}" for before, after in pairwise(kinds)})
+        """Return the kinds of neighbouring messages."""
+        return [f"{before} > {after}" for before, after in pairwise(["", *self.kinds, ""])]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the kind of each message."""
+        return [_kind(message) for message in self.messages]
 
     @property
     def texts(self) -> dict[str, str]:
@@ -80,17 +80,12 @@ class Parts:
         named = {f"text{number}": text for number, text in enumerate(texts) if isinstance(text, str) and text.strip()}
         return named if len(set(named.values())) == len(self.messages) else {}
 
-    def values(self) -> dict[str, Any]:
-        """Return the values of all places."""
-        fixed = {"messages": self.messages, "tools": self.tools, "cache_key": self.cache_key}
-        return {**fixed, **self.texts, "max_output": self.max_output}
-
 
 def read_parts(request: Request, where: Endpoint, key: str) -> Parts:
     """Return the parts of `request`; `key` is the API key that goes with it."""
-    messages, tools = add_cache_marks(request, where.provider)
+    messages, _ = add_cache_marks(request, where.provider)
     plain = [{name: value for name, value in message.items() if value is not None} for message in messages]
-    return Parts(key, request.cache_key, request.max_output, plain, tools)
+    return Parts(key, request.cache_key, request.max_output, plain)
 
 
 def digest_inputs(request: Request, where: Endpoint, info: ModelInfo, environ: Mapping[str, str]) -> str:
@@ -101,56 +96,43 @@ def digest_inputs(request: Request, where: Endpoint, info: ModelInfo, environ: M
     made.pop("extra_body")
     variables = {n: "" if is_provider_key(n) else v for n, v in environ.items() if not VOLATILE.fullmatch(n)}
     ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.name.endswith(".py"))
-    inputs = [made, request.stall_seconds, sys.version, sorted(_package_names()), ours, sorted(variables.items())]
+    folders = [folder for folder in sys.path if os.path.isdir(folder)]
+    packages = [sorted(name for name in os.listdir(folder) if name.endswith("-info")) for folder in folders]
+    around = [sys.version, packages, ours, sorted(variables.items())]
+    inputs = [made, add_cache_marks(request, where.provider)[1], request.stall_seconds, around]
     return sha256(json.dumps(inputs, default=str).encode()).hexdigest()
 
 
-def _package_names() -> Iterator[str]:
-    """Yield the names of the folders in which installed packages state their versions."""
-    for folder in sys.path:
-        with suppress(OSError):
-            yield from (name for name in os.listdir(folder) if name.endswith("-info"))
-
-
 class TemplateFile:
-    """The template of one request in the folder `folder`."""
+    """The template of one request, in a folder."""
 
     def __init__(self, folder: Path, digest: str, parts: Parts) -> None:
         """Look for the template for all messages, then for the one for the texts of this first request."""
-        tools = [digest, [_kind(message) for message in parts.messages], parts.tools]
-        shaped = sha256(json.dumps(tools).encode()).hexdigest()
-        self._names = {True: folder / f"{digest[:40]}.json", False: folder / f"{shaped[:40]}.json"}
+        texts = sha256(json.dumps([digest, parts.kinds]).encode()).hexdigest()
+        self._whole, self._texts = folder / f"{digest[:40]}.json", folder / f"{texts[:40]}.json"
         self._parts = parts
-        self.template = next(filter(None, map(_load, self._names.values())), None)
+        self._known = _load(self._whole) or _load(self._texts)
 
-    def render(self) -> bytes:
-        """Return the request that the template makes; b"" if there is none."""
-        usable = self.template is not None and self.template.proven != UNUSABLE
-        return render(self.template, self._parts) if usable and self.template else b""
-
-    def is_proven(self) -> bool:
-        """True if a request of litellm with the same kinds of messages was equal to the one that the template makes."""
-        known = self.template
-        return known is not None and known.proven > 0 and set(self._parts.pairs) <= set(known.pairs)
+    def render_proven(self) -> bytes:
+        """Return the request that the template makes; b"" if none is proven for these kinds of messages."""
+        known = self._known
+        return render(known, self._parts) if known and set(self._parts.pairs) <= set(known.proven) else b""
 
     def note_sent(self, sent: bytes) -> None:
         """Learn from a request that litellm sent: confirm the template, or make a new one."""
-        known = self.template
-        if known is not None and known.proven == UNUSABLE:
-            return
+        known = self._known
         if known is not None and render(known, self._parts) == sent:
-            pairs = sorted({*known.pairs, *self._parts.pairs})
-            self._save(replace(known, proven=known.proven + 1, pairs=pairs))
-        elif (made := learn(sent, self._parts)) is not None:
+            self._save(replace(known, proven=sorted({*known.proven, *self._parts.pairs})))
+        elif (known is None or known.body) and (made := learn(sent, self._parts)) is not None:
             self._save(made)
 
     def refuse(self) -> None:
-        """Use no template for such requests any more."""
-        self._save(replace(self.template or Template([], [], dense=False), proven=UNUSABLE))
+        """Use and learn no template for these inputs any more."""
+        self._save(Template([], [], dense=False))
 
     def _save(self, template: Template) -> None:
         """Write `template`; if that fails, the next process learns it."""
-        path = self._names["messages" in template.body[1::2] or not template.body]
+        path = self._whole if not template.body or "messages" in template.body[1::2] else self._texts
         with suppress(OSError):
             replace_private_file(path, json.dumps(asdict(template)).encode())
             files = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
@@ -160,44 +142,43 @@ class TemplateFile:
 
 def _load(path: Path) -> Template | None:
     try:
-        return Template(**json.loads(path.read_bytes()))
+        found = Template(**json.loads(path.read_bytes()))
+        "".join((*found.head, *found.body, *found.proven))
     except (OSError, ValueError, TypeError):
         return None
+    return found
 
 
 def learn(sent: bytes, parts: Parts) -> Template | None:
     """Return a template that makes the request `sent` of `parts`, or None if there is none of this form."""
     head, _, body = sent.partition(b"\r\n\r\n")
     try:
-        tree = json.loads(body)
-        heading = head.decode("ascii")
+        tree, heading = json.loads(body), head.decode("ascii")
     except ValueError:
         return None
-    dense = next((dense for dense in (True, False) if _encode(tree, dense) == body), None)
-    if dense is None or not isinstance(tree, dict):
-        return None
-    opened = _open_whole(tree, parts) or _open_texts(tree, parts)
-    made = Template(
-        _PLACE.split(_open_head(heading, parts)), _PLACE.split(_encode(opened, dense).decode()), dense, 0, parts.pairs
-    )
+    dense = _encode(tree, dense=True) == body
+    opened = _encode(_open(tree, parts), dense).decode()
+    made = Template(_PLACE.split(_open_head(heading, parts)), _PLACE.split(opened), dense)
+    texts = sorted(name for name in made.body[1::2] if name.startswith("text"))
+    has_places = texts == sorted(parts.texts) if texts else "messages" in made.body[1::2]
     literals = "".join(made.head[::2] + made.body[::2])
-    holds = opened and render(made, parts) == sent and not (parts.key and parts.key in literals)
-    return made if holds else None
+    is_keyless = not parts.key or ("key" in made.head[1::2] and parts.key not in literals)
+    return made if has_places and is_keyless and render(made, parts) == sent else None
 
 
 def render(template: Template, parts: Parts) -> bytes:
     """Return the request that `template` makes of `parts`; b"" if it cannot be made."""
-    values = parts.values()
+    values = {"messages": parts.messages, "max_output": parts.max_output, "cache_key": parts.cache_key, **parts.texts}
     try:
-        body = "".join(
-            _encode(values[text], template.dense).decode() if number % 2 else text
-            for number, text in enumerate(template.body)
-        ).encode()
+        body = _fill(template.body, lambda name: _encode(values[name], template.dense).decode())
         raw = {"key": parts.key, "cache_key": parts.cache_key, "length": str(len(body))}
-        head = "".join(raw[text] if number % 2 else text for number, text in enumerate(template.head))
-        return head.encode("ascii") + b"\r\n\r\n" + body
+        return _fill(template.head, raw.__getitem__) + b"\r\n\r\n" + body
     except (KeyError, ValueError):
         return b""
+
+
+def _fill(parted: Sequence[str], value_of: Callable[[str], str]) -> bytes:
+    return "".join(value_of(text) if number % 2 else text for number, text in enumerate(parted)).encode()
 
 
 def _encode(value: Any, dense: bool) -> bytes:
@@ -211,61 +192,31 @@ def _place(name: str) -> str:
 
 
 def _open_head(head: str, parts: Parts) -> str:
-    """Return the lines of the head with places for the length and the values of the request."""
-    values = {value: name for name, value in (("key", parts.key), ("cache_key", parts.cache_key)) if value}
-    lines = []
-    for line in head.split("\r\n"):
-        name, _, value = line.partition(": ")
-        before, _, last = value.rpartition(" ")
-        if name.lower() == "content-length":
-            line = f"{name}: {json.dumps(_place('length'))}"
-        elif last in values:
-            line = f"{name}: {before}{' ' if before else ''}{json.dumps(_place(values[last]))}"
-        lines.append(line)
-    return "\r\n".join(lines)
+    """Return the lines of the head with places for the values of the request, which end a line, and for the length."""
+    for name, value in (("key", parts.key), ("cache_key", parts.cache_key)):
+        if value:
+            head = _open_words(re.escape(value), name, head)
+    return _open_words(r"(?<=content-length: )\d+", "length", head)
 
 
-def _open_whole(tree: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
-    """Return `tree` with places for all messages and tools; empty if it has them in another form than ours."""
-    if tree.get("messages") != parts.messages:
-        return {}
-    if parts.tools and tree.get("tools") != parts.tools:
-        return {}
-    opened = {**_open_options(tree, parts), "messages": _place("messages")}
-    return {**opened, "tools": _place("tools")} if parts.tools else opened
+def _open_words(pattern: str, name: str, head: str) -> str:
+    return re.sub(rf"(?<= ){pattern}(?=\r\n|\Z)", lambda _: json.dumps(_place(name)), head, flags=re.IGNORECASE)
 
 
-def _open_texts(tree: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
-    """Return `tree` with a place for each text of a first request; empty if not every text has exactly one."""
-    texts = parts.texts
-    places = {text: _place(name) for name, text in texts.items()}
-    found: list[str] = []
-
-    def walk(value: Any) -> Any:
-        if isinstance(value, str) and value in places:
-            found.append(value)
-            return places[value]
-        if isinstance(value, list):
-            return [walk(one) for one in value]
-        return {n: walk(one) for n, one in value.items()} if isinstance(value, dict) else value
-
-    opened: dict[str, Any] = {n: one if n == "tools" else walk(one) for n, one in _open_options(tree, parts).items()}
-    return opened if texts and sorted(found) == sorted(places) else {}
-
-
-def _open_options(tree: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
-    """Return `tree` with places for the output cap and the cache key, which stand at its top or one level below."""
-
-    def open_one(name: str, value: Any) -> Any:
-        if name in LIMITS and value == parts.max_output:
-            return _place("max_output")
-        return _place("cache_key") if parts.cache_key and value == parts.cache_key else value
-
-    opened: dict[str, Any] = {}
-    for name, value in tree.items():
-        below = isinstance(value, dict)
-        opened[name] = {n: open_one(n, v) for n, v in value.items()} if below else open_one(name, value)
-    return opened
+def _open(value: Any, parts: Parts, name: str = "") -> Any:
+    """Return the value of the field `name` of a body with places for what `parts` has. Tools have none."""
+    texts = {text: key for key, text in parts.texts.items()} | {parts.cache_key or None: "cache_key"}
+    if name == "messages" and value == parts.messages:
+        return _place("messages")
+    if name in LIMITS and value == parts.max_output:
+        return _place("max_output")
+    if isinstance(value, str) and value in texts:
+        return _place(texts[value])
+    if isinstance(value, list):
+        return [_open(item, parts) for item in value]
+    if isinstance(value, dict):
+        return {key: item if key == "tools" else _open(item, parts, key) for key, item in value.items()}
+    return value
 
 
 def _kind(message: Mapping[str, Any]) -> str:
@@ -273,7 +224,7 @@ def _kind(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     names = "+".join(sorted(message))
     if isinstance(content, Sequence) and not isinstance(content, str):
-        forms = sorted({f"{part.get('type')}:{'+'.join(sorted(part))}" for part in content})
-        return f"{message.get('role')} {names} {' '.join(forms)}"
-    form = "none" if content is None else "text" if str(content).strip() else "blank"
+        form = ", ".join(sorted({f"{part.get('type')} {sorted(part)}" for part in content}))
+    else:
+        form = "none" if content is None else "text" if str(content).strip() else "blank"
     return f"{message.get('role')} {names} {form}"

@@ -120,13 +120,11 @@ def open_session(
 
 def make_provider(settings: Settings) -> Provider:
     """Make the provider for all models that litellm knows, with the retries of the settings."""
-    retries = settings.provider.retries
     return RetryingProvider(
         LitellmBackend(
-            info=lambda name: served_model_info(name, settings.models),
-            templates=places().cache / "requests" if retries else None,
+            info=lambda name: served_model_info(name, settings.models), templates=places().cache / "requests"
         ),
-        tries=retries + 1,
+        tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
     )
 
