@@ -90,6 +90,7 @@ LAZY = {
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
+    "provider/head_start.py": {"httpcore", "urllib"},  # httpcore comes with litellm, after the request
     "provider/served_window.py": {"http", "nexus_cli"},  # a model server of one's own
     "lane/skill_catalogue.py": {"nexus_cli"},  # relevance: only where there are skills
     "context/sections/front_matter.py": {"yaml"},  # slow, and few guides need it
@@ -449,19 +450,19 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 34_384, 0),
     "hooks": (6_558, 0, 17),
     "imports": (15_375, 0, 8),
-    "lane": (56_527, 0, 178),
+    "lane": (56_533, 0, 178),
     "ledger": (50_368, 0, 34),
     "mcp": (17_992, 0, 20),
     "permission": (10_325, 0, 42),
     "plugins": (6_233, 0, 22),
-    "provider": (23_759, 0, 56),
+    "provider": (27_722, 0, 56),
     "reports": (76_875, 8_414, None),
     "rpc": (16_509, 0, 15),
     "rules": (34_855, 0, 19),
     "runs": (24_190, 0, 47),
     "sandbox": (38_620, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_938, 0, 84),
+    "session": (48_947, 0, 84),
     "spaces": (10_457, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
@@ -484,7 +485,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (942_087, 68_896)
+SUM = (946_065, 68_896)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -161,8 +161,7 @@ def learn(sent: bytes, parts: Parts) -> Template | None:
     made = Template(_PLACE.split(_open_head(heading, parts)), _PLACE.split(opened), dense)
     texts = sorted(name for name in made.body[1::2] if name.startswith("text"))
     has_places = texts == sorted(parts.texts) if texts else "messages" in made.body[1::2]
-    literals = "".join(made.head[::2] + made.body[::2])
-    is_keyless = not parts.key or ("key" in made.head[1::2] and parts.key not in literals)
+    is_keyless = not parts.key or ("key" in made.head[1::2] and parts.key not in "".join(made.head[::2]))
     return made if has_places and is_keyless and render(made, parts) == sent else None
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import socket
 import ssl
 from collections.abc import Iterator
@@ -28,6 +30,7 @@ from nexus_cli.provider import head_start, litellm_backend
 from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.head_start import find_head_start
 from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.provider.request_template import MOST_FILES, VOLATILE
 
 CHAT = "openai/gpt-4o"
 CALLED = (
@@ -297,7 +300,13 @@ def test_the_key_is_in_no_template_and_a_new_one_is_sent(person: Processes) -> N
         person.key = KEY
 
 
-def test_a_key_elsewhere_in_the_request_leaves_it_to_litellm(person: Processes) -> None:
+def test_a_word_instead_of_a_key_may_stand_in_the_tools_too(person: Processes) -> None:
+    person.key = "Looks."
+    person.learn("hosted_vllm/m")
+    assert person.ask("hosted_vllm/m")[1]
+
+
+def test_a_key_elsewhere_in_the_head_leaves_it_to_litellm(person: Processes) -> None:
     person.key = "m"
     for _ in range(4):
         assert not person.ask("hosted_vllm/m", say("anything"))[1]
@@ -444,3 +453,61 @@ def test_a_refused_connection_is_litellms_failure(person: Processes) -> None:
 
         errors = [asyncio.run(run(folder)) for folder in (person.folder, None)]
     assert errors[0] is not None and vars(errors[0]) == vars(errors[1])
+
+
+READS = re.compile(r"""(?:environ(?:\.get)?[\[(]|getenv\(|secret(?:_str|_bool)?\()\s*["'](\w+)["']""")
+OTHER_PROVIDERS = ("/chatgpt/", "/integrations/", "/proxy/")
+"""Parts of litellm that no request of a provider with templates comes through."""
+
+
+def test_no_variable_that_counts_as_the_terminals_is_read_by_the_libraries() -> None:
+    libraries = Path(litellm_backend.litellm().__file__).parent.parent
+    files = [
+        path
+        for name in ("litellm", "openai", "httpx", "httpcore", "anyio")
+        for path in (libraries / name).rglob("*.py")
+    ]
+    read = {
+        name
+        for path in files
+        if not any(part in str(path) for part in OTHER_PROVIDERS)
+        for name in READS.findall(path.read_text(errors="replace"))
+    }
+    assert {"OPENAI_API_KEY", "SSL_CERT_FILE", "LITELLM_USER_AGENT"} <= read
+    assert not [name for name in read if VOLATILE.fullmatch(name)]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"head": 1}', '{"head": [1], "body": [], "dense": false}', "\0"])
+def test_a_damaged_template_is_learned_anew(damage: str, person: Processes) -> None:
+    person.learn(CHAT)
+    for path in person.folder.iterdir():
+        path.write_text(damage)
+    assert [person.ask(CHAT)[1] for _ in range(3)] == [False, False, True]
+
+
+def test_a_folder_that_cannot_be_written_costs_no_request(person: Processes) -> None:
+    person.folder.write_text("a file")
+    for _ in range(3):
+        heard, early = person.ask(CHAT)
+        assert heard.error is None and not early
+
+
+def test_the_oldest_templates_leave(person: Processes) -> None:
+    person.folder.mkdir()
+    for number in range(MOST_FILES):
+        path = person.folder / f"{number}.json"
+        path.write_text("{}")
+        os.utime(path, (number, number))
+    person.learn(CHAT)
+    names = {path.name for path in person.folder.iterdir()}
+    assert len(names) == MOST_FILES and "0.json" not in names and "1.json" in names
+    assert person.ask(CHAT)[1]
+
+
+def test_a_text_that_is_a_word_of_the_body_too_teaches_nothing(person: Processes) -> None:
+    model = "anthropic/claude-sonnet-4-5"
+    for _ in range(3):
+        assert not person.ask(model, say("user"))[1]
+    assert not person.files()
+    person.learn(model)
+    assert person.ask(model, say("user"))[1], "once there is a place, any text can stand there"
