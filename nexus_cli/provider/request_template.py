@@ -34,6 +34,7 @@ LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", 
 VOLATILE = re.compile(
     r"_|PATH|PWD|OLDPWD|SHLVL|PS1|SHELL|EDITOR|COLORTERM|COLUMNS|LINES|STY|DISPLAY|MFLAGS|INVOCATION_ID|JOURNAL_STREAM"
     r"|(TERM|WINDOW|WAYLAND|XDG_|SSH_|TMUX|DBUS|VSCODE|GIT_|MAKE|npm_|NEXUS_|PYTEST|SYSTEMD|VIRTUAL_ENV|LESS|LS_).*"
+    r"|(ITERM|KITTY|ALACRITTY|WEZTERM|GHOSTTY|GNOME_TERMINAL|KONSOLE|ZELLIJ|VTE|STARSHIP|DIRENV|PRE_COMMIT).*"
 )
 """Variables that differ from terminal to terminal, and that litellm does not read for these providers."""
 _PLACE = re.compile(r'"\\u0000(\w+)\\u0000"')

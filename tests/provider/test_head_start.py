@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import ssl
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -197,7 +198,8 @@ def test_a_request_that_litellm_never_makes_is_told_too(person: Processes, monke
 
 def test_the_request_arrives_before_litellm_is_imported(person: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     person.learn(CHAT)
-    real, arrived = litellm_backend.litellm, []
+    real = litellm_backend.litellm
+    arrived: list[bool] = []
 
     def slow() -> Any:
         if not arrived:
@@ -358,8 +360,8 @@ def test_nothing_is_learned_with_a_proxy_or_rules_of_ones_own(
 def test_never_with_a_proxy_that_only_the_system_names(person: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     person.learn(CHAT)
     monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": "http://127.0.0.1:9"})
-    monkeypatch.setattr(head_start.sys, "platform", "darwin")
-    assert head_start._has_own_way() is not False
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not person.ask(CHAT)[1]
 
 
 def test_what_a_terminal_changes_is_no_other_environment(person: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
