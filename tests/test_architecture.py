@@ -462,7 +462,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "runs": (24_190, 0, 47),
     "sandbox": (38_620, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_947, 0, 84),
+    "session": (48_965, 0, 84),
     "spaces": (10_457, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
@@ -485,7 +485,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (946_065, 68_896)
+SUM = (946_083, 68_896)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -4,7 +4,8 @@ A proven template (`request_template`) makes the bytes. litellm then builds its 
 the connection that httpcore opens for it is the one on which these bytes went out: what litellm writes is compared with
 them and not sent again, what the provider answers is read by litellm. Failures before the first byte leave the request
 to litellm alone, later ones reach it as those of any connection. If litellm writes other bytes, the connection is
-closed, no such template is used again, and the caller records the request as one whose answer was cut.
+closed, no such template is used again, and the caller records the request as one whose answer was cut. The host comes
+from the settings or from `ADDRESSES`, never from a template.
 """
 
 from __future__ import annotations
