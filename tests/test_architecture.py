@@ -455,7 +455,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (17_992, 0, 20),
     "permission": (10_325, 0, 42),
     "plugins": (6_233, 0, 22),
-    "provider": (27_722, 0, 56),
+    "provider": (27_725, 0, 56),
     "reports": (76_875, 8_414, None),
     "rpc": (16_509, 0, 15),
     "rules": (34_855, 0, 19),
@@ -485,7 +485,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (946_083, 68_896)
+SUM = (946_086, 68_896)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -28,7 +28,8 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.endpoint import Endpoint, read_env_address, read_env_key
 from nexus_cli.provider.model_names import LOCAL
-from nexus_cli.provider.request_template import TemplateFile, digest_inputs, read_parts
+from nexus_cli.provider.prompt_cache import add_cache_marks
+from nexus_cli.provider.request_template import Parts, TemplateFile, digest_inputs
 
 ADDRESSES: Mapping[str, str] = {
     "openai": "https://api.openai.com",
@@ -42,6 +43,8 @@ ADDRESSES: Mapping[str, str] = {
 """Hosted providers whose requests carry a key and nothing that is signed. A template cannot name another address."""
 FIRST_CHANCE = 0.1
 """Seconds for which the import of litellm leaves the processor to the connection."""
+POLL = 0.01
+"""Seconds between two looks of a request that waits until the first one has its connection."""
 READ_AHEAD = 1 << 20
 """Bytes of an answer that are received before litellm reads them."""
 ATTEMPT_DELAY = 0.25
@@ -52,6 +55,8 @@ WASTED = "litellm built another request than the one already sent"
 _OWN_WAY = re.compile(r"(http|https|all)_proxy|ssl_(verify|certificate|security_level|ecdh_curve)|.*_custom_headers")
 _has_started = False
 """This process has sent a request, or is about to."""
+_leader: HeadStart | None = None
+"""The head start of the first request."""
 _current: ContextVar[HeadStart | None] = ContextVar("head_start", default=None)
 
 
@@ -65,7 +70,8 @@ class HeadStart:
         self._opening: asyncio.Task[None] | None = None
         self._early: _EarlyStream | None = None
         self._watched: _WatchedStream | None = None
-        self._is_claimed = False
+        self.is_claimed = False
+        """Litellm has asked for the connection, or never will."""
 
     async def begin(self) -> None:
         """Send the request, if its template is proven; give it `FIRST_CHANCE` before other work begins."""
@@ -87,22 +93,23 @@ class HeadStart:
         """Return the connection for httpcore: the early one if it was made, else a new one."""
         if self._opening is not None:
             await asyncio.wait({self._opening})
-        if self._early is not None and not self._is_claimed and (host, port) == (self._host, self._port):
-            self._is_claimed = True
+        if self.is_claimed or (host, port) != (self._host, self._port):
+            if self._early is not None and self._early.differs:
+                raise ConnectionError(WASTED)
+            return await open_new()
+        self.is_claimed = True
+        if self._early is not None:
             return self._early
-        if self._early is not None and self._early.differs:
-            raise ConnectionError(WASTED)
-        stream = await open_new()
-        if self._watched is None and self._early is None and (host, port) == (self._host, self._port):
-            stream = self._watched = _WatchedStream(stream)
-        return stream
+        self._watched = _WatchedStream(await open_new())
+        return self._watched
 
     async def aclose(self) -> None:
         """Learn from what was sent. Close a connection that litellm never asked for."""
         if self._opening is not None:
             self._opening.cancel()
-        if self._early is not None and not self._is_claimed:
+        if self._early is not None and not self.is_claimed:
             await self._early.aclose()
+        self.is_claimed = True
         stream = self._early or self._watched
         status = stream.answer[9:STATUS_END] if stream is not None else b""
         if status.startswith(b"3"):
@@ -114,7 +121,7 @@ class HeadStart:
         """After a failure: if the request was sent and litellm asked for another one, or for none, use no such template
         any more and return the error. It counts as cut: the caller records the request, with its cost, before it sends
         another one."""
-        if self._early is None or (self._is_claimed and not self._early.differs):
+        if self._early is None or (self.is_claimed and not self._early.differs):
             return None
         self._file.refuse()
         return ProviderError("provider", WASTED, "Ask again", started=True, cut=True)
@@ -129,18 +136,24 @@ class HeadStart:
             self._early = _EarlyStream(reader, writer, self._made)
 
 
-def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
+async def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
     """Return the head start of a request, or None where it may have none: a provider that signs or refreshes tokens, a
     proxy, TLS or headers of the person's own, a password in the address, any request but the first of this
     process (litellm may have a connection for it)."""
-    global _has_started
+    global _has_started, _leader
     is_first, _has_started = not _has_started, True
+    # Else this request may leave an idle connection, which litellm would take for the first one.
+    while not is_first and _leader is not None and not _leader.is_claimed:  # noqa: ASYNC110  (loops may be several)
+        await asyncio.sleep(POLL)
     origin = _origin(where) if is_first else None
     if origin is None or _has_own_way():
         return None
     own = None if where.key else read_env_key(where.provider, os.environ)
-    parts = read_parts(request, where, where.key or (own.text if own else ""))
-    return HeadStart(TemplateFile(folder, digest_inputs(request, where, info, os.environ), parts), origin)
+    messages, _ = add_cache_marks(request, where.provider)
+    plain = [{name: value for name, value in message.items() if value is not None} for message in messages]
+    parts = Parts(where.key or (own.text if own else ""), request.cache_key, request.max_output, plain)
+    _leader = HeadStart(TemplateFile(folder, digest_inputs(request, where, info, os.environ), parts), origin)
+    return _leader
 
 
 def _origin(where: Endpoint) -> tuple[str, int, bool] | None:

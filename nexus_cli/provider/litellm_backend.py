@@ -186,7 +186,7 @@ class LitellmBackend:
         info = self._info(request.model)
         reading = ChunkParser(info)
         line = OpenStream(request.stall_seconds)
-        ahead = find_head_start(self._templates, request, where, info) if self._templates is not None else None
+        ahead = await find_head_start(self._templates, request, where, info) if self._templates is not None else None
         try:
             if ahead is not None:
                 await ahead.begin()

@@ -82,13 +82,6 @@ class Parts:
         return named if len(set(named.values())) == len(self.messages) else {}
 
 
-def read_parts(request: Request, where: Endpoint, key: str) -> Parts:
-    """Return the parts of `request`; `key` is the API key that goes with it."""
-    messages, _ = add_cache_marks(request, where.provider)
-    plain = [{name: value for name, value in message.items() if value is not None} for message in messages]
-    return Parts(key, request.cache_key, request.max_output, plain)
-
-
 def digest_inputs(request: Request, where: Endpoint, info: ModelInfo, environ: Mapping[str, str]) -> str:
     """Return a digest of everything that the envelope of a request may depend on, and of nothing that has a place."""
     plain = replace(request, max_output=0, cache_key="key" if request.cache_key else "")
@@ -226,5 +219,5 @@ def _kind(message: Mapping[str, Any]) -> str:
     if isinstance(content, Sequence) and not isinstance(content, str):
         form = ", ".join(sorted({f"{part.get('type')} {sorted(part)}" for part in content}))
     else:
-        form = "none" if content is None else "text" if str(content).strip() else "blank"
+        form = f"{type(content).__name__} {bool(str(content).strip())}"
     return f"{message.get('role')} {names} {form}"

@@ -277,6 +277,24 @@ def test_later_requests_of_the_process_use_the_early_connection_and_no_template(
     assert len({received.connection for received in person.server.requests}) == 1
 
 
+@pytest.mark.parametrize("model", [CHAT, "hosted_vllm/m"])
+def test_first_requests_of_several_sessions_at_once_are_sent_once_each(model: str, person: Processes) -> None:
+    async def run() -> list[Any]:
+        person.begin()
+        backends = [person.backend(model) for _ in range(8)]
+        heard = await asyncio.gather(*(hear(backend, request(model)) for backend in backends))
+        for backend in backends:
+            await backend.aclose()
+        return [one.error for one in heard]
+
+    person.learn(model)
+    for _ in range(20):
+        person.server.requests.clear()
+        person.early.clear()
+        assert asyncio.run(run()) == [None] * 8
+        assert (len(person.server.requests), len(person.early)) == (8, 1)
+
+
 def test_an_early_connection_that_the_provider_has_closed_is_not_used_again(person: Processes) -> None:
     person.learn(CHAT)
     person.server.load([{"text": "one", "framing": "close"}, "two"])
@@ -431,7 +449,8 @@ def test_never_for_a_provider_that_signs_or_wants_a_login(
     where: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(head_start, "_has_started", False)
-    assert find_head_start(tmp_path, request(where.model), where, ModelInfo(where.model, where.provider, 9)) is None
+    info = ModelInfo(where.model, where.provider, 9)
+    assert asyncio.run(find_head_start(tmp_path, request(where.model), where, info)) is None
 
 
 def test_a_template_cannot_name_another_host(person: Processes) -> None:
