@@ -278,21 +278,34 @@ def test_later_requests_of_the_process_use_the_early_connection_and_no_template(
 
 
 @pytest.mark.parametrize("model", [CHAT, "hosted_vllm/m"])
-def test_first_requests_of_several_sessions_at_once_are_sent_once_each(model: str, person: Processes) -> None:
+def test_a_request_that_overtakes_the_first_one_leaves_it_no_other_connection(
+    model: str, person: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """litellm would take the idle connection of the request that has ended, and send the first one on it again."""
+
     async def run() -> list[Any]:
         person.begin()
-        backends = [person.backend(model) for _ in range(8)]
-        heard = await asyncio.gather(*(hear(backend, request(model)) for backend in backends))
-        for backend in backends:
+        first, second = person.backend(model), person.backend(model)
+        go, real = asyncio.Event(), first._open
+
+        async def late(*given: Any) -> None:
+            await go.wait()
+            await real(*given)
+
+        monkeypatch.setattr(first, "_open", late)
+        leading = asyncio.create_task(hear(first, request(model)))
+        assert await asyncio.to_thread(person.server.wait_for, lambda server: bool(server.requests), 60)
+        other = asyncio.create_task(hear(second, request(model)))
+        await asyncio.wait({other}, timeout=1.0)
+        go.set()
+        heard = [await leading, await other]
+        for backend in (first, second):
             await backend.aclose()
         return [one.error for one in heard]
 
     person.learn(model)
-    for _ in range(20):
-        person.server.requests.clear()
-        person.early.clear()
-        assert asyncio.run(run()) == [None] * 8
-        assert (len(person.server.requests), len(person.early)) == (8, 1)
+    assert asyncio.run(run()) == [None, None]
+    assert (len(person.server.requests), len(person.early)) == (2, 1)
 
 
 def test_an_early_connection_that_the_provider_has_closed_is_not_used_again(person: Processes) -> None:
