@@ -90,6 +90,7 @@ LAZY = {
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
+    "provider/head_start.py": {"httpcore", "urllib"},  # httpcore comes with litellm, after the request
     "provider/served_window.py": {"http", "nexus_cli"},  # a model server of one's own
     "lane/skill_catalogue.py": {"nexus_cli"},  # relevance: only where there are skills
     "context/sections/front_matter.py": {"yaml"},  # slow, and few guides need it
@@ -440,7 +441,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (384, 0, 0),
     "acp": (7_484, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (67_749, 0, 6),
+    "cli": (66_391, 0, 6),
     "client": (2_407, 0, 2),
     "commands": (25_650, 0, 17),
     "config": (33_002, 0, None),
@@ -449,19 +450,19 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 34_399, 0),
     "hooks": (6_558, 0, 17),
     "imports": (15_375, 0, 8),
-    "lane": (56_972, 0, 179),
+    "lane": (56_978, 0, 179),
     "ledger": (50_432, 0, 34),
     "mcp": (18_002, 0, 20),
     "permission": (10_428, 0, 43),
     "plugins": (6_233, 0, 22),
-    "provider": (23_429, 0, 53),
+    "provider": (27_395, 0, 53),
     "reports": (76_614, 8_414, None),
     "rpc": (16_509, 0, 15),
     "rules": (34_855, 0, 19),
     "runs": (23_950, 0, 46),
     "sandbox": (38_620, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (47_910, 0, 83),
+    "session": (47_937, 0, 83),
     "spaces": (10_516, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
@@ -484,7 +485,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (943_010, 68_911)
+SUM = (945_651, 68_911)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
