@@ -89,6 +89,7 @@ LAZY = {
     "config/setting_rules.py": {"nexus_cli"},  # tables `[[check]]`, which few settings have
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
+    "provider/light_import.py": {"pydantic"},  # a part of litellm
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "provider/served_window.py": {"http", "nexus_cli"},  # a model server of one's own
     "lane/skill_catalogue.py": {"nexus_cli"},  # relevance: only where there are skills
