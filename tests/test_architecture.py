@@ -89,12 +89,14 @@ LAZY = {
     "config/setting_rules.py": {"nexus_cli"},  # tables `[[check]]`, which few settings have
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
+    "provider/litellm_env.py": {"importlib"},
     "provider/light_import.py": {"pydantic"},  # a part of litellm
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "provider/served_window.py": {"http", "nexus_cli"},  # a model server of one's own
     "lane/skill_catalogue.py": {"nexus_cli"},  # relevance: only where there are skills
     "context/sections/front_matter.py": {"yaml"},  # slow, and few guides need it
     "context/tokens/counter.py": {"tiktoken"},
+    "context/sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},

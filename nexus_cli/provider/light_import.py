@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from nexus_cli.provider.litellm_env import litellm_environment
+from nexus_cli.provider.litellm_env import installed_version, litellm_environment
 
 TABLE = Path(__file__).with_name("reexports.txt")
 """Distributions with their versions, then the packages that only re-export. `tests/provider/reexports.py` writes it."""
@@ -44,19 +43,12 @@ def light_imports() -> Iterator[None]:
     """Import litellm lightly within the block. What it defers stays deferred; classes that are defined after the block
     are built at once again, and listed packages of the libraries resolve lazily whenever they are imported."""
     versions, packages = read_table()
-    if not all(_installed(name) == number for name, number in versions.items()):
+    if not all(installed_version(name) == number for name, number in versions.items()):
         yield
         return
     sys.meta_path.insert(0, _Finder(packages))
     with _models_built_late():
         yield
-
-
-def _installed(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def test_classes_of_others_are_built_at_once_within_and_after_the_block() -> Non
 def test_another_version_is_imported_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     from pydantic._internal._config import ConfigWrapper
 
-    monkeypatch.setattr(light_import, "version", lambda name: "1.100.4")
+    monkeypatch.setattr(light_import, "installed_version", lambda name: "1.100.4")
     finders, for_model = list(sys.meta_path), vars(ConfigWrapper)["for_model"]
     with light_import.light_imports():
         assert sys.meta_path == finders
