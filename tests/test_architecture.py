@@ -457,14 +457,14 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (17_992, 0, 20),
     "permission": (10_325, 0, 42),
     "plugins": (6_233, 0, 22),
-    "provider": (23_759, 0, 56),
+    "provider": (25_194, 0, 56),
     "reports": (76_875, 8_414, None),
     "rpc": (16_509, 0, 15),
     "rules": (34_855, 0, 19),
     "runs": (24_190, 0, 47),
     "sandbox": (38_620, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_938, 0, 84),
+    "session": (48_953, 0, 84),
     "spaces": (10_457, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (942_087, 68_896)
+SUM = (943_537, 68_896)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -31,11 +31,12 @@ FIRST_REQUEST = (
     "httpcore",
     "litellm._service_logger",
     "litellm.llms.litellm_proxy.chat.transformation",
+    "litellm.llms.openai.chat.gpt_audio_transformation",
     "litellm.llms.openai_like.dynamic_config",
     "litellm.llms.vertex_ai.vertex_ai_partner_models.anthropic.transformation",
     "litellm.proxy.openai_files_endpoints.common_utils",
     "litellm.responses.mcp.chat_completions_handler",
-    "openai.resources",
+    "openai.resources.chat.completions.completions",
 )
 """Modules that the model library imports at its first request, in 0.2 s. Other versions may lack some of them."""
 REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors")

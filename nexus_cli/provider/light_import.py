@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from nexus_cli.provider.litellm_env import installed_version, litellm_environment
@@ -101,16 +101,6 @@ class _Place(NamedTuple):
     name: str
 
 
-class _Source:
-    """What stands for a module while the names that are imported from it are noted."""
-
-    def __init__(self, module: str) -> None:
-        self._module = module
-
-    def __getattr__(self, name: str) -> _Place:
-        return _Place(self._module, name)
-
-
 class _ReexportLoader(SourceFileLoader):
     """Runs the file of a package without importing anything, and resolves the names when they are asked for."""
 
@@ -118,9 +108,10 @@ class _ReexportLoader(SourceFileLoader):
         """Run the file with an import that only notes places."""
         package, names = module.__name__, vars(module)
 
-        def note(name: str, _globals: Any, _locals: Any, _names: Any, level: int) -> _Source:
+        def note(name: str, _globals: Any, _locals: Any, wanted: Sequence[str], level: int) -> SimpleNamespace:
             base = package.split(".")[: 1 - level or None] if level else []
-            return _Source(".".join([*base, *([name] if name else [])]))
+            source = ".".join([*base, *([name] if name else [])])
+            return SimpleNamespace(**{one: _Place(source, one) for one in wanted})
 
         names["__builtins__"] = {"__import__": note}
         super().exec_module(module)
