@@ -161,17 +161,7 @@ class _Table:
         return (key for key in keys if part in key.lower().replace(".", "-"))
 
 
-_kept: list[_Table] = []
-
-
-def keep_table() -> None:
-    """Read litellm's table now and keep it for all models: 2 MB."""
-    _kept.append(_table())
-
-
 def _table() -> _Table:
-    if _kept:
-        return _kept[0]
     path = table_path()
     try:
         return _Table(path.read_text("utf-8") if path else "")
