@@ -24,6 +24,7 @@ from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
 from nexus_cli.provider.head_start import find_head_start
+from nexus_cli.provider.light_import import light_imports
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
 from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
@@ -60,7 +61,7 @@ def litellm() -> Any:
             collecting = gc.isenabled()
             gc.disable()
             try:
-                with litellm_environment():
+                with litellm_environment(), light_imports():
                     import litellm as module  # noqa: PLC0415
             finally:
                 gc.freeze()

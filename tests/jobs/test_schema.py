@@ -352,7 +352,7 @@ def test_ctrl_c_in_a_repair_keeps_the_session_and_prints_nothing(place: Stage) -
 
 
 @pytest.mark.matrix
-def test_no_tools_and_no_save_and_a_warm_start_change_nothing(place: Stage) -> None:
+def test_no_tools_and_no_save_change_nothing(place: Stage) -> None:
     done = extract(place, "--no-tools", "--no-save", "--json")
     assert done.status == 0 and done.result["data"] == RIGHT and not bodies(place)[0].get("tools")
 

@@ -613,7 +613,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
                 "skills_not_trusted": many,
                 "unsupported": [{"path": text, "what": text}] * many,
             },
-            "warm": {"running": False, "minutes": many, "auto": bool(many), "unused": ""},
         },
         "transcript": {
             **session,
@@ -769,8 +768,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
                 for number in range(many)
             ],
         },
-        "warm": {"running": True, "auto": True, "unused": "CI is set" * bool(many), "saved": 1.6 * many}
-        | {"pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }
 
 

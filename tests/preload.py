@@ -1,17 +1,13 @@
-"""Import for the warm process everything that a run of `nexus ask` needs until its request is sent.
-
-Nothing here may depend on a setting, a folder, or a variable that `nexus_cli.warm` does not compare.
-"""
+"""Import everything that a run of `nexus ask` needs until its request is sent, for processes that fork."""
 
 from __future__ import annotations
 
 import gc
 import pkgutil
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
 
 from nexus_cli.cli import app
-from nexus_cli.provider import model_table
 from nexus_cli.provider.litellm_backend import litellm
 
 MODULES = (
@@ -28,16 +24,18 @@ MODULES = (
 """Modules of a run, except the model library."""
 FIRST_REQUEST = (
     "anyio._backends._asyncio",
+    "distro",
     "httpcore",
     "litellm._service_logger",
     "litellm.llms.litellm_proxy.chat.transformation",
+    "litellm.llms.openai.chat.gpt_audio_transformation",
     "litellm.llms.openai_like.dynamic_config",
     "litellm.llms.vertex_ai.vertex_ai_partner_models.anthropic.transformation",
     "litellm.proxy.openai_files_endpoints.common_utils",
     "litellm.responses.mcp.chat_completions_handler",
-    "openai.resources",
+    "openai.resources.chat.completions.completions",
 )
-"""Modules that the model library imports at its first request, in 0.2 s. Other versions may lack some of them."""
+"""Modules that the model library imports at its first request. Other versions may lack some of them."""
 REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors")
 
 
@@ -51,16 +49,7 @@ def import_run() -> None:
         for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
             import_module(module.name)
     for name in FIRST_REQUEST:
-        _import_if_there(name)
-    if distro := _import_if_there("distro"):
-        distro.id()  # cached: the model library sends it in a header
-    model_table.keep_table()
+        with suppress(ImportError):
+            import_module(name)
     app.build(completion=False)
     app.load_command("ask")
-
-
-def _import_if_there(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        return None
