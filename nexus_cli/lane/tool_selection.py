@@ -1,83 +1,137 @@
-"""Select the tool schemas of an epoch, so that a recipe with few tools does not pay for the others.
+"""Select the tool schemas of an epoch, so that a session does not pay for tools that it does not need.
 
 Also finds unknown tool names in a recipe, and checks if the model can read drops.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.core.elide import RECALL, one_line
-from nexus_cli.core.entry import Epoch
+from nexus_cli.core.elide import RECALL, one_line, plural
 from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.services import Workers
+from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
-Schemas = Sequence[dict[str, Any]]
+Schemas = Sequence[Mapping[str, Any]]
+NO_LIMITS = Limits()
+MOST_NAMED = 20
+"""Most MCP servers that the description of `use_tool` names."""
 SMALL_WINDOW = 16_000
-"""Tokens below which a window is small."""
-OPTIONAL = (
-    *("plan", "wait_for", "agents", "agent", "context", "search_memory", "forget", "remember"),
-    *("ask_person", "fetch", "jobs", "todo"),
-)
-"""Tools without which files can be read, edited and tested, in the order in which they leave."""
+"""Tokens below which a window is small: all schemas together take at most a twelfth of it, if they can."""
+
+
+@dataclass
+class ToolOffer:
+    """The schemas of a session's epochs.
+
+    Every epoch has those of the tools that work on a project needs, and `use_tool` for the others, which are behind it.
+    One that is behind it is offered by itself if the person's message, the recipe, settings or what is stored speak of
+    it, if an earlier epoch offered it, or once it was called. All of this is decided when an epoch begins.
+    """
+
+    registry: ToolRegistry
+    recipe: Recipe
+    limits: Limits
+    """Those with which the session was opened."""
+    attended: bool
+    """True if a person is at the terminal."""
+    called_for: Callable[[], Collection[str]]
+    """Returns the names of tools that settings or what is stored speak of."""
+    count: Callable[[str], int]
+    schemas: Schemas = ()
+    """Those of the newest epoch that began or was drafted."""
+
+    def names(self) -> list[str]:
+        """Return the names of the offered tools."""
+        return [str(one["function"]["name"]) for one in self.schemas]
+
+    def renew(self, window: int, lane: Lane, words: str) -> Schemas:
+        """Decide on the tools of the next epoch of a lane, in a window of so many tokens. `words` is the newest message
+        of the person."""
+        asked = {*self.called_for(), *(str(one["function"]["name"]) for one in lane.epoch.tools)}
+        asked |= {call.name for item in lane.items for call in item.message.tool_calls}
+        asked |= {tool.name for tool in self.registry.tools() if is_spoken_of(tool, words)}
+        for names, wraps in ((asked, True), (frozenset[str](), True), (frozenset[str](), False)):
+            self.schemas = select_tools(
+                self.registry, self.recipe, names, limits=self.limits, attended=self.attended, wraps=wraps
+            )
+            if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
+                break
+        return self.schemas
+
+
+def is_spoken_of(tool: Tool, words: str) -> bool:
+    """Return True if a person's message has the name of a tool, or one of its words."""
+    if not tool.behind or tool.server:
+        return False
+    found = "|".join(map(re.escape, (tool.name, *tool.words)))
+    return re.search(rf"(?<!\w)(?:{found})(?!\w)", words.casefold()) is not None
 
 
 def select_tools(
-    registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None, *, attended: bool = False
+    registry: ToolRegistry,
+    recipe: Recipe,
+    asked: Collection[str] = (),
+    *,
+    limits: Limits = NO_LIMITS,
+    attended: bool = False,
+    wraps: bool = True,
 ) -> Schemas:
-    """Return the schemas of the tools that `recipe` allows.
+    """Return the schemas of the tools that `recipe` allows, and of those `asked` for that there are.
 
-    `now` is the epoch of a resumed session. If it has tools that the recipe does not allow, all schemas are returned.
-    `attended`: a person is at the terminal, see `Tool.offered`. Tools that `now` has are kept.
+    Without `wraps` none is behind `use_tool`, which does not name what `limits` exclude. `attended`: somebody is there
+    to answer questions.
     """
-    tools, categories = recipe.limits.tools, recipe.limits.categories
-    before = {str(tool["function"]["name"]) for tool in now.tools} if now else set()
-    here = ("", "attended" if attended else "unattended")
-    names = {
-        tool.name
+    named, categories = recipe.limits.tools, recipe.limits.categories
+    allowed = [
+        tool
         for tool in registry.tools()
-        if (tools is None or tool.name in tools)
+        if (named is None or tool.name in named)
         and (categories is None or str(tool.effect) in categories)
         and not (Workers in tool.needs and recipe.limits.sub_agents is False)
-        and (tool.offered in here or tool.name in before or (tool.offered == "named" and tools is not None))
-    }
-    unsent = {tool.name for tool in registry.tools() if tool.offered == "never"} - before
-    every = [one for one in registry.get_definitions() if one["function"]["name"] not in unsent]
-    return [one for one in every if one["function"]["name"] in names] if before <= names else every
+        and (attended or not tool.asks)
+    ]
+    hides = any(tool.name == USE_TOOL for tool in allowed)
+    sent = {tool.name for tool in allowed if not (tool.behind and hides) or named is not None}
+    sent |= {tool.name for tool in registry.tools() if tool.name in asked} - {USE_TOOL}
+    behind = [tool for tool in allowed if tool.name not in sent and (limits.tools is None or tool.name in limits.tools)]
+    sent -= set() if wraps and behind else {USE_TOOL}
+    definitions = [one for one in registry.get_definitions() if one["function"]["name"] in sent]
+    for one in definitions:
+        if one["function"]["name"] == USE_TOOL:
+            one["function"]["description"] += _list_tools(behind, registry.starting)
+    return definitions
 
 
-def tools_without_room(tools: Schemas, window: int, count: Callable[[str], int]) -> tuple[str, ...]:
-    """Return the names of the tools that a window in tokens has no room for.
-
-    In a small window the optional tools leave, in a fixed order, until the schemas take at most a twelfth of it.
-    """
-    if window >= SMALL_WINDOW:
-        return ()
-    sizes = {str(tool["function"]["name"]): count(canonical(tool).decode()) for tool in tools}
-    left_out: list[str] = []
-    for name in OPTIONAL:
-        if name in sizes and sum(sizes.values()) > window // 12:
-            del sizes[name]
-            left_out.append(name)
-    return tuple(left_out)
+def _list_tools(tools: Sequence[Tool], starting: Collection[str]) -> str:
+    """Return a line for each tool, and one for the MCP servers."""
+    lines = [f"- {tool.name}: {tool.behind}" for tool in tools if not tool.server]
+    counts = Counter(tool.server for tool in tools if tool.server)
+    servers = [*(f"{name} ({plural(count, 'tool')})" for name, count in counts.items())]
+    servers += [f"{name} (starting)" for name in starting]
+    if servers:
+        more = f" and {len(servers) - MOST_NAMED} more" if len(servers) > MOST_NAMED else ""
+        lines.append(f"- MCP servers {', '.join(servers[:MOST_NAMED])}{more}: words as `name` find their tools")
+    return "".join(f"\n{line}" for line in lines)
 
 
-def describe_left_out(window: int, names: Collection[str]) -> str:
-    """Return a line for the person about tools that a small window has no room for."""
-    return f"small context window ({window:,} tokens): without the tools {', '.join(names)}"
-
-
-def missing_tools(window: int, tools: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the optional tools that a request with `tools` in a small window lacks, of those offered everywhere."""
+def describe_left_out(window: int, tools: Iterable[Mapping[str, Any]]) -> str:
+    """Return a line for the person if a request with `tools` in a small window lacks those behind `use_tool`."""
     there = {str(tool["function"]["name"]) for tool in tools}
-    known = {tool.name for tool in discover_tools().values() if not tool.offered}
-    return tuple(name for name in OPTIONAL if window < SMALL_WINDOW and there and name in known - there)
+    if window >= SMALL_WINDOW or not there or USE_TOOL in there:
+        return ""
+    return f"small context window ({window:,} tokens): without the tools behind {USE_TOOL}"
 
 
 def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
