@@ -123,7 +123,7 @@ def unwrap_call(call: ToolCall) -> ToolCall:
         given = json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError):
         return call
-    return ToolCall(call.id, name, given, is_wrapped=True) if isinstance(given, Mapping) else call
+    return unwrap_call(ToolCall(call.id, name, given, is_wrapped=True)) if isinstance(given, Mapping) else call
 
 
 @dataclass(frozen=True, slots=True)

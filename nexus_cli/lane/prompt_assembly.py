@@ -65,7 +65,8 @@ class PromptAssembly:
         if self.inherited is not None:
             return EpochDraft(self.inherited)
         lane = self.context.lane
-        tools = tuple(self.offer.renew(self.collector.view.window, lane, typed_text(words or newest_words(lane))))
+        words = typed_text(words or newest_words(lane))
+        tools = tuple(await self.offer.renew(self.collector.view.window, lane, words))
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         frame = EpochHeader(

@@ -5,10 +5,12 @@ Also finds unknown tool names in a recipe, and checks if the model can read drop
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
@@ -47,7 +49,7 @@ class ToolOffer:
     attended: bool
     """True if a person is at the terminal."""
     called_for: Callable[[], Collection[str]]
-    """Returns the names of tools that settings or what is stored speak of."""
+    """Returns the names of tools that settings or what is stored speak of. Blocks."""
     count: Callable[[str], int]
     schemas: Schemas = ()
     """Those of the newest epoch that began or was drafted."""
@@ -56,16 +58,19 @@ class ToolOffer:
         """Return the names of the offered tools."""
         return [str(one["function"]["name"]) for one in self.schemas]
 
-    def renew(self, window: int, lane: Lane, words: str) -> Schemas:
+    async def renew(self, window: int, lane: Lane, words: str) -> Schemas:
         """Decide on the tools of the next epoch of a lane, in a window of so many tokens. `words` is the newest message
         of the person."""
-        asked = {*self.called_for(), *(str(one["function"]["name"]) for one in lane.epoch.tools)}
+        asked = {*await asyncio.to_thread(self.called_for)}
         asked |= {call.name for item in lane.items for call in item.message.tool_calls}
         asked |= {tool.name for tool in self.registry.tools() if is_spoken_of(tool, words)}
-        for names, wraps in ((asked, True), (frozenset[str](), True), (frozenset[str](), False)):
-            self.schemas = select_tools(
-                self.registry, self.recipe, names, limits=self.limits, attended=self.attended, wraps=wraps
-            )
+        return self.select(window, asked, lane.epoch.tools)
+
+    def select(self, window: int, asked: Collection[str] = (), kept: Iterable[Mapping[str, Any]] = ()) -> Schemas:
+        """Return the schemas of `select_tools` for which a window in tokens has room."""
+        select = partial(select_tools, self.registry, self.recipe, self.limits, attended=self.attended)
+        for make in (partial(select, asked, kept), select, partial(select, wraps=False)):
+            self.schemas = make()
             if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
                 break
         return self.schemas
@@ -82,16 +87,17 @@ def is_spoken_of(tool: Tool, words: str) -> bool:
 def select_tools(
     registry: ToolRegistry,
     recipe: Recipe,
-    asked: Collection[str] = (),
-    *,
     limits: Limits = NO_LIMITS,
+    asked: Collection[str] = (),
+    kept: Iterable[Mapping[str, Any]] = (),
+    *,
     attended: bool = False,
     wraps: bool = True,
 ) -> Schemas:
-    """Return the schemas of the tools that `recipe` allows, and of those `asked` for that there are.
+    """Return the schemas of the tools that `recipe` allows, without those behind `use_tool` that are not `asked` for.
 
-    Without `wraps` none is behind `use_tool`, which does not name what `limits` exclude. `attended`: somebody is there
-    to answer questions.
+    The tools of `kept`, the schemas of the epoch before, stay whatever the recipe allows. Without `wraps` there is no
+    `use_tool`, which does not name what `limits` exclude. `attended`: somebody is there to answer questions.
     """
     named, categories = recipe.limits.tools, recipe.limits.categories
     allowed = [
@@ -103,8 +109,8 @@ def select_tools(
         and (attended or not tool.asks)
     ]
     hides = any(tool.name == USE_TOOL for tool in allowed)
-    sent = {tool.name for tool in allowed if not (tool.behind and hides) or named is not None}
-    sent |= {tool.name for tool in registry.tools() if tool.name in asked} - {USE_TOOL}
+    sent = {tool.name for tool in allowed if not (tool.behind and hides) or named is not None or tool.name in asked}
+    sent |= {str(one["function"]["name"]) for one in kept}
     behind = [tool for tool in allowed if tool.name not in sent and (limits.tools is None or tool.name in limits.tools)]
     sent -= set() if wraps and behind else {USE_TOOL}
     definitions = [one for one in registry.get_definitions() if one["function"]["name"] in sent]

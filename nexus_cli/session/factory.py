@@ -411,7 +411,7 @@ class SessionFactory:
 
         attended = self.options.interactive and not self.options.served
         offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, counter.count)
-        offer.schemas = [*lane.epoch.tools] if self.resumed else offer.renew(self.info.window, lane, "")
+        offer.schemas = [*lane.epoch.tools] if self.resumed else offer.select(self.info.window)
         if line := describe_left_out(self.info.window, offer.schemas):
             self.notices.append(line)
         return offer

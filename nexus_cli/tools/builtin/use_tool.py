@@ -14,7 +14,4 @@ from nexus_cli.core.tool import ToolContext
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Return description and arguments of the named tool, or the tools that its words find."""
     catalogue: ToolCatalogue = context.services[ToolCatalogue]
-    result = await catalogue.describe(arguments["name"])
-    if result.error or "arguments" not in arguments:
-        return result
-    return ToolResult(error=f"not called: name the tool itself.\n{result.output}", ran=False)
+    return await catalogue.describe(arguments["name"])

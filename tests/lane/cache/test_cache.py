@@ -90,7 +90,7 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
     prompt = session.state.lane_state.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def another(window: LaneWindow) -> Any:
+    async def another(window: LaneWindow, words: str = "") -> Any:
         now = (await draft_epoch(window)).frame
         tools = json.loads(json.dumps(now.tools))
         next(tool for tool in tools if tool["function"]["name"] == "grep")["function"]["description"] += " Quick."
@@ -238,7 +238,7 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
-    async def small(window: LaneWindow) -> EpochDraft:
+    async def small(window: LaneWindow, words: str = "") -> EpochDraft:
         return EpochDraft(EpochHeader(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:
