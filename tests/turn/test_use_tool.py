@@ -19,6 +19,7 @@ from nexus_cli.core.message import Message, Role, ToolCall, from_record, to_reco
 from nexus_cli.core.request import Request
 from nexus_cli.lane.options import Options
 from nexus_cli.service_list import SERVICES
+from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
 
@@ -57,6 +58,8 @@ def test_the_call_is_that_of_the_tool_and_requests_show_it_as_it_was_sent(tmp_pa
     events, _ = say(session, "go on")
     assert [(call.name, call.arguments) for call in called(events)] == [("todo", ITEMS), ("context", {})]
     assert all(result.success for result in results(events)), results(events)
+    value = to_json_value(events[[type(event) for event in events].index(ToolCallEvent)])
+    assert value["call"] == {"id": called(events)[0].id, "name": "todo", "arguments": ITEMS, "raw": ""}
     shown = [call["function"] for call in model.seen[-1][2]["tool_calls"] + model.seen[-1][4]["tool_calls"]]
     assert shown[0] == {"name": "use_tool", "arguments": json.dumps(TODO, separators=(",", ":"))}
     assert json.loads(shown[1]["arguments"]) == {"name": "context", "arguments": {}}
