@@ -77,11 +77,11 @@ class ToolOffer:
 
 
 def is_spoken_of(tool: Tool, words: str) -> bool:
-    """Return True if a person's message has the name of a tool, or one of its words."""
+    """Return True if a person's message has the name of a tool, or one of its words, also in the plural."""
     if not tool.behind or tool.server:
         return False
     found = "|".join(map(re.escape, (tool.name, *tool.words)))
-    return re.search(rf"(?<!\w)(?:{found})(?!\w)", words.casefold()) is not None
+    return re.search(rf"(?<!\w)(?:{found})s?(?!\w)", words.casefold()) is not None
 
 
 def select_tools(

@@ -22,7 +22,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext
 from nexus_cli.plugins.python_plugins import admit_objects, python_plugins
 from nexus_cli.tools import builtin
-from nexus_cli.tools.schema import sent_schema
+from nexus_cli.tools.schema import describe_tool, sent_schema
 
 if TYPE_CHECKING:
     from nexus_cli.tools.foreign_calls import ForeignCalls
@@ -203,6 +203,11 @@ class ToolRegistry:
         hint = f" Did you mean {near}?" if near else ""
         named = [tool.name for tool in self._tools.values() if not (tool.server and tool.behind)]
         return f"there is no tool {name!r}.{hint} There are: {', '.join(named)}."
+
+    def describe(self, name: str) -> str:
+        """Return name, description and arguments of the tool with this exact name, "" if there is none."""
+        tool = self.get(name)
+        return describe_tool(tool) if tool else ""
 
     def search(self, words: str) -> str:
         """Return a line for each tool behind `use_tool` that has one of `words`, those with the most first; "" if none

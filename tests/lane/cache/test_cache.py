@@ -90,7 +90,7 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
     prompt = session.state.lane_state.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def another(window: LaneWindow, words: str = "") -> Any:
+    async def another(window: LaneWindow) -> Any:
         now = (await draft_epoch(window)).frame
         tools = json.loads(json.dumps(now.tools))
         next(tool for tool in tools if tool["function"]["name"] == "grep")["function"]["description"] += " Quick."
