@@ -40,8 +40,8 @@ class PromptAssembler(Protocol):
     """Assembles the system text and the preambles of a lane."""
 
     async def draft_epoch(self, window: LaneWindow, words: str = "") -> EpochDraft:
-        """Return the present system text and tools, for the next epoch. `words` is the person's message if it is not in
-        the lane yet."""
+        """Return the present system text and tools, for the next epoch. `words` is the first message of a
+        session."""
 
     async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
         """Return the preamble of the next request: the event sections that changed since this epoch last sent them."""

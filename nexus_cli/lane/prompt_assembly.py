@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from nexus_cli.core.memory import TOLD
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.control import Control
-from nexus_cli.lane.lane_state import Preamble, newest_words
+from nexus_cli.lane.lane_state import Preamble
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import PLAN
 from nexus_cli.lane.tool_selection import ToolOffer
@@ -59,14 +60,13 @@ class PromptAssembly:
         return PromptAssembly(collector, self.context, self.offer, self.rules, self.effort, self.inherited)
 
     async def draft_epoch(self, window: LaneWindow | None = None, words: str = "") -> EpochDraft:
-        """Return the present system text and tools, planned for the budget of `window`. `words` is the person's message
-        if it is not in the lane yet."""
+        """Return the present system text and tools, planned for the budget of `window`. `words` is the first
+        message of a session."""
         self._fit(window)
         if self.inherited is not None:
             return EpochDraft(self.inherited)
-        lane = self.context.lane
-        words = typed_text(words or newest_words(lane))
-        tools = tuple(await self.offer.renew(self.collector.view.window, lane, words))
+        asked = await asyncio.to_thread(self.offer.called_for)
+        tools = tuple(self.offer.select(self.collector.view.window, self.context.lane, typed_text(words), asked))
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         frame = EpochHeader(

@@ -5,7 +5,6 @@ Also finds unknown tool names in a recipe, and checks if the model can read drop
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,6 +28,8 @@ Schemas = Sequence[Mapping[str, Any]]
 NO_LIMITS = Limits()
 MOST_NAMED = 20
 """Most MCP servers that the description of `use_tool` names."""
+SPOKEN_OF = r"(?<!\w)(?:{})s?(?!\w)"
+"""Finds a whole word or phrase, also in the plural."""
 SMALL_WINDOW = 16_000
 """Tokens below which a window is small: all schemas together take at most a twelfth of it, if they can."""
 
@@ -54,34 +55,23 @@ class ToolOffer:
     schemas: Schemas = ()
     """Those of the newest epoch that began or was drafted."""
 
-    def names(self) -> list[str]:
-        """Return the names of the offered tools."""
-        return [str(one["function"]["name"]) for one in self.schemas]
-
-    async def renew(self, window: int, lane: Lane, words: str) -> Schemas:
-        """Decide on the tools of the next epoch of a lane, in a window of so many tokens. `words` is the newest message
-        of the person."""
-        asked = {*await asyncio.to_thread(self.called_for)}
-        asked |= {call.name for item in lane.items for call in item.message.tool_calls}
-        asked |= {tool.name for tool in self.registry.tools() if is_spoken_of(tool, words)}
-        return self.select(window, asked, lane.epoch.tools)
-
-    def select(self, window: int, asked: Collection[str] = (), kept: Iterable[Mapping[str, Any]] = ()) -> Schemas:
-        """Return the schemas of `select_tools` for which a window in tokens has room."""
+    def select(self, window: int, lane: Lane, words: str = "", asked: Collection[str] = ()) -> Schemas:
+        """Decide on the tools of the next epoch of a lane, in a window of so many tokens. `words` is the first message
+        of a session, `asked` what `called_for` returned."""
+        wanted = {*asked}
+        for item in lane.items:
+            wanted.update(call.name for call in item.message.tool_calls)
+        said = words.casefold()
+        for tool in self.registry.tools():
+            found = "|".join(map(re.escape, (tool.name, *tool.words)))
+            if tool.behind and not tool.server and re.search(SPOKEN_OF.format(found), said):
+                wanted.add(tool.name)
         select = partial(select_tools, self.registry, self.recipe, self.limits, attended=self.attended)
-        for make in (partial(select, asked, kept), select, partial(select, wraps=False)):
+        for make in (partial(select, wanted, lane.epoch.tools), select, partial(select, wraps=False)):
             self.schemas = make()
             if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
                 break
         return self.schemas
-
-
-def is_spoken_of(tool: Tool, words: str) -> bool:
-    """Return True if a person's message has the name of a tool, or one of its words, also in the plural."""
-    if not tool.behind or tool.server:
-        return False
-    found = "|".join(map(re.escape, (tool.name, *tool.words)))
-    return re.search(rf"(?<!\w)(?:{found})s?(?!\w)", words.casefold()) is not None
 
 
 def select_tools(
@@ -108,34 +98,43 @@ def select_tools(
         and not (Workers in tool.needs and recipe.limits.sub_agents is False)
         and (attended or not tool.asks)
     ]
-    hides = any(tool.name == USE_TOOL for tool in allowed)
-    sent = {tool.name for tool in allowed if not (tool.behind and hides) or named is not None or tool.name in asked}
-    sent |= {str(one["function"]["name"]) for one in kept}
-    behind = [tool for tool in allowed if tool.name not in sent and (limits.tools is None or tool.name in limits.tools)]
-    sent -= set() if wraps and behind else {USE_TOOL}
+    wrapper = registry.get(USE_TOOL)
+    sent, behind = set[str](), list[Tool]()
+    for one in kept:
+        sent.add(str(one["function"]["name"]))
+    for tool in allowed:
+        if tool.behind and wrapper in allowed and named is None and tool.name not in (*asked, *sent):
+            behind.append(tool)
+        else:
+            sent.add(tool.name)
+    if limits.tools is not None:
+        behind = [tool for tool in behind if tool.name in limits.tools]
+    if not (wraps and behind):
+        sent.discard(USE_TOOL)
     definitions = [one for one in registry.get_definitions() if one["function"]["name"] in sent]
-    for one in definitions:
-        if one["function"]["name"] == USE_TOOL:
-            one["function"]["description"] += _list_tools(behind, registry.starting)
-    return definitions
-
-
-def _list_tools(tools: Sequence[Tool], starting: Collection[str]) -> str:
-    """Return a line for each tool, and one for the MCP servers."""
-    lines = [f"- {tool.name}: {tool.behind}" for tool in tools if not tool.server]
-    counts = Counter(tool.server for tool in tools if tool.server)
-    servers = [*(f"{name} ({plural(count, 'tool')})" for name, count in counts.items())]
-    servers += [f"{name} (starting)" for name in starting]
-    if servers:
+    lines, counts = list[str](), Counter[str]()
+    for tool in behind:
+        if tool.server:
+            counts[tool.server] += 1
+        else:
+            lines.append(f"- {tool.name}: {tool.behind}")
+    if counts or registry.starting:
+        servers = [f"{name} ({plural(count, 'tool')})" for name, count in counts.items()]
+        servers += [f"{name} (starting)" for name in registry.starting]
         more = f" and {len(servers) - MOST_NAMED} more" if len(servers) > MOST_NAMED else ""
         lines.append(f"- MCP servers {', '.join(servers[:MOST_NAMED])}{more}: words as `name` find their tools")
-    return "".join(f"\n{line}" for line in lines)
+    for one in definitions:
+        if one["function"]["name"] == USE_TOOL:
+            one["function"]["description"] = "\n".join([one["function"]["description"], *lines])
+    return definitions
 
 
 def describe_left_out(window: int, tools: Iterable[Mapping[str, Any]]) -> str:
     """Return a line for the person if a request with `tools` in a small window lacks those behind `use_tool`."""
+    if window >= SMALL_WINDOW:
+        return ""
     there = {str(tool["function"]["name"]) for tool in tools}
-    if window >= SMALL_WINDOW or not there or USE_TOOL in there:
+    if not there or USE_TOOL in there:
         return ""
     return f"small context window ({window:,} tokens): without the tools behind {USE_TOOL}"
 

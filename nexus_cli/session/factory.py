@@ -50,7 +50,7 @@ from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.section_sources import SessionSources, make_collector
 from nexus_cli.lane.spending import Spending, unknown_price
-from nexus_cli.lane.tool_selection import ToolOffer, describe_left_out, unknown_tools
+from nexus_cli.lane.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
@@ -345,7 +345,7 @@ class SessionFactory:
             failed=self.control.emit_notice,
             dropped=self.control.emit_drop,
             settings=self.settings,
-            tools=offer.names,
+            tools=lambda: [str(one["function"]["name"]) for one in offer.schemas],
             runs=approver is not None or limits.allow in UNASKED,
             is_run=is_run,
             **facts.source_fields(),
@@ -411,8 +411,8 @@ class SessionFactory:
 
         attended = self.options.interactive and not self.options.served
         offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, counter.count)
-        offer.schemas = [*lane.epoch.tools] if self.resumed else offer.select(self.info.window)
-        if line := describe_left_out(self.info.window, offer.schemas):
+        offer.schemas = [*lane.epoch.tools] if self.resumed else offer.select(self.info.window, lane)
+        if self.info.window < SMALL_WINDOW and (line := describe_left_out(self.info.window, offer.schemas)):
             self.notices.append(line)
         return offer
 

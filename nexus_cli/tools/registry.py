@@ -210,16 +210,16 @@ class ToolRegistry:
         return describe_tool(tool) if tool else ""
 
     def search(self, words: str) -> str:
-        """Return a line for each tool behind `use_tool` that has one of `words`, those with the most first; "" if none
-        has."""
+        """Return a line for each tool behind `use_tool` or of a server that has one of `words`, those with the most
+        first; "" if none has."""
         wanted = set(_WORD.findall(words.lower()))
         scored = [
             (sum((word in tool.name.lower()) * 2 + (word in tool.description.lower()) for word in wanted), tool)
             for tool in self._tools.values()
-            if tool.behind
+            if tool.behind or tool.server
         ]
         found = sorted((one for one in scored if one[0]), key=lambda one: -one[0])
-        lines = [f"{tool.name}: {tool.behind}" for _, tool in found[:MOST_FOUND]]
+        lines = [f"{tool.name}: {tool.behind or one_line(tool.description)[:160]}" for _, tool in found[:MOST_FOUND]]
         if len(found) > MOST_FOUND:
             lines.append(f"[{len(found) - MOST_FOUND} more: search with other words]")
         return "\n".join(lines)

@@ -178,7 +178,7 @@ CHOICES: Sequence[Choice] = (
     Choice("lines that repeat are folded", {"nexus_cli.turn.dispatch:clip_result": _clip(_without_repeats)}),
     Choice("each commit lists its folders", LISTS),
     Choice("the same, folded", {**LISTS, "nexus_cli.tools.builtin.glob:run": _run_listed}),
-    Choice("every tool is sent", {"nexus_cli.lane.tool_selection:is_spoken_of": lambda tool, words: True}),
+    Choice("every tool is sent", {"nexus_cli.lane.tool_selection:SPOKEN_OF": ""}),
     Choice("whole schemas", {"nexus_cli.tools.schema:UNSAID": ()}),
     Choice("schemas without descriptions", {f"{REGISTRY}:ToolRegistry.get_definitions": _describe_nothing}),
 )
