@@ -98,12 +98,12 @@ def select_tools(
         and not (Workers in tool.needs and recipe.limits.sub_agents is False)
         and (attended or not tool.asks)
     ]
-    wrapper = registry.get(USE_TOOL)
+    wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
     sent, behind = set[str](), list[Tool]()
     for one in kept:
         sent.add(str(one["function"]["name"]))
     for tool in allowed:
-        if tool.behind and wrapper in allowed and named is None and tool.name not in (*asked, *sent):
+        if tool.behind and wrapper and named is None and tool.name not in (*asked, *sent):
             behind.append(tool)
         else:
             sent.add(tool.name)

@@ -192,15 +192,20 @@ class SessionServers(ServerTools):
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
         if not self._has_epoch():
             return
-        sent = {one["function"]["name"] for one in self._session.state.lane_state.lane.epoch.tools}
+        tools = self._session.state.lane_state.lane.epoch.tools
+        sent = {one["function"]["name"]: str(one["function"]["description"]) for one in tools}
         for name, sha256 in (self._known or {}).items():
             is_new = before is not None and before.get(name) != sha256
-            if name in self._catalogue.lists and (is_new or not sent.intersection([USE_TOOL, *self._names(name)])):
+            if name in self._catalogue.lists and (is_new or not self._is_told(name, sent)):
                 self._announce(name)
                 count = len(self._names(name))
                 self._tell(f"MCP server {name}: {count} tool{'s' * (count != 1)}, in every request after a compaction")
         for name in (before or {}).keys() - (self._known or {}).keys():
             self._announce(name)
+
+    def _is_told(self, server: str, sent: Mapping[str, str]) -> bool:
+        """Return True if the descriptions of an epoch's tools have a tool of a server, or name the server."""
+        return not sent.keys().isdisjoint(self._names(server)) or f" {server} (" in sent.get(USE_TOOL, "")
 
     def _has_epoch(self) -> bool:
         record = self._session.state.record

@@ -127,7 +127,7 @@ def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: 
     model = Lister({"text": "late", "delay": 20})
     limits = Limits(timeout=3600.0)  # the test says when it is over
     at = 0.42
-    window = round((2900 + count_definitions()) / at)  # the fourth turn reaches it
+    window = round((2400 + count_definitions()) / at)  # the fourth turn reaches it
 
     async def live(around: World) -> str:
         async with grown(around, turns=3) as session:
