@@ -16,6 +16,9 @@ from typing import Any
 from nexus_cli.core.attachment import Part as Part
 from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
+USE_TOOL = "use_tool"
+"""The tool through which a model calls those whose schemas it was not sent; see `unwrap_call`."""
+
 
 class Role(StrEnum):
     """The role of a message in Chat Completions."""
@@ -74,6 +77,8 @@ class ToolCall:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     raw: str = ""
     """The original argument text if it was no JSON object (then `arguments` is empty), else ""."""
+    is_wrapped: bool = False
+    """True if the model called the tool through `use_tool`, and every request has to show the call in this form."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str):
@@ -82,6 +87,16 @@ class ToolCall:
         object.__setattr__(self, "name", text_of(self.name, "name of a tool call"))
         object.__setattr__(self, "arguments", _arguments(self.arguments, self.name))
         object.__setattr__(self, "raw", text_of(self.raw, "raw arguments of a tool call"))
+
+    @property
+    def sent_name(self) -> str:
+        """The name in requests."""
+        return USE_TOOL if self.is_wrapped else self.name
+
+    @property
+    def sent_arguments(self) -> Mapping[str, Any]:
+        """The arguments in requests."""
+        return {"name": self.name, "arguments": self.arguments} if self.is_wrapped else self.arguments
 
     @classmethod
     def of(cls, value: object) -> ToolCall:
@@ -94,6 +109,21 @@ class ToolCall:
         if not isinstance(inner, Mapping) or "id" not in value or "name" not in inner:
             raise ValueError("a tool call has to have an id and a name")
         return cls(value["id"], inner["name"], inner.get("arguments", {}), inner.get("raw", ""))
+
+
+def unwrap_call(call: ToolCall) -> ToolCall:
+    """Return a call of `use_tool` as the call of the tool that it names, any other unchanged.
+
+    Arguments may also be JSON text, as some models send them. Without arguments `use_tool` itself is called.
+    """
+    name, given = call.arguments.get("name"), call.arguments.get("arguments")
+    if call.name != USE_TOOL or len(call.arguments) != 2 or not isinstance(name, str):
+        return call
+    try:
+        given = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        return call
+    return unwrap_call(ToolCall(call.id, name, given, is_wrapped=True)) if isinstance(given, Mapping) else call
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +322,9 @@ def to_record(message: Message) -> dict[str, Any]:
     record: dict[str, Any] = {"role": str(message.role), "content": message.content}
     if message.tool_calls:
         record["calls"] = [
-            {"id": c.id, "name": c.name, "arguments": c.arguments} | ({"raw": c.raw} if c.raw else {})
+            {"id": c.id, "name": c.name, "arguments": c.arguments}
+            | ({"raw": c.raw} if c.raw else {})
+            | ({"wrapped": True} if c.is_wrapped else {})
             for c in message.tool_calls
         ]
     if message.tool_call_id is not None:
@@ -312,7 +344,8 @@ def from_record(record: Mapping[str, Any]) -> Message:
         role=Role(record["role"]),
         content=record["content"],
         tool_calls=tuple(
-            ToolCall(c["id"], c["name"], c["arguments"], c.get("raw", "")) for c in record.get("calls", ())
+            ToolCall(c["id"], c["name"], c["arguments"], c.get("raw", ""), c.get("wrapped", False))
+            for c in record.get("calls", ())
         ),
         tool_call_id=record.get("call"),
         parts=tuple(Part(kind, base64.b64decode(data), name) for kind, data, name in record.get("parts", ())),

@@ -259,6 +259,13 @@ class PersonQuestions(Protocol):
         """Return an answer to each question, fewer if the person stops answering."""
 
 
+class ToolCatalogue(Protocol):
+    """The tools of a session, for a model that was not sent all schemas."""
+
+    async def describe(self, name: str) -> ToolResult:
+        """Return description and arguments of the tool with this name, or a line for each that words find."""
+
+
 class ServerTools(Protocol):
     """The MCP servers of a session."""
 
@@ -275,8 +282,8 @@ class ServerTools(Protocol):
         """Return the trigger with the resources and the prompt that its typed words name. Raises `NexusError`."""
         ...
 
-    async def look_up(self, action: str, query: str, tool: str) -> ToolResult:
-        """Search the tools of all servers, or describe one, see the tool `mcp`."""
+    async def settle(self) -> Sequence[str]:
+        """Wait for the tools of servers that were asked for them; return a line for each server that failed."""
         ...
 
     def rows(self) -> list[ServerRow]:

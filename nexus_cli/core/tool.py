@@ -182,15 +182,14 @@ class Tool:
     """Name of the argument with the questions that it puts to the person; their answers are shown below the call."""
     tells: bool = False
     """Its result is one line, shown to the person."""
-    offered: str = ""
-    """`unattended`: left out of the requests of a session with a person at the terminal; `attended`: of all others;
-    `named`: of recipes that do not name it; `never`: of all. A call of it runs everywhere."""
+    behind: str = ""
+    """The line about it in the description of `use_tool`, if its schema is only sent to a session that is about it."""
+    words: tuple[str, ...] = ()
+    """Words and phrases of a person's message that make a session one about it, as its name does; in small letters."""
     server: str = ""
     """Name of the MCP server that runs it: its calls need approval, and only the server checks their arguments."""
     only_reads: bool = False
     """Its server says that it changes nothing. Only the order of calls relies on it, see `needs_edits`."""
-    stands_for: Callable[[ToolCall], ToolCall | None] | None = None
-    """Returns the call of another tool that a call stands for, which then runs instead; None for a call of its own."""
     delegates: bool = False
     """It starts or manages a worker."""
     description: str = ""

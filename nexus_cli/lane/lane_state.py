@@ -22,7 +22,7 @@ from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.next_request import LimitsInForce, NextRequest
 from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.tool_selection import describe_left_out, missing_tools
+from nexus_cli.lane.tool_selection import describe_left_out
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.tools.registry import find_tool
 
@@ -39,8 +39,9 @@ class Preamble:
 class PromptAssembler(Protocol):
     """Assembles the system text and the preambles of a lane."""
 
-    async def draft_epoch(self, window: LaneWindow) -> EpochDraft:
-        """Return the present system text and tools, for the next epoch."""
+    async def draft_epoch(self, window: LaneWindow, words: str = "") -> EpochDraft:
+        """Return the present system text and tools, for the next epoch. `words` is the first message of a
+        session."""
 
     async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
         """Return the preamble of the next request: the event sections that changed since this epoch last sent them."""
@@ -111,8 +112,9 @@ class LaneState:
         self.window.begin_epoch(head, cause, planned, every, notes)
         self.upcoming.draft = None
         self.emit_drops(every)
-        if gone := set(missing_tools(info.window, self.lane.epoch.tools)) - {*missing_tools(info.window, before)}:
-            self.emit(Notice(describe_left_out(info.window, sorted(gone))))
+        line = describe_left_out(info.window, self.lane.epoch.tools)
+        if line and line != describe_left_out(info.window, before):
+            self.emit(Notice(line))
 
     def emit(self, event: Event) -> None:
         """Send an event to the front end."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,13 @@ from nexus_cli.context.window.lane import EpochHeader, Lane
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import TOLD
+from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import Preamble
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import PLAN
+from nexus_cli.lane.tool_selection import ToolOffer
 from nexus_cli.lane.upcoming import Upcoming
 
 
@@ -35,10 +38,8 @@ class PromptAssembly:
 
     collector: SectionCollector
     context: ContextManager
-    tools: Sequence[Mapping[str, Any]]
-    """All tools of the session."""
-    left_out: Callable[[int], Collection[str]]
-    """Returns the names of those for which a window in tokens has no room."""
+    offer: ToolOffer
+    """Decides on the tools of each epoch."""
     rules: str
     effort: str
     """Used when no window is given."""
@@ -56,20 +57,18 @@ class PromptAssembly:
     def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> PromptAssembly:
         """Return an assembly for drafts of the same sections, which do not change the state of the lane."""
         collector = self.collector.drafting(notify, left_out)
-        return PromptAssembly(
-            collector, self.context, self.tools, self.left_out, self.rules, self.effort, self.inherited
-        )
+        return PromptAssembly(collector, self.context, self.offer, self.rules, self.effort, self.inherited)
 
-    async def draft_epoch(self, window: LaneWindow | None = None) -> EpochDraft:
-        """Return the present system text and tools, planned for the budget of `window`."""
+    async def draft_epoch(self, window: LaneWindow | None = None, words: str = "") -> EpochDraft:
+        """Return the present system text and tools, planned for the budget of `window`. `words` is the first
+        message of a session."""
         self._fit(window)
         if self.inherited is not None:
             return EpochDraft(self.inherited)
+        asked = await asyncio.to_thread(self.offer.called_for)
+        tools = tuple(self.offer.select(self.collector.view.window, self.context.lane, typed_text(words), asked))
         plan, left = await self.collector.system_plan()
-        text, without = system_text(plan, self.collector.view.count), self.left_out(self.collector.view.window)
-        tools = tuple(self.tools)
-        if without:
-            tools = tuple(tool for tool in tools if tool["function"]["name"] not in without)
+        text = system_text(plan, self.collector.view.count)
         frame = EpochHeader(
             self.collector.view.model,
             text,

@@ -10,11 +10,10 @@ import stat
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -331,8 +330,7 @@ def make_collector(
     failed: Callable[[str], None],
     dropped: Callable[[Drop], None] = lambda drop: None,
     settings: Settings,
-    tools: Sequence[str],
-    left_out: Callable[[int], Collection[str]],
+    tools: Callable[[], Sequence[str]],
     runs: bool = True,
     is_run: bool = False,
     misses: Callable[[], Misses] = dict,
@@ -340,27 +338,26 @@ def make_collector(
 ) -> SectionCollector:
     """Build the section collector of one lane.
 
-    `tools` names the available tools, of which `left_out` have no room in a window of so many tokens. `dropped`
-    receives each new drop of a section. `runs` is true if commands may run or the person can be asked, `is_run` in
-    a structured run. `misses` is that of the collector; `seams` are the session's fields of `Sources`.
+    `tools` returns the names of the offered tools. `dropped` receives each new drop of a section. `runs` is true if
+    commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector;
+    `seams` are the session's fields of `Sources`.
     """
-    found = (find_tool(name) for name in tools)
+    found = (find_tool(name) for name in tools())
     can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
     catalogue = SkillCatalogue(options.cwd, seams.get("about", str))
-    reads_skills = SKILL_TOOL in tools
-    offered: Callable[[], Sequence[str]] = lambda: [*filterfalse(left_out(collector.view.window).__contains__, tools)]  # noqa: E731
+    reads_skills = SKILL_TOOL in tools()
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
         "persona": lambda names: read_identity_files(names, options.cwd),
-        "tools": offered,
+        "tools": tools,
         "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: snapshot(
             options.cwd,
             settings,
             os.environ,
             info.name,
-            offered(),
+            tools(),
             skills=reads_skills,
             runs=can_run,
             find=catalogue.read,

@@ -1,83 +1,142 @@
-"""Select the tool schemas of an epoch, so that a recipe with few tools does not pay for the others.
+"""Select the tool schemas of an epoch, so that a session does not pay for tools that it does not need.
 
 Also finds unknown tool names in a recipe, and checks if the model can read drops.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.core.elide import RECALL, one_line
-from nexus_cli.core.entry import Epoch
+from nexus_cli.core.elide import RECALL, one_line, plural
 from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.services import Workers
+from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
-Schemas = Sequence[dict[str, Any]]
+Schemas = Sequence[Mapping[str, Any]]
+NO_LIMITS = Limits()
+MOST_NAMED = 20
+"""Most MCP servers that the description of `use_tool` names."""
+SPOKEN_OF = r"(?<!\w)(?:{})s?(?!\w)"
+"""Finds a whole word or phrase, also in the plural."""
 SMALL_WINDOW = 16_000
-"""Tokens below which a window is small."""
-OPTIONAL = (
-    *("plan", "wait_for", "agents", "agent", "context", "search_memory", "forget", "remember"),
-    *("ask_person", "fetch", "jobs", "todo"),
-)
-"""Tools without which files can be read, edited and tested, in the order in which they leave."""
+"""Tokens below which a window is small: all schemas together take at most a twelfth of it, if they can."""
+
+
+@dataclass
+class ToolOffer:
+    """The schemas of a session's epochs.
+
+    Every epoch has those of the tools that work on a project needs, and `use_tool` for the others, which are behind it.
+    One that is behind it is offered by itself if the person's message, the recipe, settings or what is stored speak of
+    it, if an earlier epoch offered it, or once it was called. All of this is decided when an epoch begins.
+    """
+
+    registry: ToolRegistry
+    recipe: Recipe
+    limits: Limits
+    """Those with which the session was opened."""
+    attended: bool
+    """True if a person is at the terminal."""
+    called_for: Callable[[], Collection[str]]
+    """Returns the names of tools that settings or what is stored speak of. Blocks."""
+    count: Callable[[str], int]
+    schemas: Schemas = ()
+    """Those of the newest epoch that began or was drafted."""
+
+    def select(self, window: int, lane: Lane, words: str = "", asked: Collection[str] = ()) -> Schemas:
+        """Decide on the tools of the next epoch of a lane, in a window of so many tokens. `words` is the first message
+        of a session, `asked` what `called_for` returned."""
+        wanted = {*asked}
+        for item in lane.items:
+            wanted.update(call.name for call in item.message.tool_calls)
+        said = words.casefold()
+        for tool in self.registry.tools():
+            found = "|".join(map(re.escape, (tool.name, *tool.words)))
+            if tool.behind and not tool.server and re.search(SPOKEN_OF.format(found), said):
+                wanted.add(tool.name)
+        select = partial(select_tools, self.registry, self.recipe, self.limits, attended=self.attended)
+        for make in (partial(select, wanted, lane.epoch.tools), select, partial(select, wraps=False)):
+            self.schemas = make()
+            if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
+                break
+        return self.schemas
 
 
 def select_tools(
-    registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None, *, attended: bool = False
+    registry: ToolRegistry,
+    recipe: Recipe,
+    limits: Limits = NO_LIMITS,
+    asked: Collection[str] = (),
+    kept: Iterable[Mapping[str, Any]] = (),
+    *,
+    attended: bool = False,
+    wraps: bool = True,
 ) -> Schemas:
-    """Return the schemas of the tools that `recipe` allows.
+    """Return the schemas of the tools that `recipe` allows, without those behind `use_tool` that are not `asked` for.
 
-    `now` is the epoch of a resumed session. If it has tools that the recipe does not allow, all schemas are returned.
-    `attended`: a person is at the terminal, see `Tool.offered`. Tools that `now` has are kept.
+    The tools of `kept`, the schemas of the epoch before, stay whatever the recipe allows. Without `wraps` there is no
+    `use_tool`, which does not name what `limits` exclude. `attended`: somebody is there to answer questions.
     """
-    tools, categories = recipe.limits.tools, recipe.limits.categories
-    before = {str(tool["function"]["name"]) for tool in now.tools} if now else set()
-    here = ("", "attended" if attended else "unattended")
-    names = {
-        tool.name
+    named, categories = recipe.limits.tools, recipe.limits.categories
+    allowed = [
+        tool
         for tool in registry.tools()
-        if (tools is None or tool.name in tools)
+        if (named is None or tool.name in named)
         and (categories is None or str(tool.effect) in categories)
         and not (Workers in tool.needs and recipe.limits.sub_agents is False)
-        and (tool.offered in here or tool.name in before or (tool.offered == "named" and tools is not None))
-    }
-    unsent = {tool.name for tool in registry.tools() if tool.offered == "never"} - before
-    every = [one for one in registry.get_definitions() if one["function"]["name"] not in unsent]
-    return [one for one in every if one["function"]["name"] in names] if before <= names else every
+        and (attended or not tool.asks)
+    ]
+    wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
+    sent, behind = set[str](), list[Tool]()
+    for one in kept:
+        sent.add(str(one["function"]["name"]))
+    for tool in allowed:
+        if tool.behind and wrapper and named is None and tool.name not in (*asked, *sent):
+            behind.append(tool)
+        else:
+            sent.add(tool.name)
+    if limits.tools is not None:
+        behind = [tool for tool in behind if tool.name in limits.tools]
+    if not (wraps and behind):
+        sent.discard(USE_TOOL)
+    definitions = [one for one in registry.get_definitions() if one["function"]["name"] in sent]
+    lines, counts = list[str](), Counter[str]()
+    for tool in behind:
+        if tool.server:
+            counts[tool.server] += 1
+        else:
+            lines.append(f"- {tool.name}: {tool.behind}")
+    if counts or registry.starting:
+        servers = [f"{name} ({plural(count, 'tool')})" for name, count in counts.items()]
+        servers += [f"{name} (starting)" for name in registry.starting]
+        more = f" and {len(servers) - MOST_NAMED} more" if len(servers) > MOST_NAMED else ""
+        lines.append(f"- MCP servers {', '.join(servers[:MOST_NAMED])}{more}: words as `name` find their tools")
+    for one in definitions:
+        if one["function"]["name"] == USE_TOOL:
+            one["function"]["description"] = "\n".join([one["function"]["description"], *lines])
+    return definitions
 
 
-def tools_without_room(tools: Schemas, window: int, count: Callable[[str], int]) -> tuple[str, ...]:
-    """Return the names of the tools that a window in tokens has no room for.
-
-    In a small window the optional tools leave, in a fixed order, until the schemas take at most a twelfth of it.
-    """
+def describe_left_out(window: int, tools: Iterable[Mapping[str, Any]]) -> str:
+    """Return a line for the person if a request with `tools` in a small window lacks those behind `use_tool`."""
     if window >= SMALL_WINDOW:
-        return ()
-    sizes = {str(tool["function"]["name"]): count(canonical(tool).decode()) for tool in tools}
-    left_out: list[str] = []
-    for name in OPTIONAL:
-        if name in sizes and sum(sizes.values()) > window // 12:
-            del sizes[name]
-            left_out.append(name)
-    return tuple(left_out)
-
-
-def describe_left_out(window: int, names: Collection[str]) -> str:
-    """Return a line for the person about tools that a small window has no room for."""
-    return f"small context window ({window:,} tokens): without the tools {', '.join(names)}"
-
-
-def missing_tools(window: int, tools: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the optional tools that a request with `tools` in a small window lacks, of those offered everywhere."""
+        return ""
     there = {str(tool["function"]["name"]) for tool in tools}
-    known = {tool.name for tool in discover_tools().values() if not tool.offered}
-    return tuple(name for name in OPTIONAL if window < SMALL_WINDOW and there and name in known - there)
+    if not there or USE_TOOL in there:
+        return ""
+    return f"small context window ({window:,} tokens): without the tools behind {USE_TOOL}"
 
 
 def unknown_tools(recipe: Recipe) -> tuple[str, ...]:

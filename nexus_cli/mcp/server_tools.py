@@ -1,13 +1,11 @@
-"""Offer the tools of MCP servers to the model: each by itself while their schemas are small, else through one tool.
+"""Offer the tools of MCP servers to the model: each by itself while their schemas are small, else behind `use_tool`.
 
-A tool is called `mcp__SERVER__TOOL`. Those that are not sent can still be called, by name or through `mcp`.
+A tool is called `mcp__SERVER__TOOL`.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.untrusted_text import neutralize
-from nexus_cli.core.elide import plural
-from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
 from nexus_cli.core.wire import canonical
@@ -28,20 +25,17 @@ from nexus_cli.mcp.tool_cache import ToolList, read_list
 
 MOST_TOKENS = 2000
 """Tokens of all schemas up to which each tool is sent by itself."""
-PREFIX, ONE = "mcp__", "mcp"
+PREFIX = "mcp__"
 LONGEST_NAME = 64
 """Most characters of a tool's name that every provider takes; that of its server is never cut."""
 MOST_DESCRIPTION = 2000
 """Most characters of a description."""
 MOST_DEEP = 40
 """Most levels of a schema."""
-MOST_FOUND, MOST_NAMED = 30, 20
-"""Most tools of a search, and servers in the description of `mcp`."""
 _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A name of an argument that every provider takes."""
 _REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
 """Keys that providers refuse at the top of a schema."""
-_WORD = re.compile(r"[a-z0-9]+")
 
 
 @dataclass
@@ -91,87 +85,9 @@ class Catalogue:
         return found
 
     def tools(self) -> list[Tool]:
-        """Return all tools, in an order that depends on nothing but their names; () without servers."""
-        if not self.entries:
-            return []
+        """Return all tools, in an order that depends on nothing but their names."""
         each = self.tokens <= MOST_TOKENS
-        made = [_make_tool(name, server, tool, offered="" if each else "never") for name, server, tool in self.named()]
-        return [*made, self._one_tool("never" if each and not self.unlisted else "")]
-
-    def find(self, wanted: str) -> str:
-        """Return the name for the model of a tool, given that or its own name if only one server has it; else ""."""
-        names = [(name, tool.name) for name, _, tool in self.named()]
-        own = [name for name, tool in names if tool == wanted]
-        return next((name for name, _ in names if name == wanted), own[0] if len(own) == 1 else "")
-
-    def _one_tool(self, offered: str) -> Tool:
-        servers = [
-            f"{name} ({plural(len(self.lists[name].tools), 'tool')})" if name in self.lists else f"{name} (starting)"
-            for name in self.entries
-        ]
-        more = f" and {len(servers) - MOST_NAMED} more" if len(servers) > MOST_NAMED else ""
-        return Tool(
-            ONE,
-            {
-                "type": "object",
-                "properties": {
-                    "action": {"type": "string", "enum": ["search", "describe", "call"]},
-                    "query": {"type": "string", "description": "search: words; none lists all"},
-                    "tool": {"type": "string", "description": "describe, call: a name that search printed"},
-                    "arguments": {"type": "object", "description": "call: as describe printed them"},
-                },
-                "required": ["action"],
-                "additionalProperties": False,
-            },
-            _run_one,
-            Effect.NONE,
-            "action",
-            shows=("query", "tool"),
-            needs=(ServerTools,),
-            offered=offered,
-            ordered=True,
-            stands_for=self._stands_for,
-            description=f"Tools of the MCP servers {', '.join(servers[:MOST_NAMED])}{more}: search, describe, call.",
-        )
-
-    def _stands_for(self, call: ToolCall) -> ToolCall | None:
-        if call.raw or call.arguments.get("action") != "call":
-            return None
-        name, given = self.find(str(call.arguments.get("tool", ""))), call.arguments.get("arguments", {})
-        if isinstance(given, str):
-            try:
-                given = json.loads(given)
-            except (ValueError, RecursionError):
-                return None
-        return ToolCall(call.id, name, given) if name and isinstance(given, dict) else None
-
-    def search(self, query: str) -> str:
-        """Return a line for each tool that has a word of `query`, those with the most words first."""
-        words = set(_WORD.findall(query.lower()))
-        scored = [
-            (sum((word in name.lower()) * 2 + (word in tool.description.lower()) for word in words), name, tool)
-            for name, _, tool in self.named()
-        ]
-        found = sorted((one for one in scored if one[0] or not words), key=lambda one: (-one[0], one[1]))
-        lines = [f"{name}: {_first_line(_clean(tool.description))}" for _, name, tool in found[:MOST_FOUND]]
-        if len(found) > MOST_FOUND:
-            lines.append(f"[{len(found) - MOST_FOUND} more: search with other words]")
-        return "\n".join(lines)
-
-    def describe(self, wanted: str) -> str:
-        """Return description and arguments of a tool, "" if there is none."""
-        name = self.find(wanted)
-        found = next((tool for one, _, tool in self.named() if one == name), None)
-        if found is None:
-            return ""
-        schema = json.dumps(object_schema(found.parameters), ensure_ascii=False, indent=1)
-        return f"{name}: {_clean(found.description)}\nArguments: {schema}"
-
-    def nearest(self, wanted: str) -> str:
-        """Return a hint such as ` Did you mean X?`, or ""."""
-        names = [name for name, _, _ in self.named()]
-        near = difflib.get_close_matches(wanted, names, 1, 0.5) or [one for one in names if wanted and wanted in one]
-        return f" Did you mean {near[0]}?" if near else ""
+        return [_make_tool(name, server, tool, is_sent=each) for name, server, tool in self.named()]
 
 
 def list_resources(cwd: Path) -> list[str]:
@@ -196,11 +112,6 @@ def name_tool(server: str, tool: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[: LONGEST_NAME - 7]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
-
-
-def is_server_tool(name: str) -> bool:
-    """Return True for `mcp` and the names of `name_tool`."""
-    return name == ONE or name.startswith(PREFIX)
 
 
 def object_schema(parameters: Any) -> dict[str, Any]:
@@ -245,7 +156,8 @@ def _is_deep(value: Any, most: int) -> bool:
     return most == 0 or any(_is_deep(one, most - 1) for one in inner)
 
 
-def _make_tool(name: str, server: str, tool: ServerTool, offered: str) -> Tool:
+def _make_tool(name: str, server: str, tool: ServerTool, *, is_sent: bool) -> Tool:
+    description = _clean(tool.description + _describe_rest(tool.parameters))
     schema = object_schema(tool.parameters)
     texts = [
         key for key, one in schema["properties"].items() if isinstance(one, Mapping) and one.get("type") == "string"
@@ -260,19 +172,14 @@ def _make_tool(name: str, server: str, tool: ServerTool, offered: str) -> Tool:
         needs=(ServerTools,),
         server=server,
         only_reads=tool.hints.get("readOnlyHint", False),
-        offered=offered,
-        description=_clean(tool.description + _describe_rest(tool.parameters)),
+        behind="" if is_sent else _first_line(description) or tool.name,
+        description=description,
     )
 
 
 async def _run_tool(server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     servers: ServerTools = context.services[ServerTools]
     return await servers.call(server, tool, arguments, context)
-
-
-async def _run_one(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    servers: ServerTools = context.services[ServerTools]
-    return await servers.look_up(arguments["action"], arguments.get("query", ""), arguments.get("tool", ""))
 
 
 def _clean(text: str) -> str:

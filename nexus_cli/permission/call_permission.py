@@ -354,6 +354,12 @@ class CallPermission:
         with self._lock:
             return self._read_rules()
 
+    def allowed_tools(self) -> set[str]:
+        """Return the names of the tools that allow rules are about. Blocks the first time."""
+        with self._lock:
+            rules = self._read_rules().rules if self._has_rules() else ()
+        return {rule.tool for rule in rules if rule.decision == "allow"} if rules else set()
+
     def store_rules(self, rules: Sequence[str]) -> None:
         """Add allow rules for this project to the personal settings, in force at once; may raise `NexusError`."""
         for rule in rules:

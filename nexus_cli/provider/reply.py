@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from nexus_cli.core.message import Message, Opaque, Role, ToolCall
+from nexus_cli.core.message import Message, Opaque, Role, ToolCall, unwrap_call
 from nexus_cli.core.request import (
     CallDelta,
     Delta,
@@ -176,7 +176,7 @@ class ReplyFold:
         named = []
         for n, draft in enumerate(self._calls.drafts):
             arguments, raw = draft.arguments()
-            named.append(ToolCall(self._name_call(n), draft.name, arguments, raw))
+            named.append(unwrap_call(ToolCall(self._name_call(n), draft.name, arguments, raw)))
         return tuple(named)
 
     def _opaque(self, calls: tuple[ToolCall, ...], outcome: str) -> Opaque | None:

@@ -20,7 +20,7 @@ from nexus_cli.lane.current_request import begins_epoch
 from nexus_cli.lane.drop_list import UNIT, window_drops
 from nexus_cli.lane.next_request import NextRequest, scale_sections
 from nexus_cli.lane.options import Options
-from nexus_cli.lane.tool_selection import describe_left_out, missing_tools
+from nexus_cli.lane.tool_selection import describe_left_out
 from nexus_cli.lane.user_input import ATTACHMENTS
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.drops import asked_again, describe_drop
@@ -177,9 +177,8 @@ def request_value(view: RequestView) -> ContextReport:
 
 
 def _note_window(request: NextRequest) -> list[str]:
-    window = request.budget.window
-    names = missing_tools(window, request.epoch.tools)
-    return [describe_left_out(window, names)] if names else []
+    line = describe_left_out(request.budget.window, request.epoch.tools)
+    return [line] if line else []
 
 
 def _attachments(view: RequestView) -> list[dict[str, Any]]:

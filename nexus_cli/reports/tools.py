@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.text.lines import Value, filled, number, table
@@ -38,7 +39,7 @@ def tools_report(state: SessionState) -> dict[str, Any]:
                 "asks": "switched off" if only is not None and tool.name not in only else _asks(tool, level, walls),
             }
             for tool in state.dispatcher.registry.tools()
-            if not tokens or tool.name in tokens
+            if not tokens or tool.name in tokens or (USE_TOOL in tokens and tool.behind and not tool.server)
         ],
     }
 
@@ -76,7 +77,7 @@ def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
 
 
 def tools_text(value: Value, width: int) -> str:
-    """List each tool with its effect, the tokens of its schema, and when it asks."""
+    """List each tool with its effect, the tokens of its schema (`-`: called through `use_tool`), and when it asks."""
     tools = value["tools"]
     if not tools:
         return "\n".join(filled("This session has no tools.", width))

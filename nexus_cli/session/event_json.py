@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import cache
@@ -14,23 +14,25 @@ from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, ToolQueue
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.lane.drop_list import drop_value
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult
 
+_OMITTED: Mapping[type, Sequence[str]] = {
+    ToolCall: ("is_wrapped",),
+    ToolResult: ("edits", "full", "memos", "outline", "parts"),
+}
+"""Fields that only the ledger, or requests to the model need; one of them may be 64 MiB long."""
 _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
 
 
 def to_json_value(value: Any) -> Any:
-    """Convert `value` to JSON values: dataclasses become objects. `ToolResult.full`, which may be 64 MiB, its memos and
-    what only the model's text needs are omitted."""
+    """Convert `value` to JSON values: dataclasses become objects, without what `_OMITTED` names."""
     if is_dataclass(value) and not isinstance(value, type):
-        made = {f.name: to_json_value(getattr(value, f.name)) for f in fields(value)}
-        if isinstance(value, ToolResult):
-            for name in ("edits", "full", "memos", "outline", "parts"):
-                del made[name]
+        omitted = _OMITTED.get(type(value), ())
+        made = {f.name: to_json_value(getattr(value, f.name)) for f in fields(value) if f.name not in omitted}
         if type(value) in _ANSWERS:
             made = {"answer": _ANSWERS[type(value)], **made}
         return made

@@ -7,11 +7,11 @@ with their services, contributors. Sends nothing and imports no model library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import HOOKS
@@ -27,7 +27,7 @@ from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
-from nexus_cli.core.entry import ADDED_MEMO, Drop, Epoch, Memo
+from nexus_cli.core.entry import ADDED_MEMO, Drop, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, Limits, compose_limits
 from nexus_cli.core.request import ModelInfo, Provider
@@ -50,7 +50,7 @@ from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.section_sources import SessionSources, make_collector
 from nexus_cli.lane.spending import Spending, unknown_price
-from nexus_cli.lane.tool_selection import Schemas, describe_left_out, select_tools, tools_without_room, unknown_tools
+from nexus_cli.lane.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
@@ -74,6 +74,9 @@ from nexus_cli.turn.dispatch import Dispatcher
 if TYPE_CHECKING:
     from nexus_cli.turn.edit_checks import EditChecks
     from nexus_cli.turn.session_hooks import SessionHooks
+
+MEMORY_TOOLS = ("remember", "search_memory")
+"""Tools that a session is offered by themselves once there are facts."""
 
 
 def open_session(
@@ -328,8 +331,8 @@ class SessionFactory:
         context = self._context(log, budget, counter)
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
-        tools, left_out = self._select_tools(registry, context.lane.epoch if self.resumed else None, counter)
         dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
+        offer = self._make_offer(dispatcher, facts, counter, context.lane)
         upcoming, is_run = Upcoming(), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
         collector = make_collector(
@@ -344,8 +347,7 @@ class SessionFactory:
             failed=self.control.emit_notice,
             dropped=self.control.emit_drop,
             settings=self.settings,
-            tools=tuple(str(one["function"]["name"]) for one in tools),
-            left_out=left_out,
+            tools=lambda: [str(one["function"]["name"]) for one in offer.schemas],
             runs=approver is not None or limits.allow in UNASKED,
             is_run=is_run,
             **facts.source_fields(),
@@ -364,7 +366,7 @@ class SessionFactory:
             self.control,
             self.clock,
             self.settings,
-            PromptAssembly(collector, context, tools, left_out, rules_for(info.provider, info.name).dumps(), effort),
+            PromptAssembly(collector, context, offer, rules_for(info.provider, info.name).dumps(), effort),
             SessionLimits(dispatcher, bounds, self.recipe),
             upcoming=upcoming,
             step=log.step(),
@@ -400,17 +402,21 @@ class SessionFactory:
                 self.notices.append(f"the tool {tool.name} was left out: another tool has this name")
         return ToolRegistry(found.values(), services)
 
-    def _select_tools(
-        self, registry: ToolRegistry, now: Epoch | None, counter: TokenCounter
-    ) -> tuple[Schemas, Callable[[int], tuple[str, ...]]]:
-        """Return the schemas of the tools, and a function for the names of those that a window has no room for; tell
-        the person which ones that are now."""
+    def _make_offer(self, dispatcher: Dispatcher, facts: SessionFacts, counter: TokenCounter, lane: Lane) -> ToolOffer:
+        """Make what decides on the tools of each epoch; tell the person if a small window lacks some."""
+
+        def called_for() -> Collection[str]:
+            with suppress(NexusError):
+                memory = MEMORY_TOOLS if facts.search("", limit=1) else ()
+                return {*dispatcher.permission.allowed_tools(), *(dispatcher.limits.tools or ()), *memory}
+            return ()
+
         attended = self.options.interactive and not self.options.served
-        tools = select_tools(registry, self.recipe, now, attended=attended)
-        left_out = cache(lambda window: tools_without_room(tools, window, counter.count))
-        if without := left_out(self.info.window):
-            self.notices.append(describe_left_out(self.info.window, without))
-        return tools, left_out
+        offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, counter.count)
+        offer.schemas = [*lane.epoch.tools] if self.resumed else offer.select(self.info.window, lane)
+        if self.info.window < SMALL_WINDOW and (line := describe_left_out(self.info.window, offer.schemas)):
+            self.notices.append(line)
+        return offer
 
     def _log(self) -> FailoverLog:
         saves, spools = self.options.require_save, self.ledger.spools

@@ -81,7 +81,7 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     lane_state = state.lane_state
     state.dispatcher.hooks = state.dispatcher.approver = None
     await prepare_servers(state)
-    await start_lane(state)
+    await start_lane(state, trigger.text)
     if may_expand(trigger):
         trigger = await expand_trigger(state, trigger)
     if trigger.schema:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nexus_cli.context.sections.skills import may_have_skills
 from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
-from nexus_cli.core.services import Assembly, PersonQuestions, Recall, SeenFileStore, SkillGuides, TextCounter
+from nexus_cli.core.services import (
+    Assembly,
+    PersonQuestions,
+    Recall,
+    SeenFileStore,
+    SkillGuides,
+    TextCounter,
+    ToolCatalogue,
+)
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Tool
 from nexus_cli.lane.prompt_assembly import PromptAssembly
@@ -102,6 +110,12 @@ def _jobs(session: Session) -> SessionJobs:
     return SessionJobs(session)
 
 
+def _tool_catalogue(session: Session) -> ToolCatalogue:
+    from nexus_cli.session.tool_catalogue import SessionTools  # noqa: PLC0415  (few sessions need one)
+
+    return SessionTools(session.state)
+
+
 def _skill_guides(session: Session) -> SkillGuides:
     from nexus_cli.session.skill_guides import SessionSkillGuides  # noqa: PLC0415  (few sessions read one)
 
@@ -118,6 +132,7 @@ OWN_SERVICES: ServiceMakers = (
     ServiceMaker(SessionWaits, _waits),
     ServiceMaker(RunningJobs, _jobs),
     ServiceMaker(ApproverQuestions, lambda session: ApproverQuestions(session.state.dispatcher.approver)),
+    ServiceMaker(ToolCatalogue, _tool_catalogue),
     ServiceMaker(SkillGuides, _skill_guides, lambda known, options: may_have_skills(options.cwd)),
 )
 """The services of every session."""

@@ -444,10 +444,10 @@ class Session:
             await self.jobs.end_all()
         await self.state.close()
 
-    async def _open(self) -> None:
+    async def _open(self, words: str = "") -> None:
         await prepare_servers(self.state)
         if not self._opened:
-            await start_lane(self.state)
+            await start_lane(self.state, words)
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
@@ -512,7 +512,7 @@ class Session:
         if it has either."""
         hooks = self.state.dispatcher.hooks
         if hooks or may_expand(trigger):
-            await run_shielded(self._open())
+            await run_shielded(self._open(trigger.text))
         if hooks:
             await hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
         if may_expand(trigger):
@@ -543,7 +543,7 @@ class Session:
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger, answers: AnswerRounds | None) -> UntilRounds | None:
         """Open the session and record the person's message. Return the rounds of a turn that works for a command."""
-        await self._open()
+        await self._open(trigger.text)
         rounds = find_rounds(self.state, trigger)
         sent = answers.demand(trigger) if answers else trigger
         await admit_trigger(lane_state, self.state.dispatcher, sent, may_be_done=rounds is not None)

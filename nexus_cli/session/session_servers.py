@@ -18,13 +18,11 @@ from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.event import Notice
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerTools
 from nexus_cli.core.tool import ToolContext
-from nexus_cli.lane.prompt_assembly import PromptAssembly
-from nexus_cli.lane.tool_selection import select_tools
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
-from nexus_cli.mcp.server_tools import MOST_TOKENS, ONE, Catalogue, is_server_tool, name_tool
+from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue, name_tool
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion
 from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.session.server_inputs import attach_named, choose_images
@@ -147,20 +145,10 @@ class SessionServers(ServerTools):
         answer: ServerAnswer = await open_host(self).get_prompt(entry, name, arguments)
         return answer
 
-    async def look_up(self, action: str, query: str, tool: str) -> ToolResult:
+    async def settle(self) -> Sequence[str]:
         if waiting := [task for task in self._tasks.values() if not task.done()]:
             await asyncio.wait(waiting, timeout=SEARCH_PATIENCE)
-        found, failed = "", [f"[{row['why']}]" for row in self.rows() if row["why"]]
-        if action == "search":
-            found = self._catalogue.search(query) or f"no tool has one of these words: {query}"
-            return ToolResult("\n".join([found, *failed]))
-        found = self._catalogue.describe(tool) if action == "describe" else ""
-        if found:
-            return ToolResult(found)
-        if action == "call" and self._catalogue.find(tool):
-            return ToolResult(error="arguments has to be a JSON object", ran=False)
-        near = self._catalogue.nearest(tool) or " search lists them."
-        return ToolResult(error="\n".join([f"no MCP server has a tool {tool!r}.{near}", *failed]), ran=False)
+        return [f"[{row['why']}]" for row in self.rows() if row["why"]]
 
     def rows(self) -> list[ServerRow]:
         return describe_servers(self._catalogue, self._failed)
@@ -204,15 +192,20 @@ class SessionServers(ServerTools):
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
         if not self._has_epoch():
             return
-        sent = {one["function"]["name"] for one in self._session.state.lane_state.lane.epoch.tools}
+        tools = self._session.state.lane_state.lane.epoch.tools
+        sent = {one["function"]["name"]: str(one["function"]["description"]) for one in tools}
         for name, sha256 in (self._known or {}).items():
             is_new = before is not None and before.get(name) != sha256
-            if name in self._catalogue.lists and (is_new or not sent.intersection([ONE, *self._names(name)])):
+            if name in self._catalogue.lists and (is_new or not self._is_told(name, sent)):
                 self._announce(name)
                 count = len(self._names(name))
                 self._tell(f"MCP server {name}: {count} tool{'s' * (count != 1)}, in every request after a compaction")
         for name in (before or {}).keys() - (self._known or {}).keys():
             self._announce(name)
+
+    def _is_told(self, server: str, sent: Mapping[str, str]) -> bool:
+        """Return True if the descriptions of an epoch's tools have a tool of a server, or name the server."""
+        return not sent.keys().isdisjoint(self._names(server)) or f" {server} (" in sent.get(USE_TOOL, "")
 
     def _has_epoch(self) -> bool:
         record = self._session.state.record
@@ -233,17 +226,10 @@ class SessionServers(ServerTools):
 
     def _offer(self) -> None:
         """Register the tools as they are known now. Their schemas change with the next epoch."""
-        state = self._session.state
-        registry, prompt = state.dispatcher.registry, state.lane_state.prompt
-        options = state.options
-        if options is None or not isinstance(prompt, PromptAssembly) or (options.no_tools and not registry.names()):
-            return
-        registry.add(self._catalogue.tools())
-        attended = options.interactive and not options.served
-        selected = select_tools(registry, state.recipe, attended=attended)
-        theirs = [one for one in selected if is_server_tool(one["function"]["name"])]
-        ours = [one for one in prompt.tools if not is_server_tool(one["function"]["name"])]
-        prompt.tools = sorted([*ours, *theirs], key=lambda one: str(one["function"]["name"]))
+        registry, options = self._session.state.dispatcher.registry, self._session.state.options
+        if options is not None and not (options.no_tools and not registry.names()):
+            registry.add(self._catalogue.tools())
+            registry.starting = tuple(entry.name for entry in self._catalogue.unlisted)
 
     def _tell(self, line: str) -> None:
         """Tell the person a line once: at once during a turn, else with the next one."""

@@ -127,7 +127,7 @@ class _BarePrompt:
 
     context: ContextManager
 
-    async def draft_epoch(self, window: LaneWindow) -> EpochDraft:
+    async def draft_epoch(self, window: LaneWindow, words: str = "") -> EpochDraft:
         return EpochDraft(self.context.frame())
 
     async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from nexus_cli.session.until_rounds import UntilRounds
 
 
-async def start_lane(state: SessionState) -> None:
-    """Begin the main lane, or resume it where an earlier process left it; do nothing for a bare session."""
+async def start_lane(state: SessionState, words: str = "") -> None:
+    """Begin the main lane for a message, or resume it where a process left it; do nothing for a bare session."""
     if state.record is None:
         return
     if state.record.current_epoch() is None:
-        await _begin(state)
+        await _begin(state, words)
     else:
         await _resume(state)
 
@@ -64,9 +64,9 @@ async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
     return await servers.attach(trigger) if servers else trigger
 
 
-async def _begin(state: SessionState) -> None:
+async def _begin(state: SessionState, words: str) -> None:
     lane_state = state.lane_state
-    planned = await lane_state.prompt.draft_epoch(lane_state.window)
+    planned = await lane_state.prompt.draft_epoch(lane_state.window, words)
     lane_state.lane.replace_header(planned.frame)
     lane_state.lane.begin(planned.drops, [one.note for one in planned.left])
     lane_state.emit_drops(planned.drops)

@@ -55,8 +55,6 @@ class ForeignCalls:
         under a name of ours unless its arguments do not fit. `cwd` is the folder in which commands run anyway."""
         if call.name in self._registry.names():
             tool = self._registry.get(call.name)
-            if tool is not None and tool.stands_for is not None:
-                return tool.stands_for(call) or call
             if tool is not None and tool.server:
                 return call
             fits = tool is None or call.raw or not check_arguments(call.arguments, tool.parameters)[1]

@@ -10,7 +10,7 @@ import difflib
 import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -22,13 +22,15 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext
 from nexus_cli.plugins.python_plugins import admit_objects, python_plugins
 from nexus_cli.tools import builtin
+from nexus_cli.tools.schema import describe_tool, sent_schema
 
 if TYPE_CHECKING:
     from nexus_cli.tools.foreign_calls import ForeignCalls
 
 _NAME = re.compile(r"(?!mcp__)[A-Za-z][A-Za-z0-9_-]{0,63}")
-UNSAID = ("additionalProperties", "minimum")
-"""Keywords of our schemas that the model can do without, where their value is a number or False."""
+MOST_FOUND = 30
+"""Most tools of a search."""
+_WORD = re.compile(r"[a-z0-9]+")
 
 
 def discover_tools() -> dict[str, Tool]:
@@ -43,7 +45,7 @@ def plugin_tools() -> dict[str, Tool]:
 
 
 def _is_valid(one: Any) -> bool:
-    named = isinstance(one, Tool) and _NAME.fullmatch(one.name) and not one.server and one.stands_for is None
+    named = isinstance(one, Tool) and _NAME.fullmatch(one.name) and not one.server
     return bool(named) and all(inspect.iscoroutinefunction(run) for run in (one.run, one.check) if run)
 
 
@@ -129,6 +131,7 @@ def _read_definition(path: Path, package: str) -> Tool:
         paths=tuple(found.pop("paths", ())),
         reads=Reads(found.pop("reads", Reads.CONTENT)),
         counted_as=tuple(found.pop("counted_as", ())),
+        words=tuple(found.pop("words", ())),
         preview=preview if found.pop("previews", edits) else None,
         check=check if found.pop("checks", edits) else None,
         recover=recover if found.pop("recovers", False) else None,
@@ -150,6 +153,8 @@ class ToolRegistry:
         self.services: Mapping[type, Any] = {} if services is None else services
         """Services by protocol, see `ToolContext.services`."""
         offered = list(discover_tools().values() if tools is None else tools)
+        self.starting: Sequence[str] = ()
+        """The MCP servers whose tools are not known yet."""
         self._tools: dict[str, Tool] = {}
         for tool in sorted(offered, key=lambda tool: tool.name):
             if tool.name in self._tools:
@@ -170,7 +175,7 @@ class ToolRegistry:
 
     def add(self, tools: Iterable[Tool]) -> None:
         """Add tools of a running session, or replace them. One with the name of a tool of ours is ignored."""
-        ours = {name for name, tool in self._tools.items() if not tool.server and tool.stands_for is None}
+        ours = {name for name, tool in self._tools.items() if not tool.server}
         self._tools |= {tool.name: tool for tool in tools if tool.name not in ours}
         self._tools = dict(sorted(self._tools.items()))
 
@@ -196,8 +201,28 @@ class ToolRegistry:
         """Return the error of a call whose tool there is not."""
         near = self.foreign.find_nearest(name) or self.nearest(name)
         hint = f" Did you mean {near}?" if near else ""
-        sent = [tool.name for tool in self._tools.values() if tool.offered != "never"]
-        return f"there is no tool {name!r}.{hint} There are: {', '.join(sent)}."
+        named = [tool.name for tool in self._tools.values() if not (tool.server and tool.behind)]
+        return f"there is no tool {name!r}.{hint} There are: {', '.join(named)}."
+
+    def describe(self, name: str) -> str:
+        """Return name, description and arguments of the tool with this exact name, "" if there is none."""
+        tool = self.get(name)
+        return describe_tool(tool) if tool else ""
+
+    def search(self, words: str) -> str:
+        """Return a line for each tool behind `use_tool` or of a server that has one of `words`, those with the most
+        first; "" if none has."""
+        wanted = set(_WORD.findall(words.lower()))
+        scored = [
+            (sum((word in tool.name.lower()) * 2 + (word in tool.description.lower()) for word in wanted), tool)
+            for tool in self._tools.values()
+            if tool.behind or tool.server
+        ]
+        found = sorted((one for one in scored if one[0]), key=lambda one: -one[0])
+        lines = [f"{tool.name}: {tool.behind or one_line(tool.description)[:160]}" for _, tool in found[:MOST_FOUND]]
+        if len(found) > MOST_FOUND:
+            lines.append(f"[{len(found) - MOST_FOUND} more: search with other words]")
+        return "\n".join(lines)
 
     def get_definitions(self) -> list[dict[str, Any]]:
         """Return a fresh copy of the definitions for Chat Completions, identical in every process."""
@@ -207,24 +232,11 @@ class ToolRegistry:
                 "function": {
                     "name": tool.name,
                     "description": tool.description,
-                    "parameters": _sent_schema(tool.parameters),
+                    "parameters": sent_schema(tool.parameters),
                 },
             }
             for tool in self._tools.values()
         ]
-
-
-def _sent_schema(schema: Any) -> Any:
-    """Return a copy of a schema for the model, without `"additionalProperties": false`, `minimum`, and the rarely used
-    arguments, `"sent": false`: dispatch checks all of them, and the words would cost tokens in every request."""
-    if isinstance(schema, Mapping):
-        unsaid = {
-            key
-            for key, one in schema.items()
-            if (key in UNSAID and isinstance(one, int)) or (isinstance(one, Mapping) and one.get("sent") is False)
-        }
-        return {key: _sent_schema(one) for key, one in schema.items() if key not in unsaid}
-    return [_sent_schema(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
 def _letters(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool
+from nexus_cli.core.wire import canonical
 
 _NAMES = {
     "string": "a string",
@@ -23,6 +24,8 @@ _NAMES = {
     "object": "an object",
     "null": "null",
 }
+UNSAID = ("additionalProperties", "minimum")
+"""Keywords of our schemas that the model can do without, where their value is a number or False."""
 _LONGEST_QUOTE = 60
 _SHOWN = 120
 """Characters that are shown of arguments on each side of a mistake in their JSON."""
@@ -44,8 +47,27 @@ def check_call(call: ToolCall, tool: Tool) -> dict[str, Any] | ToolResult:
         return ToolResult(error=describe_unreadable(call.raw), ran=False)
     checked, problems = check_arguments(call.arguments, {} if tool.server else tool.parameters)
     if problems:
-        return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
+        why = f"bad arguments for {tool.name}: {'; '.join(problems)}"
+        return ToolResult(error=f"{why}\n{describe_tool(tool)}" if tool.behind else why, ran=False)
     return checked
+
+
+def describe_tool(tool: Tool) -> str:
+    """Return name, description and arguments of a tool whose schema a model may not have been sent."""
+    return f"{tool.name}: {tool.description}\nArguments: {canonical(sent_schema(tool.parameters)).decode()}"
+
+
+def sent_schema(schema: Any) -> Any:
+    """Return a copy of a schema for the model, without `"additionalProperties": false`, `minimum`, and the rarely used
+    arguments, `"sent": false`: dispatch checks all of them, and the words would cost tokens in every request."""
+    if isinstance(schema, Mapping):
+        unsaid = {
+            key
+            for key, one in schema.items()
+            if (key in UNSAID and isinstance(one, int)) or (isinstance(one, Mapping) and one.get("sent") is False)
+        }
+        return {key: sent_schema(one) for key, one in schema.items() if key not in unsaid}
+    return [sent_schema(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
 def describe_unreadable(raw: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -141,13 +141,18 @@ class Player:
     def __init__(self, count: Callable[[str], int]) -> None:
         self.account = Account()
         self.sight = Sight()
+        self.offered: Collection[str] = ()
+        """Names of the tools of the newest request."""
+        self.workers: Mapping[str, Callable[[], Script]] = {}
+        """Makes the scripts of workers, by what they are told."""
         self._count, self._cache = count, PrefixCache(count)
-        self._script: Script | None = None
-        self._began = False
+        self._scripts: list[Script] = []
+        """That of the turn, and those of the workers for which it waits."""
 
     def play(self, script: Script) -> None:
         """Answer the requests of the next turn by this script."""
-        self._script, self._began = script, False
+        self._scripts = [script]
+        self._is_new = True
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Reply to one request."""
@@ -173,12 +178,17 @@ class Player:
             words = f"## Goal\nThe work goes on.\n## Files\n{'A file was read and changed as asked. ' * 9}\n"
             return words * (SUMMARY_WORDS // 90), ()
         self.sight.look(request.messages)
+        self.offered = [str(one["function"]["name"]) for one in request.tools]
         results = [str(one["content"]) for one in news if one["role"] == "tool"]
-        assert self._script is not None
+        said = "" if results else str(news[-1]["content"])
+        if begun := [make for prompt, make in self.workers.items() if prompt in said]:
+            self._scripts.append(begun[0]())
+            self._is_new = True
         try:
-            calls = self._script.send(results) if self._began else next(self._script)
-            self._began = True
+            calls = next(self._scripts[-1]) if self._is_new else self._scripts[-1].send(results)
+            self._is_new = False
         except StopIteration as end:
+            self._scripts.pop()
             return end.value, ()
         return "", calls
 

@@ -29,6 +29,7 @@ from benchmarks.trajectories import Trajectory, trajectories, write_programs
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.core.approval import Allow, Answer, PersonQuestion, Question
 from nexus_cli.core.elide import ElidedText, drop_marker
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import CompactionDone, TurnEnd
@@ -39,14 +40,18 @@ from nexus_cli.lane import read_lines
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.options import Options
 from nexus_cli.provider.model_table import model_info
+from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin import glob, grep
 from nexus_cli.tools.registry import ToolRegistry
 
 MODEL = "anthropic/claude-sonnet-4-5"
 PRICED = (MODEL, "openai/gpt-5", "deepseek/deepseek-chat")
 """Models whose prices the table is computed with."""
-SAMPLE = frozenset({"drops", "estimates", "servers", "bug", "huge_output", "commit 475a5e50", "commit 02814ef1"})
+SAMPLE = frozenset(
+    ("drops", "estimates", "servers", "bug", "huge_output", "later_suite", "commit 475a5e50", "commit 02814ef1")
+)
 """Tasks that are played with each choice, three of them long; all are played as shipped and as before."""
 PROCESSES = 2
 MOST_STEPS = 600
@@ -173,7 +178,8 @@ CHOICES: Sequence[Choice] = (
     Choice("lines that repeat are folded", {"nexus_cli.turn.dispatch:clip_result": _clip(_without_repeats)}),
     Choice("each commit lists its folders", LISTS),
     Choice("the same, folded", {**LISTS, "nexus_cli.tools.builtin.glob:run": _run_listed}),
-    Choice("whole schemas", {f"{REGISTRY}:UNSAID": ()}),
+    Choice("every tool is sent", {"nexus_cli.lane.tool_selection:SPOKEN_OF": ""}),
+    Choice("whole schemas", {"nexus_cli.tools.schema:UNSAID": ()}),
     Choice("schemas without descriptions", {f"{REGISTRY}:ToolRegistry.get_definitions": _describe_nothing}),
 )
 
@@ -200,14 +206,39 @@ def choosing(choice: Choice) -> Iterator[Settings]:
         yield replace(Settings(), compact=replace(Settings().compact, **choice.compact))
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """A person who answers the questions of the model."""
+
+    answers: Sequence[str]
+
+    async def ask(self, question: Question) -> Answer:
+        """Allow the call."""
+        return Allow()
+
+    async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
+        """See `QuestionAsker`."""
+        return [*self.answers]
+
+
 async def play(trajectory: Trajectory, settings: Settings, folder: Path) -> Played:
     """Play one task in an empty folder; raises `ChildFailedError` if a turn fails."""
     trajectory.prepare(folder)
     player, compactions = Player(TiktokenCounter().count), 0
-    options = Options(folder, MODEL, recipe="chat", allow="all", save=False, limits=Limits(max_steps=MOST_STEPS))
-    session = open_session(options, settings, approver=None, provider=player, clock=Passing())
-    for prompt, script in trajectory.turns(player, folder):
+    limits, answers = Limits(max_steps=MOST_STEPS), trajectory.answers
+    options = Options(folder, MODEL, recipe="chat", allow="all", interactive=bool(answers), limits=limits)
+    options = replace(options, save=trajectory.is_saved)
+    approver = Answers(answers) if answers else None
+
+    def opened() -> Session:
+        return open_session(options, settings, approver=approver, provider=player, clock=Passing(), services=SERVICES)
+
+    session = opened()
+    for number, (prompt, script) in enumerate(trajectory.turns(player, folder)):
         player.play(script)
+        if number in trajectory.sessions:
+            await session.aclose()
+            session = opened()
         async for event in session.run(prompt):
             match event:
                 case TurnEnd(outcome) if outcome.error:
@@ -227,7 +258,7 @@ def _play_by_name(choice: str, name: str) -> Played:
     with tempfile.TemporaryDirectory(prefix="nexus-bench-") as own:
         folder = Path(own) / "project"
         folder.mkdir()
-        with choosing(chosen) as settings:
+        with choosing(chosen) as settings, patch.dict(os.environ, {"NEXUS_HOME": str(Path(own) / "nexus")}):
             return asyncio.run(play(trajectory, settings, folder))
 
 

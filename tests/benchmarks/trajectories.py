@@ -13,13 +13,14 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.changes import Change, FileChange, Hunk, changes_of, write_tree
 from benchmarks.task_player import Call, Player, Script, failed
 from tasks.styles import KNOWS, as_call
-from tasks.task import COMMIT, OWN, load, run_script
+from tasks.task import COMMIT, OWN, Turn, load, run_script
 
 SHORT = (
     "bug",
@@ -35,8 +36,13 @@ SHORT = (
     "monorepo",
     "rename_by_sed",
     "wrong_assumption",
+    "chosen_port",
+    "later_suite",
+    "second_reader",
+    "unclear_port",
+    "unwritten_name",
 )
-"""Tasks of `tests/tasks/` that need nothing but git and Python."""
+"""Tasks of `tests/tasks/` that need nothing but git and Python; the last five also a tool behind `use_tool`."""
 COMMITS = ("475a5e50", "f101b02c", "cf1d8d19", "912b4a39", "02814ef1")
 LONG: Mapping[str, tuple[str, str]] = {
     "terminal": ("1a616066", "6c364e57"),
@@ -70,6 +76,12 @@ class Trajectory:
     turns: Callable[[Player, Path], Iterator[tuple[str, Script]]]
     check: Callable[[Path], str]
     """Returns what is wrong with the folder at the end, "" if the task is solved."""
+    sessions: Sequence[int] = ()
+    """Numbers of turns that begin another session, from 0."""
+    is_saved: bool = False
+    """True if a tool needs a session that is saved."""
+    answers: Sequence[str] = ()
+    """The person's answers to questions of the model; () if nobody is there."""
 
 
 def trajectories() -> Iterator[Trajectory]:
@@ -84,17 +96,32 @@ def trajectories() -> Iterator[Trajectory]:
 def _of_task(name: str) -> Trajectory:
     task = load(name)
 
-    def turns(player: Player, folder: Path) -> Iterator[tuple[str, Script]]:
-        for turn in task.turns:
-            yield turn.prompt, _steps(turn.steps, turn.reply, player)
+    def script(turn: Turn, player: Player) -> Script:
+        return _steps(turn.steps, turn.reply, player)
 
-    return Trajectory(name, False, task.prepare, turns, lambda folder: task.find_fault(folder, task.turns[-1].reply))
+    def turns(player: Player, folder: Path) -> Iterator[tuple[str, Script]]:
+        player.workers = {one.turns[0].prompt: partial(script, one.turns[0], player) for one in task.workers}
+        for turn in task.turns:
+            yield turn.prompt, script(turn, player)
+
+    return Trajectory(
+        name,
+        False,
+        task.prepare,
+        turns,
+        lambda folder: task.find_fault(folder, task.turns[-1].reply),
+        [place for place, turn in enumerate(task.turns) if place and turn.is_new],
+        any("use" in step for turn in task.turns for step in turn.steps),
+        task.answers,
+    )
 
 
 def _steps(steps: Sequence[Mapping[str, Any]], reply: str, player: Player) -> Script:
     """Make the calls of a task one by one; before an edit read again what is out of sight."""
     for step in steps:
-        call = as_call(step)
+        if step.get("describe") in player.offered:
+            continue
+        call = as_call({"tool" if key == "use" and step[key] in player.offered else key: step[key] for key in step})
         if call[0] == KNOWS:
             continue
         if call[0] == "edit_file":

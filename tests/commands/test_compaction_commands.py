@@ -10,6 +10,7 @@ from commands.conftest import FakeContext
 from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Notice
+from nexus_cli.core.usage import Usage
 from nexus_cli.reports.forms import find_form
 
 
@@ -45,6 +46,7 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(contex
 
 
 def test_pins_are_made_listed_and_taken_back(context: FakeContext) -> None:
+    context.provider.usage = Usage(2_000, 10)  # about our own count
     filled(context)
     context.run("pin")
     assert context.shown[-1][1]["pins"] == [] and "/pin TEXT" in find_form("pins")(context.shown[-1][1], 80)

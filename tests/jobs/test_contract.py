@@ -165,7 +165,7 @@ def test_a_shortened_section_breaks_the_contract(place: Stage) -> None:
 
 def test_a_session_that_would_be_compacted_breaks_a_contract_without_drops(place: Stage) -> None:
     """Compaction begins with a request for the summary: it must not be sent either."""
-    small = f'[models."{MODEL}"]\nwindow = 28000\nmax_output = 4000\ninput_price = 2.0\noutput_price = 8.0\n'
+    small = f'[models."{MODEL}"]\nwindow = 27000\nmax_output = 4000\ninput_price = 2.0\noutput_price = 8.0\n'
     place.settings(QUICK + small)
     for _ in range(2):
         assert (

@@ -301,12 +301,12 @@ def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> N
         seen.append(body)
         last = body["messages"][-1]
         if last["role"] == "tool" and f"{add}:" in str(last["content"]):
-            return calls(("mcp", {"action": "call", "tool": add, "arguments": {"text": "milk"}}))
+            return calls(("use_tool", {"name": add, "arguments": {"text": "milk"}}))
         if last["role"] == "tool":
             return {"text": f"The server said: {last['content']}"}
         named = {one["function"]["name"] for one in body["tools"]}
         if "NOTE" in str(last["content"]):  # a search waits until the tools are known
-            return calls((add, {"text": "milk"}) if add in named else ("mcp", {"action": "search", "query": "notes"}))
+            return calls((add, {"text": "milk"}) if add in named else ("use_tool", {"name": "the notes"}))
         return {"text": "Done."}
 
     place.script(model)

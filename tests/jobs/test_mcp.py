@@ -51,8 +51,8 @@ def model(body: Any) -> dict[str, Any]:
     if "SEARCH" in said:
         found = "mcp__notes__list_notes" in "".join(got)
         steps = [
-            ("mcp", {"action": "search", "query": "notes"}),
-            ("mcp", {"action": "call", "tool": "mcp__notes__list_notes", "arguments": {}}),
+            ("use_tool", {"name": "the notes"}),
+            ("use_tool", {"name": "mcp__notes__list_notes", "arguments": {}}),
         ]
         return calls(steps[len(got)]) if len(got) < 2 else {"text": f"found {found}: {got[-1]}"}
     return {"text": "nothing to do"}
@@ -126,9 +126,9 @@ def test_a_server_of_the_project_waits_for_trust_and_works_from_the_first_ask_on
         asked = place.ask("SEARCH for it")
         assert asked.text.strip() == "found True: a note", asked
         first = bodies(place)[0]
-        assert "mcp" in offered(first) and ADD not in offered(first)
+        assert "MCP servers notes (starting)" in str(first["tools"]) and ADD not in offered(first)
         asked = place.ask("nothing")
-        assert ADD in offered(bodies(place)[-1]) and "mcp" not in offered(bodies(place)[-1])
+        assert ADD in offered(bodies(place)[-1]) and "MCP servers" not in str(bodies(place)[-1]["tools"])
 
 
 def test_what_a_model_writes_is_never_started_as_a_server(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_what_a_model_writes_is_never_started_as_a_server(tmp_path: Path) -> Non
         path = str(next(one["content"] for one in reversed(body["messages"]) if one["role"] == "user")).split()[-1]
         steps = [
             ("bash", {"command": f"cp {path}.new {path}"}),
-            ("mcp", {"action": "call", "tool": ADD, "arguments": {"text": "x"}}),
+            ("use_tool", {"name": ADD, "arguments": {"text": "x"}}),
         ]
         done = sum(one["role"] == "tool" for one in body["messages"])
         return calls(steps[done]) if done < 2 else {"text": results(body)[-1]}

@@ -18,11 +18,11 @@ pytest.importorskip("mcp")
 
 WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
     (ADD, TEXT),
-    ("mcp", {"action": "call", "tool": ADD, "arguments": TEXT}),
-    ("mcp", {"action": "call", "tool": "add_note", "arguments": json.dumps(TEXT)}),
-    ("mcp", {"action": "call", "tool": "mcp__NOTES__add_note", "arguments": TEXT}),
-    ("mcp", {"action": "call", "tool": "mcp", "arguments": {"action": "call", "tool": ADD, "arguments": TEXT}}),
-    ("mcp", {"action": "describe", "tool": ADD, "arguments": TEXT}),
+    ("use_tool", {"name": ADD, "arguments": TEXT}),
+    ("use_tool", {"name": ADD, "arguments": json.dumps(TEXT)}),
+    ("use_tool", {"name": "mcp__NOTES__add_note", "arguments": TEXT}),
+    ("use_tool", {"name": "use_tool", "arguments": {"name": ADD, "arguments": TEXT}}),
+    ("use_tool", {"name": "add_note", "arguments": TEXT}),
     ("MCP__NOTES__ADD_NOTE", TEXT),
     ("mcp__notes__add-note", TEXT),
     ("mcp.notes.add_note", TEXT),

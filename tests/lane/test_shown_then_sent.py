@@ -251,7 +251,7 @@ def test_a_worker_sends_what_its_session_showed(here: Path, wire: Wire) -> None:
     turn(opened(wire, here, allow="all"))
     parent, worker = wire.check(event=False)
     assert worker["recipe"] == "worker"
-    assert worker["tools"] == parent["tools"] and len(worker["tools"]) == 23
+    assert worker["tools"] == parent["tools"] and len(worker["tools"]) == 13
 
 
 @pytest.mark.parametrize("agent", ["", "Ana", "nexus"])

@@ -15,7 +15,6 @@ from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
 from search import sample
 from server.blocks import content, is_prefix
-from session.played import count_definitions
 
 from nexus_cli.config.settings import CompactSettings, ProviderSettings
 from nexus_cli.context.window.groups import flatten
@@ -126,8 +125,8 @@ def test_a_bad_summary_leaves_the_window_as_it_was(kinds: list[str], place: Path
 def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: Path) -> None:
     model = Lister({"text": "late", "delay": 20})
     limits = Limits(timeout=3600.0)  # the test says when it is over
-    at = 0.42
-    window = round((2900 + count_definitions()) / at)  # the fourth turn reaches it
+    at = 0.36
+    window = 13_000  # the fourth turn reaches it
 
     async def live(around: World) -> str:
         async with grown(around, turns=3) as session:

@@ -12,8 +12,7 @@ import pytest
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.core.message import ToolCall
-from nexus_cli.core.services import ServerTools
+from nexus_cli.core.services import ServerTools, ToolCatalogue
 from nexus_cli.lane.tool_selection import select_tools
 from nexus_cli.mcp.server_entries import ServerFiles
 from nexus_cli.mcp.server_tools import LONGEST_NAME, Catalogue, name_tool, object_schema
@@ -33,14 +32,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places().config.mkdir(parents=True)
 
 
-def catalogue(count: int, *, unlisted: bool = False) -> Catalogue:
-    entries = {"db": ServerEntry("db", ("db",))} | ({"new": ServerEntry("new", ("new",))} if unlisted else {})
+def catalogue(count: int) -> Catalogue:
+    entries = {"db": ServerEntry("db", ("db",))}
     tools = [ServerTool(f"tool{number}", "Do one thing well.", TEXT) for number in reversed(range(count))]
     return Catalogue(ServerFiles(entries), {"db": make_list(ServerOffer(tuple(tools)))})
 
 
 def registry(made: Catalogue) -> ToolRegistry:
-    return ToolRegistry([*discover_tools().values(), *made.tools()], {ServerTools: None})
+    services: dict[type, Any] = {ServerTools: None, ToolCatalogue: None}
+    return ToolRegistry([*discover_tools().values(), *made.tools()], services)
+
+
+def described(made: ToolRegistry) -> str:
+    """Return the description of `use_tool`."""
+    sent = {one["function"]["name"]: one["function"]["description"] for one in select_tools(made, Recipe("ask"))}
+    return str(sent["use_tool"])
 
 
 def sent(made: Catalogue) -> list[str]:
@@ -50,10 +56,16 @@ def sent(made: Catalogue) -> list[str]:
 
 def test_each_tool_is_sent_while_all_are_small_else_one() -> None:
     assert sent(catalogue(3)) == ["mcp__db__tool0", "mcp__db__tool1", "mcp__db__tool2"]
-    assert sent(catalogue(3, unlisted=True))[0] == "mcp", "until the tools of a server are known"
     many = catalogue(100)
-    assert many.tokens > 2000 and sent(many) == ["mcp"]
+    assert many.tokens > 2000 and sent(many) == []
+    assert described(registry(many)).endswith("\n- MCP servers db (100 tools): words as `name` find their tools")
     assert registry(many).get("mcp__db__tool99") is not None, "a call of it runs all the same"
+
+
+def test_a_server_whose_tools_are_not_known_yet_is_named() -> None:
+    made = registry(catalogue(3))
+    made.starting = ("new",)
+    assert described(made).endswith("\n- MCP servers new (starting): words as `name` find their tools")
 
 
 def test_what_is_sent_comes_from_the_cache_in_the_same_bytes(tmp_path: Path) -> None:
@@ -69,24 +81,11 @@ def test_what_is_sent_comes_from_the_cache_in_the_same_bytes(tmp_path: Path) -> 
     assert read_list(entry) is None
 
 
-def test_a_call_through_mcp_is_the_call_of_the_tool() -> None:
-    foreign = registry(catalogue(100)).foreign
-    made = foreign.translate(ToolCall("1", "mcp", {"action": "call", "tool": "tool7", "arguments": {"text": "x"}}))
-    assert (made.id, made.name, made.arguments) == ("1", "mcp__db__tool7", {"text": "x"})
-    for arguments in (
-        {"action": "call", "tool": "none"},
-        {"action": "search"},
-        {"action": "call", "tool": "tool7", "arguments": []},
-    ):
-        assert foreign.translate(ToolCall("1", "mcp", arguments)).name == "mcp"
-
-
-def test_search_and_describe_find_a_tool() -> None:
-    made = catalogue(100)
+def test_words_find_a_tool() -> None:
+    made = registry(catalogue(100))
     assert made.search("TOOL42").splitlines()[0].startswith("mcp__db__tool42: Do one thing")
-    assert "more: search with other words" in made.search("") and made.search("zebra") == ""
-    assert '"text"' in made.describe("mcp__db__tool1") and made.describe("nothing") == ""
-    assert "mcp__db__tool1" in made.nearest("mcp__db__tol1")
+    assert "more: search with other words" in made.search("thing") and made.search("zebra") == made.search("") == ""
+    assert made.nearest("mcp__db__tol1") == "mcp__db__tool1"
 
 
 @pytest.mark.parametrize("schema", [None, [], "x", {"type": "array"}, {"properties": 3}, {"required": 3}])
@@ -139,7 +138,7 @@ def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
     made = Catalogue(
         ServerFiles({"db": ServerEntry("db")}), {"db": make_list(ServerOffer((ServerTool("bash", "", {"type": "x"}),)))}
     )
-    assert [tool.name for tool in made.tools()] == ["mcp__db__bash", "mcp"]
+    assert [tool.name for tool in made.tools()] == ["mcp__db__bash"]
 
 
 @pytest.mark.parametrize(

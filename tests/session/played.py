@@ -79,8 +79,9 @@ def say(session: Session, words: str) -> tuple[list[Event], Outcome]:
 
 
 def count_definitions() -> int:
-    """About the tokens that the definitions of all tools take, for windows that must fit whichever tools there are."""
-    return sum(len(tool.description) + len(json.dumps(tool.parameters)) for tool in discover_tools().values()) // 4
+    """About the tokens of the definitions in a request, for windows that must fit whichever tools there are."""
+    sent = [tool for tool in discover_tools().values() if not tool.behind]
+    return sum(len(tool.description) + len(json.dumps(tool.parameters)) for tool in sent) // 4
 
 
 @contextmanager

@@ -148,7 +148,7 @@ def main(arguments: Sequence[str], ask: Ask = run_nexus) -> int:
     stopped = ""
     for name in options.tasks or names():
         task = load(name)
-        if name in done or (task.tool and task.tool not in tools):
+        if name in done or task.answers or (task.tool and task.tool not in tools):
             continue
         left = None if options.max_cost is None else options.max_cost - sum(row["cost"] or 0.0 for row in rows)
         if left is not None and left <= 0:

@@ -16,6 +16,8 @@ from zlib import crc32
 from tasks.attacks import ATTACKS, Attack
 from tasks.task import Task
 
+from nexus_cli.core.message import USE_TOOL
+
 Call = tuple[str, Any]
 """A tool's name, and its arguments: an object, or raw text."""
 Turn = Generator[Sequence[Call], list[str], str]
@@ -49,6 +51,10 @@ def as_call(step: Mapping[str, Any]) -> Call:
             return KNOWS, text
         case {"tool": name, **more}:
             return name, more
+        case {"describe": name}:
+            return USE_TOOL, {"name": name}
+        case {"use": name, **more}:
+            return USE_TOOL, {"name": name, "arguments": more}
     raise ValueError(f"no step: {step}")
 
 

@@ -60,6 +60,10 @@ class Task:
     tool: str = ""
     module: str = ""
     changes_settings: bool = False
+    workers: Sequence[Task] = ()
+    """What the workers of the model do."""
+    answers: Sequence[str] = ()
+    """The person's answers to questions of the model; () if nobody is there."""
 
     def prepare(self, folder: Path) -> None:
         """Write the project into an empty folder."""
@@ -101,7 +105,11 @@ def load(name: str) -> Task:
     """Read the task of this name; raises `KeyError` and `TypeError` for a file that is none."""
     found = tomllib.loads((PROJECTS / f"{name}.toml").read_text())
     turns = split_turns(found.pop("prompt"), found.pop("steps"), found.pop("reply", "Done."))
-    return Task(name, turns, found.pop("files", {}), **found)
+    workers = [
+        Task("worker", split_turns(one["prompt"], one["steps"], one["reply"]), {}, "")
+        for one in found.pop("workers", ())
+    ]
+    return Task(name, turns, found.pop("files", {}), workers=workers, **found)
 
 
 def split_turns(prompt: str, steps: Sequence[Mapping[str, Any]], reply: str = "Done.") -> Sequence[Turn]:

@@ -13,9 +13,10 @@ from zlib import crc32
 import pytest
 from json_shape import problems
 from program.stage import PRICED, QUICK, Done, Stage, stage
+from program.terminal_run import TerminalRun
 from programs import need
 from search import SEARCHES, sample
-from tasks.styles import STYLES, Player, choose_attacks
+from tasks.styles import STYLES, Player, careful, choose_attacks
 from tasks.task import Task, load, names
 from undo.world import Tree, files, tree
 
@@ -27,7 +28,7 @@ PLAYED = ("sloppy", "hostile", "careful", "careful")
 
 def cases() -> Iterator[tuple[str, str]]:
     """List tasks with styles."""
-    for name in names():
+    for name in (name for name in names() if not load(name).answers):
         styles = STYLES if SEARCHES else [PLAYED[crc32(name.encode()) % 4]]
         yield from ((name, style) for style in styles)
 
@@ -106,7 +107,7 @@ def test_a_task_is_done_or_refused_and_taken_back(place: Stage, name: str, style
     if task.module:
         pytest.importorskip(task.module)
     task.prepare(place.folder)
-    player = Player([task], STYLES[style], place.folder)
+    player = Player([task, *task.workers], STYLES[style], place.folder)
     place.script(player)
     (before, repository_before), around = split(tree(place.folder)), surroundings(place)
     guarded = {path: about for path, about in repository_before.items() if is_guarded(path)}
@@ -135,6 +136,23 @@ def test_a_task_is_done_or_refused_and_taken_back(place: Stage, name: str, style
     above = {path.rpartition("/")[0] for path in stays}
     assert differences(before, {path: about for path, about in now.items() if path not in stays | above}) == {}
     assert surroundings(place) == around
+
+
+@pytest.mark.parametrize("name", [name for name in names() if load(name).answers])
+def test_a_task_with_a_question_is_done(place: Stage, name: str) -> None:
+    need("git")
+    task = load(name)
+    task.prepare(place.folder)
+    place.script(player := Player([task], careful, place.folder))
+    assert task.find_fault(place.folder, ""), "the check passes before the task is done"
+    [turn] = task.turns
+    with TerminalRun("ask", "--allow", "auto", turn.prompt, env=place.environment, cwd=place.folder) as run:
+        for answer in task.answers:
+            run.expect("Which port")
+            run.sendline(answer)
+        run.expect(turn.reply)
+        run.read()
+    assert not task.find_fault(place.folder, turn.reply), player.results
 
 
 def is_guarded(path: str) -> bool:

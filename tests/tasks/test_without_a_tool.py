@@ -23,6 +23,7 @@ from tasks.styles import GIVES_UP, Player, careful
 from tasks.task import Task, load, split_turns
 
 from nexus_cli.core.memory import FactMerger
+from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.services import Spaces
 from nexus_cli.tools.registry import discover_tools
 
@@ -286,9 +287,10 @@ def site() -> Iterator[str]:
 
 
 def offered() -> set[str]:
-    """The tools of a plain session, with a person and without; `skill` is one of projects with skills."""
-    tools = [one for one in discover_tools().values() if one.name != "skill"]
-    return {one.name for one in tools if one.offered != "named" and not {Spaces, FactMerger} & set(one.needs)}
+    """The tools of a plain session, with a person and without; `skill` is one of projects with skills, `forget` takes
+    back what only a run that looks back proposes, and `use_tool` does nothing by itself."""
+    tools = [one for one in discover_tools().values() if one.name not in ("skill", "forget", USE_TOOL)]
+    return {one.name for one in tools if not {Spaces, FactMerger} & set(one.needs)}
 
 
 def prepare(place: Stage, task: Task, settings: str, tools: set[str]) -> None:

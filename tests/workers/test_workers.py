@@ -260,7 +260,7 @@ def test_a_worker_that_its_time_limit_cuts_in_a_request_says_so(tmp_path: Path) 
     assert "It finished no report. Cut short: asks the model\n" in report, report
 
 
-@pytest.mark.parametrize("limits", [{"max_cost": 0.03}, {"max_total_tokens": 60_000}])
+@pytest.mark.parametrize("limits", [{"max_cost": 0.03}, {"max_total_tokens": 40_000}])
 def test_a_worker_whose_requests_the_cache_makes_cheap_reports_too(limits: dict[str, Any], tmp_path: Path) -> None:
     def busy(request: Request) -> Any:
         last = str(request.messages[-1]["content"])
@@ -268,7 +268,7 @@ def test_a_worker_whose_requests_the_cache_makes_cheap_reports_too(limits: dict[
         return "half of it" if "last request of your budget" in last else [("bash", {"command": f"echo {done}"})]
 
     crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": limits})})
-    crew.usage = Usage(9000, 10, cost_usd=0.001)
+    crew.usage = Usage(6000, 10, cost_usd=0.001)
     events, _ = run(crewed(crew, tmp_path), "root")
     assert results(events)[0].endswith("half of it") and "used up" in results(events)[0], results(events)
     assert sum(role == "ONE" for role, _ in crew.seen) > 3

@@ -233,7 +233,7 @@ def count_message(message: Message, count: Callable[[str], int]) -> int:
     """Return the tokens of one message: see `_Counting.count_message`."""
     tokens = OVERHEAD_PER_MESSAGE + count(message.content) + IMAGE_TOKENS * len(message.parts)
     for call in message.tool_calls:
-        tokens += count(call.name) + count(call.id) + count(compact(call.arguments))
+        tokens += count(call.sent_name) + count(call.id) + count(compact(call.sent_arguments))
     if message.tool_call_id:
         tokens += count(message.tool_call_id)
     return tokens + (count(_thinking_text(message.opaque)) if message.opaque else 0)

@@ -86,7 +86,7 @@ class Wire:
                 {
                     "id": self._rules.call_id(call.id),
                     "type": "function",
-                    "function": {"name": call.name, "arguments": canonical(call.arguments).decode()},
+                    "function": {"name": call.sent_name, "arguments": canonical(call.sent_arguments).decode()},
                 }
                 | calls.get(call.id, {})
                 for call in message.tool_calls

@@ -238,7 +238,7 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
-    async def small(window: LaneWindow) -> EpochDraft:
+    async def small(window: LaneWindow, words: str = "") -> EpochDraft:
         return EpochDraft(EpochHeader(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:

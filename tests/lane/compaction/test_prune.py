@@ -209,7 +209,7 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     prompt = session.state.lane_state.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def without(window: LaneWindow) -> EpochDraft:
+    async def without(window: LaneWindow, words: str = "") -> EpochDraft:
         now = (await draft_epoch(window)).frame
         tools = tuple(tool for tool in now.tools if tool["function"]["name"] != "recall")
         return EpochDraft(replace(now, tools=tools))

@@ -234,7 +234,7 @@ def count_drafts(session: Session, asked: list[int]) -> None:
     prompt = session.state.lane_state.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def counting(window: LaneWindow) -> EpochDraft:
+    async def counting(window: LaneWindow, words: str = "") -> EpochDraft:
         asked.append(1)
         return await draft_epoch(window)
 
