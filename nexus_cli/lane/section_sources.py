@@ -51,7 +51,6 @@ from nexus_cli.lane.skill_catalogue import SkillCatalogue
 from nexus_cli.lane.user_input import ATTACHMENTS, TRIGGER
 from nexus_cli.tools.files import ToolError, read_real_file
 from nexus_cli.tools.registry import find_tool
-from nexus_cli.worktrees.repository_state import list_commits, look_at_repository
 
 LARGEST = 16 * 1024 * 1024
 """Largest file in bytes that is compared by content; a larger one is compared by time."""
@@ -235,7 +234,11 @@ class SessionSources:
 def _look_at_repository(folder: Path) -> Mapping[str, Any]:
     """Return the state of the repository with the `subjects` of its newest commits; {} without one, or if git fails or
     takes too long. Starts git three times."""
-    state = look_at_repository(folder, seconds=GIT_SECONDS) if repository_root(folder) else {}
+    if not repository_root(folder):
+        return {}
+    from nexus_cli.worktrees.repository_state import list_commits, look_at_repository  # noqa: PLC0415  (runs git)
+
+    state = look_at_repository(folder, seconds=GIT_SECONDS)
     if not state:
         return {}
     subjects = list_commits(folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS) if state["head"] else []

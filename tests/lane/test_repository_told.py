@@ -13,8 +13,8 @@ import pytest
 from laws.world import exact
 from session.played import Played, opened, say
 
-from nexus_cli.lane import section_sources
 from nexus_cli.lane.prompt_assembly import PromptAssembly
+from nexus_cli.worktrees import repository_state
 from nexus_cli.worktrees.repository_state import look_at_repository
 
 START = "Git: branch "
@@ -164,7 +164,7 @@ def test_a_repository_that_git_takes_too_long_for_holds_up_one_request_and_is_le
         looks.append(seconds)
         return {}
 
-    monkeypatch.setattr(section_sources, "look_at_repository", slow)
+    monkeypatch.setattr(repository_state, "look_at_repository", slow)
     session = opened(Played(lambda request: "done"), project)
     prompt = session.state.lane_state.prompt
     assert isinstance(prompt, PromptAssembly)

@@ -202,7 +202,6 @@ def test_a_tool_of_a_server_needs_them_unless_the_server_says_that_it_only_reads
     tools = (ServerTool("find", "", {}, {"readOnlyHint": True}), ServerTool("send", "", {}))
     made = Catalogue(ServerFiles({"db": ServerEntry("db")}), {"db": make_list(ServerOffer(tools))}).tools()
     assert {tool.name: tool.needs_edits for tool in made} == {
-        "mcp": False,  # a call by it is one of the others
         "mcp__db__find": False,
         "mcp__db__send": True,
     }

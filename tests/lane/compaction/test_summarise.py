@@ -308,7 +308,7 @@ def test_the_earlier_summary_is_carried_over_where_the_originals_do_not_fit(tmp_
     script = Summariser()
 
     async def live() -> None:
-        async with living(tmp_path, script, window=14_000) as session:
+        async with living(tmp_path, script, window=13_000) as session:
             events = [event for number in range(14) for event in await turn(session, f"TURN{number} make a list")]
             made = [event.kept for event in events if isinstance(event, CompactionDone) and event.kept]
             assert any("do not fit one request" in kept["source_why"] for kept in made[1:])
