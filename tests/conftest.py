@@ -215,7 +215,6 @@ WAITING = (
     "test_package",
     "tools/test_bash",
     "ui/repl/test_outside",
-    "warm/",
     "cli/",
 )
 """Long files that wait for terminals and processes."""

@@ -71,8 +71,7 @@ def _import_model_library() -> None:
     has not.
     """
     from hypothesis import strategies
-
-    from nexus_cli.cli.preload import import_run
+    from preload import import_run
 
     import_run()
     strategies.text().validate()

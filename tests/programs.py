@@ -24,7 +24,7 @@ PACKAGES = {
     "ps": "procps",
 }
 """The package of a program that has another name than the program."""
-TRIED = {"go": "version", "ps": "-A"}
+TRIED = {"go": "version", "openssl": "version", "ps": "-A"}
 """What a program is tried with that has no `--version`."""
 MISSING = " is not installed"
 NOBODY = 65534

@@ -16,7 +16,7 @@ from types import FrameType
 KEPT = re.compile(r"PATH|HOME|TMPDIR|LD_LIBRARY_PATH|DYLD_\w+|PYTEST_VERSION|HYPOTHESIS_PROFILE|SCREENS|NEXUS_TEST_GIT")
 """Variables that say where programs and temporary folders are, or how the tests are to be run. No other stays."""
 FIXED = {"LANG": "C.UTF-8", "CI": "true", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-"""`CI`: else the second `nexus ask` of a test would leave a warm process behind, see `nexus_cli.warm.auto`."""
+"""`CI`: programs that the tests start ask nobody."""
 FILES = 4096
 """Open files that the tests may need, if the hard limit allows so many; macOS begins with 256."""
 

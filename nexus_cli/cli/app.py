@@ -86,7 +86,6 @@ GROUPS = {
         "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
         "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
         "acp": "The agent for editors: Agent Client Protocol on stdin and stdout.",
-        "warm": "A preloaded process that lets one-shots start faster: start, status, stop.",
         "ledger": "Copy the ledger to another place; share projects of one on a server.",
     },
 }

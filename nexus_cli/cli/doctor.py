@@ -25,7 +25,6 @@ from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report
-from nexus_cli.cli.warm import warm_report
 from nexus_cli.config.checks import list_checks
 from nexus_cli.config.host_environment import host_environment, own_environment, own_path_entries
 from nexus_cli.config.ledger_place import ledger_place, shown_place
@@ -44,7 +43,6 @@ from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.doctor import doctor_text
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.reports.warm import warm_line
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
 from nexus_cli.sandbox.inspect_sandbox import inspect_sandbox
 from nexus_cli.tools.registry import rule_tools
@@ -331,10 +329,6 @@ def _terminal(look: CheckInput) -> Check:
     return Check("terminal", "ok", f"{term or 'TERM is not set'}; {', '.join(kinds) or 'none of the streams'} on it")
 
 
-def _warm(look: CheckInput) -> Check:
-    return Check("warm start", "ok", warm_line(warm_report()))
-
-
 def _program(name: str, without: str) -> Callable[[CheckInput], Check]:
     def look_for(look: CheckInput) -> Check:
         found = find_program(name)
@@ -358,7 +352,6 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
     _model,
     _local,
     _terminal,
-    _warm,
     _program("git", "Ignore rules are then read by nexus itself"),
     _program("rg", "Searching is slower without ripgrep"),
 )

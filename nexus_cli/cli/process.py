@@ -132,10 +132,8 @@ def reopen_descriptors() -> None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def exit_process(status: int, text: str = "", before_exit: Callable[[], object] = lambda: None) -> NoReturn:
+def exit_process(status: int, text: str = "") -> NoReturn:
     """Write `text` to stdout, flush both streams and end the process without the interpreter's teardown.
-
-    `before_exit` is called after the flush.
 
     A closed pipe is no error. Output that cannot be written is reported on stderr and turns status 0 into 1.
     """
@@ -156,7 +154,4 @@ def exit_process(status: int, text: str = "", before_exit: Callable[[], object] 
         sys.stderr.flush()
     except (OSError, ValueError, RuntimeError):
         pass
-    try:
-        before_exit()
-    finally:
-        os._exit(status)
+    os._exit(status)

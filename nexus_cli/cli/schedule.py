@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -24,17 +23,10 @@ from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.twins import add_twins
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import own_settings
-from nexus_cli.core.elide import plural
-from nexus_cli.core.limits import LEVELS
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.schedule import plan_text
 from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report
-from nexus_cli.runs.run_summary import look_at_repository
 from nexus_cli.spaces.people import find_agent
-from nexus_cli.ui.print.stream import write_stderr_line
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import ScheduleObject
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work at a time, or again and again.")
 Name = Annotated[str, typer.Argument(metavar="ID", help="Its id, such as plan-2, or its name.", callback=refuse_empty)]
@@ -109,16 +101,7 @@ def add(
     new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
     value = plan_report(ledger, add_plan(ledger, new, settings.runs), "added")
     ledger.close()
-    _offer_worktree(value["plans"][0], folder)
     return print_report(value, plan_text, json=json)
-
-
-def _offer_worktree(plan: ScheduleObject, folder: Path) -> None:
-    """Name --worktree on stderr if runs of `plan` may change a folder with uncommitted files."""
-    may_write = plan["allow"] in LEVELS[1:] and not plan["worktree"]
-    if may_write and (dirty := look_at_repository(folder).get("dirty")):
-        here = f"{plural(len(dirty), 'file')} here {'is' if len(dirty) == 1 else 'are'} uncommitted"
-        write_stderr_line(f"nexus: {here}: with --worktree the runs work in a copy and leave your files alone.")
 
 
 add_twins(app, "schedule")

@@ -30,12 +30,6 @@ def json_form(arguments: Sequence[str]) -> str:
     return wanted[0] if command == "ask" and len(wanted) == 1 else ""
 
 
-def is_one_shot(arguments: Sequence[str]) -> bool:
-    """True for `nexus ask`, and for plain `nexus`, which is the same with piped stdin."""
-    words = plain_words(arguments)
-    return command_of(words) in ("ask", "") and not {"--help", "-h", "--version"} & set(words)
-
-
 def signal_result(form: str, status: int, name: str) -> bytes:
     """Return the result object of a signal as a line for stdout; empty without a form."""
     if not form:

@@ -10,7 +10,6 @@ import typer
 
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
-from nexus_cli.cli.warm import warm_report
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.project_settings import settings_in
@@ -50,7 +49,6 @@ def status(
             "hooks": hooks_report(folder, settings.hook),
             "sandbox": probe.to_json(),
             "allow": settings.allow,
-            "warm": warm_report(),
             "tools": session_tools(),  # last, because it sets a damaged ledger aside
         }
         text = ""

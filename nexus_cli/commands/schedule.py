@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from collections.abc import Sequence
@@ -21,9 +22,9 @@ _WORD = re.compile(r"""--([a-z-]+)(?:\s+|=)("[^"]*"|'[^']*'|\S+)""")
 OPTIONS = {"at": "at", "in": "within", "cron": "cron", "zone": "zone", "missed": "missed", "name": "name"}
 TIMES = ("at", "in", "cron")
 """Options of which a plan needs exactly one."""
-OF_RUNS = ("allow", "max-steps", "max-cost", "rule")
+OF_RUNS = ("allow", "max-steps", "max-cost", "rule", "until")
 """Options of its runs. `--rule` may be given several times."""
-_ASK = re.compile(r"(?<!\S)--ask(?!\S)")
+_FLAG = re.compile(r"(?<!\S)--(ask|worktree)(?!\S)")
 _QUOTED = re.compile(r'"([^"]*)"(?=\s)(.*)')
 
 
@@ -90,9 +91,9 @@ async def edit_schedule(context: CommandContext, rest: str) -> None:
     """Show, add, pause or remove scheduled work.
 
     Without an argument it lists the plans. `add PROMPT --at TIME`, `--in '2 hours'` or `--cron '0 9 * * *'` (with
-    `--zone`, `--missed`, `--name`, `--allow`, `--max-steps`, `--max-cost`, `--rule 'bash(git push *)'`, `--ask`)
-    schedules a run in this folder with this model; `remove`, `pause`, `resume` and `run` take an id or a name. nexus
-    serve, or nexus serve --once from cron, runs plans that are due.
+    `--zone`, `--missed`, `--name`, `--allow`, `--max-steps`, `--max-cost`, `--rule 'bash(git push *)'`, `--until 'npm
+    test'`, `--ask`, `--worktree`) schedules a run in this folder with this model; `remove`, `pause`, `resume` and `run`
+    take an id or a name. nexus serve, or nexus serve --once from cron, runs plans that are due.
     """
     from nexus_cli.runs.plan_service import add_plan, fire_now  # noqa: PLC0415
 
@@ -110,7 +111,7 @@ async def edit_schedule(context: CommandContext, rest: str) -> None:
         raise NexusError("usage", f"/schedule {act}", "this session is not saved", "Use nexus schedule in a shell")
     if act == "add":
         plan = add_plan(ledger, _parse_plan(context, rest, text), context.settings.runs)
-        report = _changed(source, plan, "added")
+        report = await asyncio.to_thread(_changed, source, plan, "added")  # it asks git what is uncommitted
     elif act == "run":
         plan = ledger.plans.find(text)
         report = _changed(source, plan, "queued", f"run-{fire_now(ledger, plan)}")
@@ -125,10 +126,10 @@ def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
 
     quoted = _QUOTED.fullmatch(text)  # its words are no options
     prompt, text = quoted.groups() if quoted else ("", text)
-    asks, text = bool(_ASK.search(text)), _ASK.sub(" ", text)
+    flags, text = _FLAG.findall(text), _FLAG.sub(" ", text)
     found = [(name, value[1:-1] if value[:1] in "\"'" else value) for name, value in _WORD.findall(text)]
     given = dict(found)
-    known = (*OPTIONS, *OF_RUNS, "ask")
+    known = (*OPTIONS, *OF_RUNS, "ask", "worktree")
     unknown = [name for name in given if name not in known]
     if unknown:
         why = f"there is no option --{unknown[0]}"
@@ -145,7 +146,8 @@ def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
         "folder": str(context.session.folder),
         "model": context.session.model,
         "allow": given.get("allow", ""),
-        "ask": asks or None,
+        "until": given.get("until", ""),
+        **dict.fromkeys(flags, True),
         "rules": [value for name, value in found if name == "rule"] or None,
         **{name: value for name, value in limits.items() if name.replace("_", "-") in given},
     }

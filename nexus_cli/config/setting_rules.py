@@ -59,14 +59,6 @@ class ChecksRule(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class NumberOrAutoRule(Rule):
-    """The rule of a whole number that may be left to the program."""
-
-    def read(self, value: Any) -> SettingValue | None:
-        return "auto" if value == "auto" else Rule.read(self, value)
-
-
-@dataclass(frozen=True, slots=True)
 class ServersRule(Rule):
     """The rule of `[mcp.NAME]`: the names of the tables. `nexus_cli.mcp.server_entries` reads what is in them."""
 
@@ -178,9 +170,6 @@ RULES: Mapping[str, Rule] = {
     "sandbox.env_pass": NAMES,
     "sandbox.write": PATHS,
     "sandbox.unix_sockets": YES_OR_NO,
-    "warm.minutes": NumberOrAutoRule(
-        int, '"auto", or minutes: a whole number from 0 to 10080', lambda value: 0 <= value <= 10080
-    ),
     "assess.model": TEXT,
     LEDGER_URL: Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
     "spaces.name": TEXT,
@@ -272,10 +261,12 @@ OPEN_TABLES: Mapping[str, Rule] = {
 """Tables with keys that the person chooses."""
 FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Former names of tables, which are still accepted, and the current ones."""
+REMOVED_TABLES = frozenset({"warm"})
+"""Tables of earlier versions, which are accepted and have no effect."""
 
 TABLES = tuple(
     """
-    limits compact sections truncation provider ui sandbox warm assess ledger spaces runs worktree undo jobs rules alias
+    limits compact sections truncation provider ui sandbox assess ledger spaces runs worktree undo jobs rules alias
     models agents services hosts default_models folder_keys rule_examples
     """.split()
 )

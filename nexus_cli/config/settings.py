@@ -18,6 +18,7 @@ from nexus_cli.config.setting_rules import (
     LEDGER_URL,
     NAMED_TABLES,
     OPEN_TABLES,
+    REMOVED_TABLES,
     RULES,
     TABLES,
     Rule,
@@ -111,14 +112,6 @@ class AssessSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class WarmSettings:
-    """The warm process that one-shots leave behind. `nexus_cli.warm.place` reads this setting without this module."""
-
-    minutes: int | str = "auto"
-    """Idle minutes after which the process ends; 0 for no warm process; "auto": `nexus_cli.warm.auto` decides."""
-
-
-@dataclass(frozen=True, slots=True)
 class SpaceSettings:
     """`[spaces]`: conversations of several people and agents."""
 
@@ -192,7 +185,6 @@ class Settings:
     provider: ProviderSettings = ProviderSettings()
     ui: UiSettings = UiSettings()
     sandbox: SandboxSettings = SandboxSettings()
-    warm: WarmSettings = WarmSettings()
     assess: AssessSettings = AssessSettings()
     spaces: SpaceSettings = SpaceSettings()
     runs: RunSettings = RunSettings()
@@ -293,6 +285,8 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
     """Return the error for an unknown key, with the most similar known one."""
     key = hide_keys_in(key)
     parts = split_key(key)
+    if parts[0] in REMOVED_TABLES:
+        return NexusError("config", where or "the settings", f"{key} has no effect any more", "Leave it out")
     stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
     known = [stem + name for name in NAMED_TABLES[parts[0]]] if stem else [*RULES, *TABLES]
     near = nearest_name(key, known)
@@ -374,8 +368,8 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
 def read_values(path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
     """Return the settings of one file by dotted key, {} if the file does not exist.
 
-    Former table names are accepted, with a line in `notices`. Raises `NexusError("config", ...)` with file and line if
-    the file is unreadable or no TOML, or a key or value is invalid.
+    Former and removed tables are accepted, with a line in `notices`. Raises `NexusError("config", ...)` with file and
+    line if the file is unreadable or no TOML, or a key or value is invalid.
     """
     try:
         if not path.is_file() and path.exists():
@@ -407,6 +401,10 @@ def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dic
             line_number = find_line(text, [former])
             where = f"{path}, line {line_number}" if line_number else str(path)
             notices.append(f"{where}: [{former}] is now called [{present}]; it still counts, rename it there")
+    for removed in REMOVED_TABLES & table.keys():
+        del table[removed]
+        if notices is not None:
+            notices.append(f"{path}, line {find_line(text, [removed])}: [{removed}] has no effect any more; remove it")
     values: dict[str, SettingValue] = {}
     flat = [([FORMER_TABLES.get(parts[0], parts[0]), *parts[1:]], parts, value) for parts, value in _flatten(table)]
     flat.sort(key=lambda row: row[0] == row[1])  # the present name of a table wins over a former one

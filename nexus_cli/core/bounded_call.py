@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import resource
 import select
 import signal
 import socket
@@ -20,12 +22,16 @@ CHUNK = 65_536
 def call_in_fork(function: Callable[[], T], seconds: float) -> T | None:
     """Return what `function` returns in a fork of this process, through JSON; None if it raises or takes longer.
 
-    Blocks. The function must change nothing, and wait for no other thread: the fork has this one alone.
+    Blocks. The function must change nothing, and wait for no other thread: the fork has this one alone. It ends after
+    about `seconds` of CPU time even if this process was killed meanwhile.
     """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         with suppress(BaseException):
+            most = math.ceil(seconds) + 1
+            with suppress(ValueError):  # a lower limit holds
+                resource.setrlimit(resource.RLIMIT_CPU, (most, most))
             _write(writer, json.dumps(function()).encode())
         os._exit(0)
     os.close(writer)

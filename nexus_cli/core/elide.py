@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Piece
@@ -227,6 +229,13 @@ def _inside(text: str, cut: int) -> bool:
     )
 
 
+LEAST_FOLDED = 20
+"""Least lines that are left out of a run."""
+FOLDED_ENDS = 4
+"""Lines of a folded run that stay: the last one, and the others before the marker."""
+_NUMBER = re.compile(r"\d+")
+
+
 def last_states(text: str) -> tuple[str, int]:
     """Return `text` with the last state that is not blank of each line that carriage returns overwrite, and the number
     of states left out."""
@@ -239,6 +248,19 @@ def last_states(text: str) -> tuple[str, int]:
         return states[-1]
 
     return (_OVERWRITTEN.sub(last, text) if "\r" in text else text), left
+
+
+def fold_lines(text: str) -> tuple[str, int]:
+    """Return `text` with long runs of lines that have the same words and differ at most in numbers replaced by their
+    first and last ones, and the number of lines left out. Lines without words are data and stay."""
+    left, shown = 0, list[str]()
+    for form, run in groupby(text.split("\n"), partial(_NUMBER.sub, "")):
+        lines = list(run)
+        if (more := len(lines) - FOLDED_ENDS) >= LEAST_FOLDED and any(map(str.isalpha, form)):
+            left += more
+            lines[FOLDED_ENDS - 1 : -1] = [f"[... {more:,} lines like these left out ...]"]
+        shown += lines
+    return "\n".join(shown), left
 
 
 def one_line(text: str) -> str:

@@ -188,6 +188,8 @@ class Tool:
     """Words and phrases of a person's message that make a session one about it, as its name does; in small letters."""
     server: str = ""
     """Name of the MCP server that runs it: its calls need approval, and only the server checks their arguments."""
+    only_reads: bool = False
+    """Its server says that it changes nothing. Only the order of calls relies on it, see `needs_edits`."""
     delegates: bool = False
     """It starts or manages a worker."""
     description: str = ""
@@ -233,6 +235,12 @@ class Tool:
     def runs_commands(self) -> bool:
         """True if it runs command lines, so that patterns of its rules are commands."""
         return self.effect is Effect.RUN and self.subject == COMMAND
+
+    @property
+    def needs_edits(self) -> bool:
+        """True if its calls do not run behind an edit of the same message that failed: it runs commands, starts a
+        worker or sends a message."""
+        return (self.effect is Effect.RUN and not self.only_reads) or self.delegates or self.sends
 
     def works_later(self, arguments: Mapping[str, Any]) -> bool:
         """Return True if this call starts work that costs money later."""

@@ -101,7 +101,7 @@ async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat
         error.output_cap = cap
         if may_repeat and error.cut:
             raise _keep_cut(lane_state, fold, error.kind, error.why, ahead) from error
-        _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began else None, before)
+        _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began or error.cut else None, before)
         raise
     finally:
         close = getattr(stream, "aclose", None)

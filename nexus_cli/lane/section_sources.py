@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
+from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
@@ -49,6 +51,7 @@ from nexus_cli.lane.skill_catalogue import SkillCatalogue
 from nexus_cli.lane.user_input import ATTACHMENTS, TRIGGER
 from nexus_cli.tools.files import ToolError, read_real_file
 from nexus_cli.tools.registry import find_tool
+from nexus_cli.worktrees.repository_state import list_commits, look_at_repository
 
 LARGEST = 16 * 1024 * 1024
 """Largest file in bytes that is compared by content; a larger one is compared by time."""
@@ -56,6 +59,11 @@ MOST = 64 * 1024 * 1024
 """Most bytes read for one check of all files."""
 LISTING = 0.7
 """Time limit in seconds for git to list a project."""
+GIT_SECONDS = 1.5
+"""Time limit of one run of git that looks at a repository."""
+FRESH = 10.0
+"""Seconds for which an early look counts."""
+SUBJECTS = 3
 TYPES = {"client": "client", "agent": "worker"}
 """Type of a trigger by its source, if it is not the front end."""
 BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
@@ -80,6 +88,10 @@ class SessionSources:
     """The front end: the source of typed messages."""
     run_facts: Callable[[], Mapping[str, Any]] | None = None
     """See `RunFacts.facts`; None in a plain session."""
+    folder: Path = Path()
+    _is_answering: bool = True
+    _look: DaemonTask[Mapping[str, Any]] | None = None
+    """A look at the repository that was begun early."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
@@ -97,6 +109,8 @@ class SessionSources:
             "away": lambda: self.away,
             "about": lambda: newest_words(self.context.lane),
             "goals": lambda: list_goals(self.context.lane.timeline),
+            "outline": self.outline,
+            "repository": self.repository,
             "has_tool": lambda name: any(tool["function"]["name"] == name for tool in self.context.lane.epoch.tools),
         }
 
@@ -121,6 +135,23 @@ class SessionSources:
         except NexusError:
             return ()
         return [*seen, *(os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"])]
+
+    def outline(self) -> Outline:
+        """Return the outline of the project, and look at its repository beside that."""
+        self._look = DaemonTask(partial(_look_at_repository, self.folder), GIT_SECONDS)
+        self._look.start()
+        return project_outline(self.folder)
+
+    def repository(self) -> Mapping[str, Any]:
+        """Return the state of the repository, see `contributors/repository.py`. One without an answer is not looked at
+        again: git may take too long for it."""
+        look, self._look = self._look, None
+        if look and look.succeeded and time.monotonic() - (look.started or 0) < FRESH:
+            state = look.value
+        else:
+            state = _look_at_repository(self.folder) if self._is_answering else {}
+        self._is_answering = bool(state)
+        return state
 
     def footprint(self) -> Footprint:
         """Count the turns and calls that the window no longer shows, unless a summary or a marker in it tells them."""
@@ -199,6 +230,16 @@ class SessionSources:
         disk = self._known[key]
         moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
         return disk, moment, used
+
+
+def _look_at_repository(folder: Path) -> Mapping[str, Any]:
+    """Return the state of the repository with the `subjects` of its newest commits; {} without one, or if git fails or
+    takes too long. Starts git three times."""
+    state = look_at_repository(folder, seconds=GIT_SECONDS) if repository_root(folder) else {}
+    if not state:
+        return {}
+    subjects = list_commits(folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS) if state["head"] else []
+    return {**state, "subjects": subjects}
 
 
 def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:
@@ -309,7 +350,6 @@ def make_collector(
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
         "persona": lambda names: read_identity_files(names, options.cwd),
-        "outline": lambda: project_outline(options.cwd),
         "tools": tools,
         "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: snapshot(

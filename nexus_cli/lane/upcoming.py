@@ -35,6 +35,8 @@ class Upcoming:
     """Cached result of `current_request.next_request`, with its inputs."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
+    is_narrow: bool = False
+    """True if the window had little room left after the last step."""
     jobs: dict[str, str] = field(default_factory=dict)
     """The commands that run in the background, shortened, by id."""
     addresses: dict[str, str] = field(default_factory=dict)

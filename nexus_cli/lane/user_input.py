@@ -18,6 +18,7 @@ from nexus_cli.core.elide import (
     count_large,
     drop_marker,
     elide_text,
+    fold_lines,
     last_states,
     plain_marker,
     plural,
@@ -117,21 +118,26 @@ async def clip_with_drop(
     return clipped, drop
 
 
-async def keep_last_states(window: LaneWindow, text: str, what: str) -> tuple[str, Drop | None]:
+async def leave_out_repeats(window: LaneWindow, text: str, what: str) -> tuple[str, Drop | None]:
     """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
-    bar), below a line that names the drop with the whole output; unchanged and None if there are none."""
-    count, log = window.context.counter.count, window.lane.timeline.log
+    bar), and without most of the lines that repeat if it exceeds the output cap. Markers name the drop with the whole
+    output; unchanged and None if nothing is left out."""
+    count, log, cap = window.context.counter.count, window.lane.timeline.log, window.budget.output_cap
 
     def work() -> tuple[str, Drop | None]:
         shown, left = last_states(text)
+        said = f"{plural(left, 'overwritten state')} of lines"
+        if len(shown) > cap and count_large(shown, cap, count) > cap:
+            shown, lines = fold_lines(shown)
+            said = said if left else plural(lines, "repeated line")
+            left += lines
         if not left:
             return text, None
         drop_id, now = log.next_drop(), window.lane.timeline.now()
-        states = plural(left, "overwritten state")
         tokens = max(1, count_large(text, 1, count) - count_large(shown, 1, count))
-        drop = Drop(drop_id, f"{states} of lines of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
+        drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
         log.record_drop(drop)
-        return f'[{states} of lines left out: recall("{drop_id}")]\n{shown}', drop
+        return f'[{said} left out: recall("{drop_id}")]\n{shown}', drop
 
     return await asyncio.to_thread(work) if len(text) > LARGE else work()
 

@@ -152,6 +152,12 @@ class RunTable:
         """Return the runs that the messages of a space from `first` (key) on triggered, oldest first."""
         return self._select("space = ? AND message >= ? ORDER BY key", space, first)
 
+    def of_posts(self, space: int, first: int) -> dict[int, Run]:
+        """Return the runs that posted messages of a space from `first` (key) on, each by the key of its newest."""
+        of = "SELECT max(m.key), r.key FROM messages m JOIN runs r ON r.session = m.session"
+        rows = self._db.all(f"{of} WHERE m.space = ? AND m.key >= ? AND m.session <> '' GROUP BY r.key", space, first)
+        return {message: self.get(run) for message, run in rows}
+
     def count_of_space(self, space: int) -> tuple[int, float]:
         """Count the runs that messages of a space triggered, and sum the dollars of those that ended."""
         row = self._db.one("SELECT count(*), coalesce(sum(cost), 0.0) FROM runs WHERE space = ?", space)

@@ -171,6 +171,7 @@ def _make_tool(name: str, server: str, tool: ServerTool, *, is_sent: bool) -> To
         first[0] if first else "",
         needs=(ServerTools,),
         server=server,
+        only_reads=tool.hints.get("readOnlyHint", False),
         behind="" if is_sent else _first_line(description) or tool.name,
         description=description,
     )

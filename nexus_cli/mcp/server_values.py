@@ -54,7 +54,7 @@ class ServerTool:
     parameters: Mapping[str, Any]
     """JSON Schema of the arguments, as the server sent it."""
     hints: Mapping[str, bool] = field(default_factory=dict)
-    """Annotations such as `readOnlyHint`: shown, never trusted."""
+    """Annotations such as `readOnlyHint`: shown, never trusted by permission."""
 
 
 @dataclass(frozen=True, slots=True)

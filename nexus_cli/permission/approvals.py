@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,13 @@ class ApprovalStep:
         what = self.worker_declined or next((self.asked[call].question.what for call in stopping), "")
         if what and not is_steered:
             raise NexusError("denied", "stopped", f"you declined {what}", SAY_INSTEAD)
+
+    def withdraw_behind(self, edit: str) -> None:
+        """Withdraw the questions about calls that do not run because the edit before them was declined."""
+        for call_id, (asked, task) in dropwhile(lambda one: one[0] != edit, self.unanswered.items()):
+            if asked.tool.needs_edits:
+                self.answers.setdefault(call_id, Deny("the edit before it was declined", said=False))
+                asyncio.get_running_loop().call_soon(task.cancel)
 
     def note_change(self, target: Path, before: str, after: str) -> None:
         """Apply later calls on `target` to its new content: another call of the step has changed what the person saw,

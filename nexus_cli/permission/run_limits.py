@@ -32,6 +32,8 @@ NOTICE_AT = 3
 END_AT = 5
 DROP_ID = re.compile(r'(?<=recall\("d)\d+(?=")')
 """The number of a drop in a marker: a result that is too long has another one each time."""
+BEHIND_EDIT = "[nexus: not run: the edit"
+"""Beginning of the result of a call that did not run because an edit before it failed."""
 ANSWER = "Answer now with what you have."
 CHANGES = (Effect.EDIT, Effect.RUN)
 """Effects that `confirm` asks about, and that make the event class of a run `building`."""
@@ -109,7 +111,8 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
     """Return `call` and the equal calls directly before it in this turn, newest first; [] if it is not in the window.
 
     A call is equal if its arguments are, and if it brought nothing new: a call that waits for something may be repeated
-    until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say.
+    until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say. Calls behind a
+    failed edit, which did not run, do not count.
     """
     wanted, known = _key(call), ""
     results: dict[str, str] = {}
@@ -120,7 +123,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
         if item.message.tool_call_id and not item.message.content.startswith(SAME):
             results[item.message.tool_call_id] = DROP_ID.sub("", item.message.content)
         for other in reversed(item.message.tool_calls):
-            if not found and other.id != call.id:
+            if (not found and other.id != call.id) or results.get(other.id, "").startswith(BEHIND_EDIT):
                 continue
             result = results.get(other.id, known) if other.id not in refused else known
             if _key(other) != wanted or (known and result != known):

@@ -13,8 +13,9 @@ import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.errors import ProviderError
@@ -22,6 +23,8 @@ from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
+from nexus_cli.provider.head_start import find_head_start
+from nexus_cli.provider.light_import import light_imports
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
 from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
@@ -58,7 +61,7 @@ def litellm() -> Any:
             collecting = gc.isenabled()
             gc.disable()
             try:
-                with litellm_environment():
+                with litellm_environment(), light_imports():
                     import litellm as module  # noqa: PLC0415
             finally:
                 gc.freeze()
@@ -146,16 +149,19 @@ class LitellmBackend:
         api_key: str | None = None,
         first_byte_hook: Callable[[], None] | None = None,
         info: Callable[[str], ModelInfo] = model_info,
+        templates: Path | None = None,
     ) -> None:
         """Initialize; `api_base` and `api_key` override the environment.
 
         `first_byte_hook` is called once per request at its first chunk; `info` returns windows and prices (`model_info`
-        bound to the settings' overrides).
+        bound to the settings' overrides). With `templates`, a folder, the first request may be sent before litellm is
+        imported (`head_start`); the caller then has to send a request again that fails as `cut`.
         """
         self._base = api_base
         self._key = api_key
         self._hook = first_byte_hook
         self._info = info
+        self._templates = templates
         self._bridged: dict[tuple[Any, ...], bool] = {}
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
         self._lines = MessageLines()
@@ -181,14 +187,17 @@ class LitellmBackend:
         info = self._info(request.model)
         reading = ChunkParser(info)
         line = OpenStream(request.stall_seconds)
+        ahead = await find_head_start(self._templates, request, where, info) if self._templates is not None else None
         try:
+            if ahead is not None:
+                await ahead.begin()
             if _litellm is None:
                 await asyncio.to_thread(litellm)
             with line.watch:
                 if where.provider in SUBSCRIPTIONS:
                     await _use_login(where)
                 async with line.watch.waiting():
-                    with _collection_off():
+                    with _collection_off(), ahead.lead() if ahead is not None else nullcontext():
                         await self._open(line, request, where, info)
                 if has_own_reasons(where):
                     reading.track_gemini_reasons(line.chunks)
@@ -215,8 +224,11 @@ class LitellmBackend:
         except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here
             from nexus_cli.provider.failures import to_provider_error  # noqa: PLC0415  (as above)
 
-            raise to_provider_error(error, model=request.model, started=reading.started) from error
+            wasted = ahead.refuse_wasted() if ahead is not None else None
+            raise wasted or to_provider_error(error, model=request.model, started=reading.started) from error
         finally:
+            if ahead is not None:
+                await ahead.aclose()
             await line.aclose()
 
     async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 SETTINGS = {
@@ -84,7 +83,14 @@ def silence_litellm(module: Any) -> None:
 @cache
 def http_library() -> str:
     """Return `litellm 1.2.3`, the library that builds a recorded body, without importing it."""
+    return f"litellm {installed_version('litellm')}".rstrip()
+
+
+def installed_version(name: str) -> str:
+    """Return the version of an installed distribution, "" if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  (10 ms, and litellm imports it)
+
     try:
-        return f"litellm {version('litellm')}"
+        return version(name)
     except PackageNotFoundError:
-        return "litellm"
+        return ""

@@ -1,7 +1,7 @@
 """Windows, prices and provider names of models, from the table that litellm ships, without importing litellm.
 
-The table has about 3,000 entries. It is parsed once per name, and only the entry is kept. The table's prices are
-dollars per token, ours dollars per million tokens; `usage` computes costs from them.
+The table has about 3,000 entries. It is read once per name, and only the entry is parsed and kept. The table's prices
+are dollars per token, ours dollars per million tokens; `usage` computes costs from them.
 """
 
 from __future__ import annotations
@@ -99,6 +99,8 @@ def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
     return tuple(sorted(found, key=lambda tier: tier.min_input))
 
 
+FIRST_LINES = "{\n    "
+KEYS = re.compile(r'^    "([^"\\]+)": ', re.MULTILINE)
 DEFAULT_WINDOW = 128_000
 HOW_TO_NAME = "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
 TABLE = "model_prices_and_context_window_backup.json"
@@ -132,23 +134,39 @@ def table_path() -> Path | None:
     return folder / TABLE if folder else None
 
 
-_kept: dict[str, Any] = {}
+class _Table:
+    """The entries of the table, each parsed when it is asked for: all of them take 20 ms."""
+
+    def __init__(self, text: str) -> None:
+        """Raises `ValueError` unless `text` is JSON. It is litellm's file, with one entry or field to a line; a text
+        in another layout is parsed at once."""
+        self._text = text if text.startswith(f'{FIRST_LINES}"') else ""
+        self._entries: Any = {} if self._text else json.loads(text or "{}")
+        self._decoder = json.JSONDecoder()
+
+    def get(self, key: str) -> Any:
+        """Return the entry at `key`, None if there is none or it is broken."""
+        if not self._text:
+            return self._entries.get(key) if isinstance(self._entries, dict) else None
+        start = f"\n    {json.dumps(key)}: "
+        at = self._text.find(start)
+        try:
+            return self._decoder.raw_decode(self._text, at + len(start))[0] if at >= 0 else None
+        except ValueError:
+            return None
+
+    def list_keys(self, part: str = "") -> Iterator[str]:
+        """Yield the keys that contain `part`, which is in lower case, with a dash for each dot."""
+        keys = KEYS.findall(self._text) if self._text else self._entries
+        return (key for key in keys if part in key.lower().replace(".", "-"))
 
 
-def keep_table() -> None:
-    """Read litellm's table now and keep it for all models: 3 MB."""
-    _kept.update(_table())
-
-
-def _table() -> dict[str, Any]:
-    if _kept:
-        return _kept
+def _table() -> _Table:
     path = table_path()
     try:
-        loaded = json.loads(path.read_bytes()) if path else {}
+        return _Table(path.read_text("utf-8") if path else "")
     except (OSError, ValueError):
-        return {}
-    return loaded if isinstance(loaded, dict) else {}
+        return _Table("")
 
 
 def _candidates(name: str) -> Iterator[str]:
@@ -217,7 +235,9 @@ def _relative(name: str) -> Mapping[str, Any] | None:
     if split_model_name(name)[0] in LOCAL or not wanted:
         return None
     charged = f"{provider_of(name)}/{name.rpartition('/')[2]}"
-    every = [(key, entry) for key, entry in _table().items() if _answers(entry) and model_stem(key) == wanted]
+    table = _table()
+    alike = (key for key in table.list_keys(wanted.removeprefix("ft-")) if model_stem(key) == wanted)
+    every = [(key, entry) for key in alike if _answers(entry := table.get(key))]
     own = [(key, entry) for key, entry in every if _bills(entry, key, charged)]
     makers = [(key, entry) for key, entry in own or every if "/" not in key] or own
     if not makers:
@@ -340,8 +360,9 @@ def is_covered(name: str) -> bool:
 
 def subscription_models(provider: str) -> list[str]:
     """Return the models of a subscription that the table lists."""
-    listed = [key for key, entry in _table().items() if _answers(entry) and entry["mode"] != "completion"]
-    return sorted(key for key in listed if key.startswith(f"{provider}/"))
+    table = _table()
+    listed = (key for key in table.list_keys(f"{provider}/") if key.startswith(f"{provider}/"))
+    return sorted(key for key in listed if _answers(entry := table.get(key)) and entry["mode"] != "completion")
 
 
 def check_model(name: str) -> None:

@@ -86,7 +86,7 @@ class OpenStream:
     def body_sha256(self) -> str:
         """Return the SHA-256 of the body of the answered request; "" if the transport hides it."""
         for response in self._responses:
-            body = getattr(getattr(response, "request", None), "content", None)
+            body = getattr(getattr(response, "request", None), "_content", None)  # none after a redirect
             if isinstance(body, bytes) and body:
                 return sha256(body).hexdigest()
         return ""

@@ -38,7 +38,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import RunObject, RunReport, RunsReport, RunState
+    from nexus_cli.core.json_types.report_types import RunObject, RunReport, RunsReport
 
 MOST = 50
 """Most runs in a list."""
@@ -48,6 +48,9 @@ SHOWN_EVENTS = 50
 """Most further events of a run that are shown."""
 LONGEST_EVENT = 200
 """Most characters of an event's line."""
+FIGURES = ("steps", "seconds", "usage", "branch", "until")
+LISTS = ("files_changed", "failed_commands", "commits", "uncommitted", "no_longer_uncommitted")
+"""Fields of `Run.record`; before a run has ended None, and []."""
 _EVENT_WORDS = (
     ("conclusion", "action", "status", "state", "build_status"),
     ("name", "title", "context", "build_name", "body", "note", "ref"),
@@ -82,9 +85,9 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
             session = ledger.session(run.session)
             model, cost = session.model, session.known_usd
             run = replace(run, cost_usd=run.cost_usd if run.has_ended else cost or None)
-    return {
+    value = {
         "id": run.id,
-        "state": cast("RunState", run.state),
+        "state": run.state,
         "paused": run.is_paused,
         "broken_off": is_broken,
         "type": run.type,
@@ -109,18 +112,9 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "error": run.error or (run.waits.value.get("error") if run.waits else None) or None,
         "last_words": run.last_words,
         "refused": list(run.refused),
-        "steps": run.record.get("steps"),
-        "seconds": run.record.get("seconds"),
-        "usage": run.record.get("usage"),
-        "files_changed": run.record.get("files_changed", []),
-        "failed_commands": run.record.get("failed_commands", []),
-        "branch": run.record.get("branch"),
-        "commits": run.record.get("commits", []),
-        "uncommitted": run.record.get("uncommitted", []),
-        "until": run.record.get("until"),
-        "no_longer_uncommitted": run.record.get("no_longer_uncommitted", []),
         "worktree": (run.session and run.worktree) or None,
     }
+    return cast("RunObject", {**value, **dict.fromkeys(FIGURES), **{name: [] for name in LISTS}, **run.record})
 
 
 def name_signal(kind: str, value: Mapping[str, Any]) -> str:
@@ -230,7 +224,7 @@ def runs_text(value: Value, width: int) -> str:
         like = f"and {len(earlier)} like it from {earlier[-1]['id']} on" if earlier else ""
         row = filter(None, (one["id"], name_state(one), since, like, name_origin(one)))
         lines.append(cut_line(" · ".join(row), width))
-        more = (" · ".join(filter(None, _facts(one))), _outcome(one))
+        more = (" · ".join(filter(None, _facts(one))), _outcome(one), _last_error(one))
         lines += ["    " + cut_line(line, width - 4) for line in more if line]
     return "\n".join(lines)
 
@@ -306,13 +300,18 @@ def _outcome(one: Value) -> str:
 
 
 def _name_wait(one: Value) -> str:
-    """Name what a run waits for, and until when: of a provider also since when, and its last error."""
+    """Name what a run waits for, and until when: of a provider also since when."""
     until = format_local_minute(one["wake_at"]) if one["wake_at"] else ""
     if one["waits_for"] != PROVIDER:
         return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
     is_due = str(one["wake_at"]) <= format_utc(local_now())
     again = f"nexus serve asks again (due {until})" if is_due else f"asks again {until}"
-    return f"the provider since {format_local_minute(one['waits_since'])}, {again}: {one['error']}"
+    return f"the provider since {format_local_minute(one['waits_since'])}, {again}"
+
+
+def _last_error(one: Value) -> str:
+    """Return the last error of the provider for which a run waits; "" for another run."""
+    return str(one["error"]) if one["waits_for"] == PROVIDER and not one["came"] else ""
 
 
 def run_text(value: Value, width: int) -> str:
@@ -329,6 +328,7 @@ def _parts(value: Value) -> Iterator[str]:
         yield f"No process works on it any more. To let it go on: nexus runs resume {value['id']}"
     if value["waits_for"] and not value["came"]:
         yield f"waits: {_name_wait(value)}"
+        yield from filter(None, [_last_error(value)])
     for one in value["questions"] if not value["came"] else ():
         yield f"asks: {one['what']} ({one['why']})"
     joined = [one for one in value["signals"] if one["kind"] == JOINED][SHOWN_EVENTS:]

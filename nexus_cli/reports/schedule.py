@@ -54,6 +54,7 @@ def plan_text(value: Value, width: int) -> str:
             lines += filled(f"A run is done once `{one['until']}` exits 0.", width)
         if one["worktree"]:
             lines += filled("Each run works in a worktree of its own; nexus runs show names it.", width)
+        lines += filled(value["offer"], width) if value["offer"] else []
         if one["rules"]:
             lines += filled(f"It may also run, outside the sandbox too: {', '.join(one['rules'])}", width)
         lines += filled("nexus serve runs it, or nexus serve --once from cron or a timer of systemd.", width)

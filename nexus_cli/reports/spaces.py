@@ -75,11 +75,13 @@ def message_lines(one: Value, width: int) -> list[str]:
     kind = " (agent)" if sender["type"] == "agent" else ""
     head = f"{format_local_minute(one['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
     text = [f"  {line}".rstrip() for line in wrap(sanitize(one["text"].strip("\n")), width - 2)]
-    quiet = filled(f"[{one_line(one['quiet'])}]", width, "  ") if one["quiet"] else []
+    notes = [one["quiet"]] if one["quiet"] else []
+    notes += [f"{one['run']}: {', '.join(one['facts'])}"] if one["facts"] else []
+    below = [line for note in notes for line in filled(f"[{one_line(note)}]", width, "  ")]
     first = text[0].strip() if len(text) == 1 else ""
     if first and cells(f"{head}: {first}") <= width:
-        return [f"{head}: {first}", *quiet]
-    return [cut_line(f"{head}:", width), *text, *quiet]
+        return [f"{head}: {first}", *below]
+    return [cut_line(f"{head}:", width), *text, *below]
 
 
 def _names(space: Value) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
 from nexus_cli.reports.hooks import count_hooks
 from nexus_cli.reports.text.lines import Value, filled, join_names, plural
-from nexus_cli.reports.warm import warm_line
 
 WIDE = 50
 """Least width at which names have a column of their own."""
@@ -60,8 +59,6 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
         )
     if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["allow"] != "all":
         yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` says what to do"
-    if "warm" in value:
-        yield "warm start", warm_line(value["warm"])
     hidden = value["project"]["skills_not_trusted"]
     more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
     if broken := list(_broken(value)):

@@ -64,7 +64,7 @@ from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.run_summary import begin_record, describe_end, describe_repository, find_commits_of_others
+from nexus_cli.runs.run_summary import begin_record, describe_end, find_commits_of_others
 from nexus_cli.runs.service_triggers import name_joined
 from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
@@ -300,8 +300,7 @@ class RunDriver:
         run, runs = self.run, self.ledger.runs
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
-            told = (describe_repository(run.options["began"]), *(self.stay.notices if self.stay else ()))
-            self._tell(session, self._describe_budget(session), *told)
+            self._tell(session, self._describe_budget(session), *(self.stay.notices if self.stay else ()))
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         is_unfinished = session.is_open() or (session.record and ends_unfinished(session.record))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from nexus_cli.config.settings import RunSettings
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Limits, name_level, require_level
 from nexus_cli.core.message import ToolResult
@@ -25,6 +26,7 @@ from nexus_cli.reports.runs import describe_runs
 from nexus_cli.runs.fire_plans import instruction_facts
 from nexus_cli.runs.plan_times import CronTimes, first_time
 from nexus_cli.session.session import Session
+from nexus_cli.worktrees.repository_state import look_at_repository
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import (
@@ -201,7 +203,33 @@ def plans_report(ledger: Ledger) -> SchedulesReport:
 def plan_report(ledger: Ledger, plan: Plan, done: str, run: str = "") -> ScheduleReport:
     """Return one plan and what was `done` with it: `added`, `removed`, `paused`, `resumed`, or `queued`, its `run`."""
     value = plan_value(plan, ledger.runs.now(), _last_run(ledger, plan))
-    return {"version": 1, "done": done, "run": run, "plans": [value]}
+    offer = _offer_worktree(ledger, plan) if done == "added" else ""
+    return {"version": 1, "done": done, "run": run, "offer": offer, "plans": [value]}
+
+
+def _offer_worktree(ledger: Ledger, plan: Plan) -> str:
+    """Name --worktree if runs of a plan may change a repository where the person works: files are uncommitted, or a
+    session at a terminal is open there. Blocks."""
+    folder = Path(plan.options.get("folder", ""))
+    if plan.options.get("worktree") or plan.options.get("allow") not in LEVELS[1:]:
+        return ""
+    repository = look_at_repository(folder)
+    if dirty := repository.get("dirty"):
+        here = f"{plural(len(dirty), 'file')} here {'is' if len(dirty) == 1 else 'are'} uncommitted"
+    elif repository and _is_open_in(ledger, folder):
+        here = "A session is open in this folder"
+    else:
+        return ""
+    return f"{here}: with --worktree the runs work in a copy and leave your files alone."
+
+
+def _is_open_in(ledger: Ledger, folder: Path) -> bool:
+    """True if a person has a session open in a folder, in a terminal or an editor of this machine."""
+    for session, owner in ledger.find_owners().items():
+        with suppress(NexusError):  # a run, or a session that was deleted since
+            if owner.pid and owner.command in ("", "acp") and ledger.session(session).folder == str(folder):
+                return True
+    return False
 
 
 def _last_run(ledger: Ledger, plan: Plan) -> LastRun | None:

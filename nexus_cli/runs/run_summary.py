@@ -8,65 +8,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.work_record import SIGPIPE, CommandRun, WorkLog
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.elide import one_line
 from nexus_cli.core.run import Run
-from nexus_cli.sandbox.own_git import GitError, find_git
+from nexus_cli.worktrees.repository_state import list_commits, look_at_repository
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
 
-SECONDS = 20.0
-"""Time limit of one run of git."""
 MOST = 50
 """Most paths, commits and commands of each kind that are kept."""
-FIELDS = {"1": 8, "2": 9, "u": 10, "?": 1}
-"""Fields before the path in a line of `git status`, by kind of the line."""
-
 _VIEW = re.compile(r"(\s*2>&1)?(\s*\|\s*(cat|cut|grep|head|less|sed|tail|wc)\b[^|;&]*)*\s*\Z")
 """The end of a command that only cuts or filters what it prints."""
-
-
-def look_at_repository(folder: Path) -> dict[str, Any]:
-    """Return `branch`, `head` (the newest commit, "" for none) and `dirty` (paths with uncommitted changes) of the
-    repository of `folder`; {} without one, or if git fails."""
-    found = find_git(folder)
-    if found is None:
-        return {}
-    git = replace(found, seconds=SECONDS)
-    try:
-        listed = git.run(*git.without_filters(), "status", "--porcelain=v2", "--branch", "-z", "--ignore-submodules")
-    except (GitError, OSError):
-        return {}
-    lines = iter(os.fsdecode(listed).split("\0"))
-    made: dict[str, Any] = {"branch": "", "head": "", "dirty": []}
-    for line in lines:
-        kind = line[:1]
-        if kind == "#":
-            _, name, value = line.split(" ", 2)
-            made |= {"branch": value} if name == "branch.head" else {}
-            made |= {"head": value} if name == "branch.oid" and not value.startswith("(") else {}
-        elif kind in FIELDS and kind:
-            made["dirty"].append(one_line(line.split(" ", FIELDS[kind])[-1]))
-            if kind == "2":
-                next(lines, "")  # the name before it was renamed
-    return made
-
-
-def describe_repository(began: Mapping[str, Any]) -> str:
-    """Return the line for the model about branch and dirty files, "" without a repository."""
-    if not began.get("branch"):
-        return ""
-    dirty = began["dirty"]
-    more = f" and {len(dirty) - MOST} more" if len(dirty) > MOST else ""
-    left = f"Uncommitted when you began, not yours to commit: {', '.join(dirty[:MOST])}{more}." if dirty else ""
-    return f"Git branch {one_line(began['branch'])}. {left or 'Nothing was uncommitted when you began.'}"
 
 
 def describe_end(session: Session, run: Run) -> dict[str, Any]:
@@ -123,15 +80,9 @@ def find_commits_of_others(session: Session, run: Run) -> list[str]:
 
 def _commits(folder: Path, began: Mapping[str, Any], form: str) -> list[str]:
     """Return the commits since a run began, newest first, each in a format of git."""
-    git = find_git(folder)
-    if git is None or "head" not in began:
+    if "head" not in began:
         return []
-    reach = f"{began['head']}..HEAD" if began["head"] else "HEAD"
-    try:
-        listed = replace(git, seconds=SECONDS).run("log", "--no-show-signature", f"-{MOST}", f"--format={form}", reach)
-    except (GitError, OSError):
-        return []
-    return [one_line(line) for line in listed.decode("utf-8", "replace").splitlines()]
+    return list_commits(folder, f"{began['head']}..HEAD" if began["head"] else "HEAD", form, MOST)
 
 
 def begin_record(session: Session) -> dict[str, Any]:

@@ -121,10 +121,12 @@ def open_session(
         raise
 
 
-def make_provider(settings: Settings) -> Provider:
-    """Make the provider for all models that litellm knows, with the retries of the settings."""
+def make_provider(settings: Settings, *, saves: bool = True) -> Provider:
+    """Make the provider for all models that litellm knows, with the retries of the settings. Unless it `saves`, it
+    keeps no template of a request."""
+    templates = places().cache / "requests" if saves else None
     return RetryingProvider(
-        LitellmBackend(info=lambda name: served_model_info(name, settings.models)),
+        LitellmBackend(info=lambda name: served_model_info(name, settings.models), templates=templates),
         tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
     )
@@ -203,7 +205,7 @@ def _open(
         spawner=options.spawner,
         worktree=options.worktree,
     )
-    asked = provider or make_provider(settings)
+    asked = provider or make_provider(settings, saves=options.save)
     factory = SessionFactory(
         ledger, ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, services
     )
@@ -355,7 +357,7 @@ class SessionFactory:
             jobs=upcoming.jobs.copy,
             hooks=upcoming.hooks.copy,
             **SessionSources(
-                context, log.seen_files, upcoming.notices, upcoming.away, options.front, run_facts
+                context, log.seen_files, upcoming.notices, upcoming.away, options.front, run_facts, options.cwd
             ).source_fields(),
         )
         lane_state = LaneState(

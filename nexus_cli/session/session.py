@@ -33,11 +33,9 @@ from nexus_cli.lane.control import SteeringWords
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.user_input import clip_with_drop, deliver_steering, keep_last_states, record_user_message
+from nexus_cli.lane.user_input import clip_with_drop, deliver_steering, leave_out_repeats, record_user_message
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
-from nexus_cli.session.attached_texts import AttachedTexts
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
@@ -49,6 +47,7 @@ from nexus_cli.turn.turn import turn
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult
     from nexus_cli.session.answer_rounds import AnswerRounds
+    from nexus_cli.session.attached_texts import AttachedTexts
     from nexus_cli.session.status import Status
     from nexus_cli.session.until_rounds import UntilRounds
 
@@ -187,6 +186,8 @@ class Session:
     @property
     def attached_texts(self) -> AttachedTexts:
         """The texts that wait for the next message."""
+        from nexus_cli.session.attached_texts import AttachedTexts  # noqa: PLC0415  (typed in a terminal)
+
         return AttachedTexts(self.state.lane_state, self.id, lambda: self.saved)
 
     @property
@@ -341,7 +342,7 @@ class Session:
     async def share(self, text: str, what: str) -> str:
         """Clip output for the next message as that of a tool's command; the rest becomes a drop."""
         window = self.state.lane_state.window
-        text, _ = await keep_last_states(window, text, what)
+        text, _ = await leave_out_repeats(window, text, what)
         return (await clip_with_drop(window, text, window.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
@@ -397,7 +398,7 @@ class Session:
             except asyncio.CancelledError:
                 problem.append(self._stopped())
             except Exception as bug:  # as in `_work`
-                problem.append(report_bug(bug))
+                problem.append(_bug_error(bug))
 
         async with aclosing(self._stream(work)) as events:
             async for event_ in events:
@@ -489,7 +490,7 @@ class Session:
         except asyncio.CancelledError:
             error = self._stopped()
         except Exception as bug:  # a person never sees a traceback
-            error = report_bug(bug)
+            error = _bug_error(bug)
         try:
             await deliver_steering(window, lane_state.control)
         except NexusError as problem:
@@ -558,3 +559,9 @@ class Session:
         why = f"{round(self.state.limits.timeout or 0.0, 1)} s have passed"
         hint = self.state.lane_state.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)
+
+
+def _bug_error(bug: Exception) -> NexusError:
+    from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
+
+    return report_bug(bug)

@@ -30,7 +30,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
 from nexus_cli.lane.goals import finish_goal, open_until, set_until
-from nexus_cli.lane.user_input import clip_with_drop, keep_last_states
+from nexus_cli.lane.user_input import clip_with_drop, leave_out_repeats
 from nexus_cli.permission.approvals import AskedCall
 from nexus_cli.permission.run_limits import OFF
 from nexus_cli.session.session_state import SessionState
@@ -215,7 +215,7 @@ class UntilRounds:
     async def _message(self, result: ToolResult) -> str:
         lane_state = self._state.lane_state
         what = f"result of {TOOL} {self._command[:80]}"
-        text, states = await keep_last_states(lane_state.window, result.text, what)
+        text, states = await leave_out_repeats(lane_state.window, result.text, what)
         shown = BLOCK_END.sub("< /shell", neutralize(text))
         cap = min(MOST_TOKENS, lane_state.window.budget.output_cap)
         clipped, drop = await clip_with_drop(

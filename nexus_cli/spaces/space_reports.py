@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nexus_cli.core.run import Entity, Space, SpaceMessage
+from nexus_cli.core.run import Entity, Run, Space, SpaceMessage
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
 
@@ -41,6 +41,7 @@ def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> Space
     seen = ledger.spaces.seen(space, reader)
     messages = ledger.spaces.read(space, limit=last)
     first = messages[0].key if messages else 0
+    posts = ledger.runs.of_posts(space.key, first) if first else {}
     earlier = ledger.spaces.count(space, after=seen, before=first, most=COUNTED) if first > seen else 0
     if messages and ledger.writes:
         ledger.spaces.mark_seen(space.key, reader.key, messages[-1].key)
@@ -49,7 +50,7 @@ def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> Space
         "space": space_json(space),
         "reader": reader.to_json(),
         "unread_before": earlier,
-        "messages": [message_json(one, is_seen=one.key <= seen) for one in messages],
+        "messages": [message_json(one, is_seen=one.key <= seen, run=posts.get(one.key)) for one in messages],
     }
 
 
@@ -73,7 +74,8 @@ def space_json(space: Space) -> SpaceObject:
     }
 
 
-def message_json(message: SpaceMessage, *, is_seen: bool) -> SpaceMessageObject:
+def message_json(message: SpaceMessage, *, is_seen: bool, run: Run | None = None) -> SpaceMessageObject:
+    """Return a message; `run`: the run whose last message it is, if a run posted it."""
     return {
         "id": message.id,
         "at": message.at,
@@ -82,4 +84,6 @@ def message_json(message: SpaceMessage, *, is_seen: bool) -> SpaceMessageObject:
         "seen": is_seen,
         "reply_to": f"msg-{message.reply_to}" if message.reply_to else None,
         "quiet": message.notice or None,
+        "run": run.id if run else None,
+        "facts": run.facts if run else [],
     }

@@ -11,12 +11,10 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
-import os
 import socket
 import ssl
 import time
 import zlib
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
@@ -24,6 +22,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -153,7 +152,7 @@ def request_page(url: str) -> WebPage:
         "Connection": "close",
     }
     ends = time.monotonic() + SECONDS
-    proxy = find_proxy(parts.scheme, host, port, os.environ)
+    proxy = find_proxy(parts.scheme, host, port)
     if proxy and not secure:
         target = f"http://{_netloc(host, parts.port)}{target}"
         headers |= {"Host": _netloc(host, parts.port), **proxy.headers}
@@ -218,14 +217,13 @@ def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
     return done.output.decode("utf-8", "replace") + cut
 
 
-def find_proxy(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> Proxy | None:
+def find_proxy(scheme: str, host: str, port: int) -> Proxy | None:
     """Return the proxy that the environment sets for an address, in the usual variables; None for a direct connection.
     Raises `PageError` for a proxy that cannot be used."""
-    name = f"{scheme}_proxy"
-    given = environ.get(name) or environ.get(name.upper()) or environ.get("all_proxy") or environ.get("ALL_PROXY", "")
-    without = (environ.get("no_proxy") or environ.get("NO_PROXY", "")).lower().replace(",", " ").split()
-    ends = tuple(f".{rule.lstrip('*').lstrip('.')}" for rule in without)
-    if not given or "*" in without or any(f".{place.lower()}".endswith(ends) for place in (host, f"{host}:{port}")):
+    set_here = getproxies_environment()
+    given = set_here.get(scheme) or set_here.get("all", "")
+    without = set_here.get("no", "").replace("*.", ".")
+    if not given or proxy_bypass_environment(f"{host}:{port}", {"no": without}):
         return None
     try:
         parts = urlsplit(given if "//" in given else f"http://{given}")
@@ -234,7 +232,7 @@ def find_proxy(scheme: str, host: str, port: int, environ: Mapping[str, str]) ->
         login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
         return Proxy(parts.hostname, parts.port or 80, login)
     except ValueError:
-        raise PageError(f"the proxy in {name.upper()} is not of the form http://HOST:PORT") from None
+        raise PageError(f"the proxy in {scheme.upper()}_PROXY is not of the form http://HOST:PORT") from None
 
 
 def _reach(host: str, port: int, proxy: Proxy | None, ends: float) -> socket.socket:

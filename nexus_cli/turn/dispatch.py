@@ -30,7 +30,7 @@ from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.read_lines import clip_result, count_unread, read_note, read_room
 from nexus_cli.lane.spending import LAST_REQUEST
-from nexus_cli.lane.user_input import keep_last_states
+from nexus_cli.lane.user_input import leave_out_repeats
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.approvals import (
     BY_RULE,
@@ -54,6 +54,7 @@ from nexus_cli.permission.call_permission import ALLOWED, CallPermission
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, resolve_targets
 from nexus_cli.permission.run_limits import (
     ASSESSMENT,
+    BEHIND_EDIT,
     CHANGES,
     Refusal,
     RunHistory,
@@ -82,6 +83,8 @@ AFTER_WAIT = "not run: this run waits until {}. Ask for it again after that if i
 REPEATED = "not run: the same call came too often, so the turn was stopped"
 RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
+FAILED_EDIT = "failed_edit"
+"""Memo of the result of an edit that failed: `behind`, the result of the commands behind it in its message."""
 WHAT = 80
 """Most characters of a call's main argument in the name of its drop."""
 ERRORS = 2
@@ -225,8 +228,7 @@ class Dispatcher:
                 del waiting[: len(batch)]
                 if (waits := self.services.made(SessionWaits)) and waits.why:
                     for call in waiting:
-                        why = AFTER_WAIT.format(waits.why)
-                        self._append(window.lane, control, call, ToolResult(error=why, ran=False), ElidedText(why))
+                        self._leave_out(window.lane, control, call, AFTER_WAIT.format(waits.why))
                     return
         except asyncio.CancelledError:
             await self._settle(window, control, calls)
@@ -239,7 +241,7 @@ class Dispatcher:
                 result = self._recovered(call, self.registry.get(call.name))
                 self._append(lane, control, call, result, ElidedText(result.text))
             else:
-                self._append(lane, control, call, ToolResult(error=NOT_RUN, ran=False), ElidedText(NOT_RUN))
+                self._leave_out(lane, control, call, NOT_RUN)
 
     def refused(self) -> set[str]:
         """Return the ids of the calls that were refused in this turn."""
@@ -255,7 +257,7 @@ class Dispatcher:
     def stop_repeating(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result for each of `calls`, none of which runs because one was repeated too often."""
         for call in calls:
-            self._append(lane, control, call, ToolResult(error=REPEATED, ran=False), ElidedText(REPEATED))
+            self._leave_out(lane, control, call, REPEATED)
 
     async def _settle(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result with the partial output for every open call of a stopped turn."""
@@ -282,6 +284,9 @@ class Dispatcher:
     async def _one(self, window: LaneWindow, control: Control, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
         control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
+        if tool and tool.needs_edits and call.id not in self._refusals and (why := _failed_edit(window.lane)):
+            self._leave_out(window.lane, control, call, why)
+            return
         result = await self.execute(window, control, call, tool)
         result = self.registry.foreign.mention(call, result)
         result = self.hooks.add_words(call, result) if self.hooks else result
@@ -473,6 +478,8 @@ class Dispatcher:
             assert not isinstance(withdrawn, ToolResult)
             answer = withdrawn
         self.step.answers[call_id] = answer
+        if isinstance(answer, Deny) and asked.tool.effect is Effect.EDIT:
+            self.step.withdraw_behind(call_id)
         self.step.unanswered.pop(call_id, None)
         control.emit(event.ApprovalAnswer(call_id, answer))
         if isinstance(answer, Allow) and answer.always:
@@ -564,7 +571,7 @@ class Dispatcher:
         tool = self.registry.get(call.name)
         what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
         if tool and (tool.effect is Effect.RUN or tool.feeds):
-            shown, states = await keep_last_states(window, result.output, what)
+            shown, states = await leave_out_repeats(window, result.output, what)
             if states:
                 result = replace(result, output=shown)
                 control.emit_drop(states)
@@ -574,6 +581,10 @@ class Dispatcher:
                 control.emit_drop(drop)
             taken = self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
             self._room -= taken if tool and tool.reads_content else 0
+
+    def _leave_out(self, lane: Lane, control: Control, call: ToolCall, why: str) -> None:
+        """Record the result of a call that does not run."""
+        self._append(lane, control, call, ToolResult(error=why, ran=False), ElidedText(why))
 
     def _append(
         self,
@@ -591,6 +602,9 @@ class Dispatcher:
         tool = self.registry.get(call.name)
         self.changed.update(dict.fromkeys(result.changed))
         noted |= self.call_changes.note(tool, self.project, result, drop)
+        if tool and tool.effect is Effect.EDIT and result.error:
+            how = "was refused" if result.denied else "failed"
+            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {describe_subject(tool, call)} before it {how}]"}
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
         refusal = self._refusals.get(call.id) if result.denied else None
@@ -602,3 +616,10 @@ class Dispatcher:
             control.emit(event.ContextRecall(result.cites, entry.tokens))
         control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
         return entry.tokens
+
+
+def _failed_edit(lane: Lane) -> str:
+    """Return the result of commands behind a failed edit of the newest message with calls, "" if none failed."""
+    message = next(item.entry for item in reversed(lane.items) if item.message.tool_calls)
+    failed = (memo.value["behind"] for memo in lane.timeline.memos(FAILED_EDIT) if memo.entry > message)
+    return next(failed, "")

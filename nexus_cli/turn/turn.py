@@ -15,7 +15,12 @@ from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.lane.cache_expectation import record_rewrite, rewrite_memo
-from nexus_cli.lane.compaction.context_fit import ensure_fits, ensure_fits_after_overflow, prune_if_due
+from nexus_cli.lane.compaction.context_fit import (
+    ensure_fits,
+    ensure_fits_after_overflow,
+    notice_narrow_window,
+    prune_if_due,
+)
 from nexus_cli.lane.current_request import answer_cap, context_plan, unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.model_call import call_model
@@ -37,6 +42,9 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
                 _stop_repetition(lane_state, dispatcher, calls)
                 await dispatcher.run(lane_state, calls)
                 lane_state.upcoming.notices += _describe_repetition(lane_state.lane, dispatcher, calls)
+                lane_state.upcoming.notices += notice_narrow_window(
+                    lane_state.window, lane_state.upcoming, window_request(lane_state).tokens, lane_state.settings
+                )
                 _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
                 if dispatcher.hooks:
                     dispatcher.hooks.end_step()

@@ -16,7 +16,7 @@ DESCRIBED = "Cut a release of part {:04d}: bump the version, write the changelog
 
 def count(number: int) -> int:
     """Tokens of the section with this many skills of one's own."""
-    with scene(NEXUS_MODEL="openai/gpt-5", OPENAI_API_KEY="sk-nobody", NEXUS_WARM="0") as here:
+    with scene(NEXUS_MODEL="openai/gpt-5", OPENAI_API_KEY="sk-nobody") as here:
         for one in range(number):
             folder = here.folder.parent / ".agents" / "skills" / f"release-{one:04d}"
             folder.mkdir(parents=True)

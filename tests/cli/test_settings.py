@@ -56,6 +56,15 @@ def test_the_packaged_file_and_the_classes_have_the_same_defaults() -> None:
     assert dataclasses.replace(packaged, default_models={}) == Settings(), told
 
 
+@pytest.mark.parametrize("value", ['"auto"', "0", "10"])
+def test_a_table_of_earlier_versions_is_accepted_with_one_notice(here: Places, value: str) -> None:
+    settings = load(here, f'effort = "high"\n\n[warm]\nminutes = {value}\n')
+    assert settings.effort == "high"
+    assert settings.notices == (f"{here.settings}, line 3: [warm] has no effect any more; remove it",)
+    with pytest.raises(NexusError, match=r"warm\.minutes has no effect any more"):
+        parse_value("warm.minutes", value)
+
+
 def test_every_key_has_a_comment_in_the_packaged_file() -> None:
     lines = (defaults_dir() / "config.toml").read_text().splitlines()
     for number, line in enumerate(lines):

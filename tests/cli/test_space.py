@@ -48,6 +48,8 @@ def test_a_space_is_created_listed_and_read(space: Run) -> None:
         "seen": True,
         "reply_to": None,
         "quiet": None,
+        "run": None,
+        "facts": [],
     }
     assert (second["text"], second["seen"]) == ("one\ntwo", False) and value["version"] == 1
     assert [one["seen"] for one in read(space, "Project Alpha")["messages"]] == [True, True]

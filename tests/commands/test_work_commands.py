@@ -278,12 +278,13 @@ def test_what_was_scheduled_by_the_name_of_plan_still_is(context: FakeContext) -
 def test_work_is_scheduled_with_the_options_of_the_shell(context: FakeContext) -> None:
     context.run(
         'schedule add "keep --ask in the notes" --cron @daily --max-steps 40 --max-cost 0.5 --ask'
-        " --rule 'bash(git push origin nightly)' --rule \"bash(npm test *)\""
+        " --rule 'bash(git push origin nightly)' --rule \"bash(npm test *)\" --until 'npm test' --allow auto"
     )
     context.run("schedule add push it --in 2h")
     asked, plain = (value["plans"][0] for _, value in context.shown)
     assert (asked["prompt"], asked["max_steps"], asked["max_cost"]) == ("keep --ask in the notes", 40, 0.5)
-    assert (asked["ask"], asked["cron"]) == (True, "0 0 * * *")
+    assert (asked["ask"], asked["cron"], asked["until"]) == (True, "0 0 * * *", "npm test")
+    assert (asked["worktree"], plain["until"]) == (False, "")
     assert asked["rules"] == ["bash(git push origin nightly)", "bash(npm test *)"]
     assert (plain["prompt"], plain["ask"], plain["rules"], plain["max_steps"]) == ("push it", False, [], None)
     for options in (

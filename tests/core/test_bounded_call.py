@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -26,6 +29,19 @@ def test_a_search_without_end_is_given_up_and_its_process_is_gone(monkeypatch: p
     assert call_in_fork(lambda: re.search(r"^(a+)+$", "a" * 60 + "!") is None, 0.05) is None
     with pytest.raises(ChildProcessError):
         os.waitpid(forked[0], os.WNOHANG)
+
+
+def test_a_search_without_end_ends_with_a_process_that_was_killed() -> None:
+    script = (
+        "import os, re; from nexus_cli.core.bounded_call import call_in_fork\n"
+        "os.register_at_fork(after_in_parent=lambda: os.write(1, b'f'))\n"
+        "call_in_fork(lambda: re.search('^(a+)+$', 'a' * 60 + '!'), 1)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None and parent.stdout.read(1) == b"f"
+        parent.kill()
+        assert select.select([parent.stdout], [], [], 100)[0], "the fork holds the pipe"
+        assert parent.stdout.read() == b""
 
 
 def test_what_raises_or_cannot_be_written_has_no_result() -> None:

@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         identity = {
             f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
         }
-        made.environment |= identity | {"GIT_EDITOR": "true", "NEXUS_WARM": "0"}
+        made.environment |= identity | {"GIT_EDITOR": "true"}
         git(made, "init", "-q", "-b", "main")
         (made.folder / "price.py").write_text("price = 1\n")
         git(made, "add", ".")

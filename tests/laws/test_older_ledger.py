@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.wire_replay import check_wire
 from laws.check import wire_sha256
 from laws.model import Habits, Model
 from laws.world import outcome, say, the_ledger, world
@@ -26,7 +27,6 @@ from nexus_cli.lane.options import Options
 from nexus_cli.ledger import schema
 from nexus_cli.reports.context import context_report
 from nexus_cli.session.replay import check
-from nexus_cli.session.replay_wire import check_wire
 
 STORED = Path(__file__).parent.parent / "ledger"
 VERSIONS = range(1, len(schema.STEPS) + 1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.wire_replay import check_wire
 from laws.model import FORK, Habits, Model
 from laws.world import MODELS, World, outcome, say, the_ledger, world
 from ledger.conftest import on
@@ -18,7 +19,6 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.lane.compaction.make_room import truncate
-from nexus_cli.session.replay_wire import check_wire
 
 QUIET = Habits(calls=0.7, broken=0.0, retry=0.0, odd=0.0, repeat=0.0, lines=60)
 

@@ -568,7 +568,7 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
 
 def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
     person, tools = Person(), list[str]()
-    steps: list[Any] = [[WRITES, ("write_file", {"path": "a.txt", "content": "x"}), FREE], "the plan", "done", "done"]
+    steps: list[Any] = [[WRITES, FREE, ("write_file", {"path": "a.txt", "content": "x"})], "the plan", "done", "done"]
 
     def script(request: Request) -> Any:
         tools.append(json.dumps(list(request.tools)))
@@ -587,8 +587,8 @@ def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_en
         return events
 
     events = asyncio.run(turns())
-    assert not person.asked and [result.ran for result in results(events)] == [False, False, True]
-    assert all("plan mode" in result.text for result in results(events)[:2])
+    assert not person.asked and [result.ran for result in results(events)] == [False, True, False]
+    assert all("plan mode" in result.text for result in results(events)[::2])
     told = [str(messages[-1]["content"]) for messages in provider.seen]
     assert [ONLY_READING in text for text in told] == [True, False, False, False]
     assert [PLAN_ENDS in text for text in told] == [False, False, True, False]

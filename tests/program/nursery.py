@@ -391,7 +391,10 @@ def build_commands() -> None:
 
 def warm() -> None:
     """Import what a run with a request would import, and load what it would keep, so that its forks need not."""
-    from nexus_cli.cli.preload import import_run
+    sys.path.append(str(TESTS))
+    from preload import import_run
+
+    sys.path.remove(str(TESTS))
     from nexus_cli.context.tokens import counter
     from nexus_cli.provider.litellm_env import http_library
     from nexus_cli.provider.model_table import model_info

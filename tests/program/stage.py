@@ -23,9 +23,6 @@ from program.nursery import SCRIPTED, Child, born, launcher
 from server.play import ScriptedServer
 from server.script import Source
 
-import nexus_cli
-from nexus_cli.cli.signal_result import is_one_shot
-
 NEXUS = str(Path(sys.executable).with_name("nexus"))
 MODEL = SCRIPTED
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "CI")
@@ -37,17 +34,6 @@ QUICK = "[provider]\nretries = 1\nretry_seconds = 60.0\nstall_seconds = 30.0\n"
 
 BY_PYTHON = f"#!/bin/sh\n'''exec' '{sys.executable}' \"$0\" \"$@\"\n' '''\n"
 """How a script begins that this Python runs, as pip writes it: its path may have blanks, or be too long for a `#!`."""
-PATIENT = f"""{BY_PYTHON}import sys
-from nexus_cli.warm import caller
-caller.PATIENCE = caller.FORK_PATIENCE = caller.COMMAND_PATIENCE = 300.0  # a machine that does other things too
-if sys.argv[1:2] == ["warm"]:
-    from nexus_cli.cli import warm
-    warm.START_SECONDS = warm.END_SECONDS = 300.0
-from nexus_cli.__main__ import main
-main()
-"""
-"""The program, if it shall wait for the warm process however long that takes."""
-
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -91,8 +77,6 @@ class Stage:
     folder: Path
     server: ScriptedServer
     environment: dict[str, str] = field(default_factory=dict)
-    warm: WarmProcess | None = None
-    """From which every run starts, except for those with a `bug`."""
 
     @property
     def nexus_home(self) -> Path:
@@ -108,7 +92,7 @@ class Stage:
         """Writes the personal config.toml."""
         path = self.nexus_home / "config" / "config.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n[warm]\nminutes = 60\n" if self.warm else text)
+        path.write_text(text)
         return path
 
     def script(self, source: Source) -> None:
@@ -123,7 +107,7 @@ class Stage:
     @property
     def program(self) -> str:
         """The file that is run as `nexus`."""
-        return str(self.warm.program) if self.warm else NEXUS
+        return NEXUS
 
     def begin(
         self,
@@ -144,12 +128,9 @@ class Stage:
             "stderr": subprocess.PIPE,
             "cwd": self.folder,
         }
-        if self.warm and not bug and arguments[:1] == ("ask",):
-            self.warm.begun.append(arguments[0])
-        if program or installed or (self.warm and not bug and is_one_shot(arguments)):
-            return subprocess.Popen([program or self.program, *arguments], env=self.env(env), **{**streams, **more})
-        cold = {"NEXUS_WARM": "0"} if bug else {}  # a fork of the warm process has no bug
-        return born(list(arguments), env=self.env({**cold, **(env or {})}), code=bug, **{**streams, **more})
+        if program or installed:
+            return subprocess.Popen([program or NEXUS, *arguments], env=self.env(env), **{**streams, **more})
+        return born(list(arguments), env=self.env(env), code=bug, **{**streams, **more})
 
     def run(self, *arguments: str, stdin: bytes | None = None, **more: Any) -> Done:
         """`nexus ARGUMENTS` to its end."""
@@ -167,7 +148,7 @@ class Stage:
 
     def shell(self, line: str, *, installed: bool = False, **more: Any) -> Done:
         """A line of bash in which `nexus` is the program, forked as in `begin`, or with `installed` the script."""
-        program = self.program if self.warm or installed else launcher()
+        program = NEXUS if installed else launcher()
         path = f"{Path(program).parent}{os.pathsep}{self.environment['PATH']}"
         env = self.env({"PATH": path, **more.pop("env", {})})
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -194,65 +175,6 @@ def end(child: subprocess.Popen[bytes] | Child, *, group: bool = False) -> None:
             stream.close()
 
 
-@dataclass(frozen=True)
-class WarmProcess:
-    """One warm process that stages share: each has its own home, which leads to the folder of this one's socket."""
-
-    folder: Path
-    program: Path
-    place: Stage
-    begun: list[str] = field(default_factory=list)
-    """A command for each run that should start from it."""
-
-    def known(self) -> dict[str, Any]:
-        """What `nexus warm status` says of it."""
-        return self.place.run("warm", "status", "--json").result
-
-    def begin(self) -> None:
-        """Starts it, in the folder of the program itself, where nothing is imported from."""
-        done = self.place.run("warm", "start", installed=True, cwd=Path(nexus_cli.__file__).parent.parent)
-        assert done.status == 0, done
-
-    def end(self) -> None:
-        """Ends it."""
-        pid = self.known().get("pid")
-        if pid is None:  # it waited its minutes, as on a slow machine
-            return
-        done = self.place.run("warm", "stop", installed=True)
-        assert done.status == 0 and until(lambda: not os.path.exists(f"/proc/{pid}")), done
-        assert not self.known()["running"] and not list(self.folder.glob("*.sock"))
-
-
-@contextmanager
-def warm_process(root: Path) -> Iterator[WarmProcess]:
-    """A warm process in folders of its own."""
-    program = root / "bin" / "nexus"
-    program.parent.mkdir(parents=True)
-    program.write_text(PATIENT)
-    program.chmod(0o755)
-    with stage(root / "first") as place:
-        place.warm = WarmProcess(place.nexus_home / "cache" / "warm", program, place)
-        place.settings(QUICK + PRICED)
-        place.warm.begin()
-        try:
-            yield place.warm
-        finally:
-            place.warm.end()
-
-
-_warm: list[WarmProcess | None] = [None]
-
-
-@contextmanager
-def runs(warm: WarmProcess | None) -> Iterator[None]:
-    """Lets every stage that is made within the block start its runs from this warm process, or cold."""
-    _warm.append(warm)
-    try:
-        yield
-    finally:
-        _warm.pop()
-
-
 @contextmanager
 def stage(root: Path, source: Source = None, **options: Any) -> Iterator[Stage]:
     """A stage below `root`, with a model that answers from `source`."""
@@ -272,10 +194,7 @@ def stage(root: Path, source: Source = None, **options: Any) -> Iterator[Stage]:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
         }
-        made = Stage(home, folder, server, environment, _warm[-1])
-        if made.warm:
-            (home / "nexus" / "cache").mkdir(parents=True)
-            (home / "nexus" / "cache" / "warm").symlink_to(made.warm.folder)
+        made = Stage(home, folder, server, environment)
         made.settings(QUICK + PRICED)
         yield made
 

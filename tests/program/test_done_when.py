@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import Done, Seen, Stage, WarmProcess, calls, clean, end, play, stage, until
+from program.stage import Done, Seen, Stage, calls, clean, end, play, stage, until
 from server.blocks import first_difference, is_prefix
 
 BROKEN = "def add(a, b):\n    return a - b\n"
@@ -155,7 +155,7 @@ def flipped(root: Path) -> dict[str, Done]:
 
 
 @pytest.fixture(scope="module")
-def seen(way: WarmProcess | None, tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return play(tmp_path_factory.mktemp, failing_test)
 
 

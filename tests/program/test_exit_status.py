@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from program.rows import ROWS, Row
-from program.stage import NEXUS, Done, Stage, WarmProcess, clean, stage, together
+from program.stage import NEXUS, Done, Stage, clean, stage, together
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
@@ -85,7 +85,7 @@ class Table:
 
 
 @pytest.fixture(scope="module")
-def ended(way: WarmProcess | None, tmp_path_factory: pytest.TempPathFactory) -> Table:
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Table:
     assert Path(NEXUS).exists(), "the program is not installed beside this interpreter"
     return Table(tmp_path_factory.mktemp)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import SECONDS, Done, Seen, Stage, WarmProcess, clean, end, play, stage
+from program.stage import SECONDS, Done, Seen, Stage, clean, end, play, stage
 
 from nexus_cli.ui.input import piped
 
@@ -105,7 +105,7 @@ def closed(root: Path) -> list[Done]:
 
 
 @pytest.fixture(scope="module")
-def seen(way: WarmProcess | None, tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     scenes = (empty, binary, latin, both, plain_nexus, head, head_of_lines, full, closed)
     return play(tmp_path_factory.mktemp, *scenes)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -16,7 +15,7 @@ from plugins.plugin_layouts import make_hookify
 from program.stage import PRICED, QUICK, Seen, Stage, calls, play, stage
 from worktrees.repository import make_project
 
-from nexus_cli.cli import app, warm
+from nexus_cli.cli import app
 from nexus_cli.cli.doc_pages import page_text
 from nexus_cli.core.event import AgentEvent, Event, ToolQueue
 from nexus_cli.core.json_types import (
@@ -30,7 +29,6 @@ from nexus_cli.core.json_types import (
     timeline_report,
 )
 from nexus_cli.core.json_types.json_schema import json_schema
-from nexus_cli.warm import caller
 
 LINES = {
     get_args(get_type_hints(kind)["type"])[0]: kind
@@ -95,7 +93,6 @@ def conversation(root: Path) -> dict[str, Any]:
             ("rules", "list"),
             ("config", "show"),
             ("status",),
-            ("warm", "status"),
             ("ask", "--price", "-c", "hi"),
         )
         return told
@@ -212,7 +209,6 @@ REPORTS = {
     "rules list": setup_reports.RulesReport,
     "config show": setup_reports.ConfigReport,
     "status": setup_reports.StatusReport,
-    "warm status": setup_reports.WarmReport,
     "ask --price": context_report.PriceReport,
 }
 LATER = {
@@ -316,11 +312,3 @@ def test_a_schema_has_the_keys_of_its_type() -> None:
     assert schema["properties"]["session"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
     assert schema["properties"]["drops"]["items"]["properties"]["cause"]["enum"][0] == "section_budget"
     assert "agent" not in json_schema(stream_lines.NoticeLine)["required"]
-
-
-def test_a_warm_process_that_runs_has_the_type_of_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {"pid": os.getpid(), "minutes": 2.0, "calls": 3, "seconds": 4.5, "saved": 6.0}
-    monkeypatch.setattr(caller, "ask_warm_process", lambda kind: known)
-    report = warm.warm_report()
-    assert report["running"] and report.items() >= known.items()
-    assert not [*problems(report, setup_reports.WarmReport)]

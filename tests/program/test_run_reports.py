@@ -90,7 +90,7 @@ def test_the_model_of_a_run_is_told_branch_and_dirty_files(place: Stage) -> None
     (place.folder / "README.md").write_text("Half a sent")
     night(place, "done")
     told = str(place.server.requests[0].body["messages"])
-    assert "Git branch main. Uncommitted when you began, not yours to commit: README.md." in told
+    assert 'Git: branch "main"; uncommitted: 1 file ("README.md"); newest commits: ' in told
 
 
 def test_a_look_back_counts_as_requests_of_the_run(place: Stage) -> None:
@@ -146,13 +146,13 @@ def test_a_command_to_work_for_needs_a_level_that_runs_it(place: Stage) -> None:
 def test_a_night_in_a_worktree_leaves_the_persons_half_sentence_alone(place: Stage) -> None:
     (place.folder / "README.md").write_text("Half a sent")
     add = place.run("schedule", "add", "mend it", "--in", "1h", "--allow", "all", "--name", "night")
-    assert add.status == 0 and "1 file here is uncommitted: with --worktree" in add.told[0], add
+    assert add.status == 0 and "1 file here is uncommitted: with --worktree" in add.text, add
     place.run("schedule", "remove", "night")
     mend = bash(f"echo 'x = 2' > slug.py && git add -A && {COMMIT} 'Count to two'", "echo more > left.txt")
     place.script([*mend, "Done."])
     words = ("mend it", "--in", "1h", "--allow", "all", "--name", "apart", "--worktree")
     made = place.run("schedule", "add", *words)
-    assert made.status == 0 and not made.told and "worktree of its own" in made.text, made
+    assert made.status == 0 and "worktree of its own" in made.text and "uncommitted" not in made.text, made
     place.run("schedule", "run", "apart")
     value = place.run("runs", "show", "run-1", "--json").result
     name = value["worktree"]

@@ -55,7 +55,7 @@ def interrupted(place: Stage, line: str) -> tuple[int, bytes, list[str]]:
     path = f"{Path(place.program).parent}{os.pathsep}{place.environment['PATH']}"
     child = subprocess.Popen(
         ["bash", "-c", line],
-        env=place.env({"PATH": path, "NEXUS_WARM": "0"}),
+        env=place.env({"PATH": path}),
         cwd=place.folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

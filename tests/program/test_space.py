@@ -67,6 +67,26 @@ def test_agents_answer_who_opens_the_space(tmp_path: Path) -> None:
         assert {"send_message", "send_reply", "enter_space", "read_messages", "get_my_runs"} <= names
 
 
+def test_what_a_run_left_behind_stands_beside_its_message(tmp_path: Path) -> None:
+    """Ana says that all is well, and a command of hers failed: the space says both, live and later."""
+
+    def lie(body: Any) -> Any:
+        said = [one["role"] for one in body["messages"]].count("tool")
+        acts = (("bash", {"command": "ls; exit 3"}), ("send_message", {"text": "All tests pass."}))
+        return calls(acts[said]) if said < len(acts) else {"text": "said"}
+
+    with stage(tmp_path, lie) as place:
+        place.settings(QUICK + PRICED + ME + '[agents.Ana]\nallow = "all"\n[runs]\nallow = "all"\n')
+        place.run("space", "create", SPACE, "--agent", "Ana")
+        live = place.run("space", "open", SPACE, stdin=b"@Ana test it\n")
+        assert "Ana: 1 command failed (nexus runs show run-1)" in live.text, live.text
+        mine, hers = place.run("space", "read", SPACE, "--json").result["messages"]
+        assert (mine["run"], mine["facts"]) == (None, [])
+        assert (hers["text"], hers["run"], hers["facts"]) == ("All tests pass.", "run-1", ["1 command failed"])
+        lines = place.run("space", "read", SPACE).text.splitlines()
+        assert lines[-1].strip() == "[run-1: 1 command failed]" and lines[-2].endswith("All tests pass."), lines
+
+
 def test_a_scene_over_processes_of_which_one_is_killed(tmp_path: Path) -> None:
     """Husam asks, Ana waits for Bob, the process that drives them is killed, another one goes on; nothing twice."""
     with stage(tmp_path) as place:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from program.stage import Stage, WarmProcess, calls, runs, stage
+from program.stage import Stage, calls, stage
 from programs import need, why_no_bwrap
 from search import SEARCHES, sample, variant
 
@@ -147,12 +147,6 @@ def test_a_failing_test_is_fixed_without_a_question(name: str, backend: str, tmp
     assert "exit status 0" not in first and last.endswith("[exit status 0]"), (first, last)
     told = [line for line in (first + last).splitlines() if line.startswith("[sandbox:")]
     assert told == [], "no command missed a key"
-
-
-@pytest.mark.matrix
-def test_it_is_fixed_in_a_run_that_a_warm_process_forked(warm: WarmProcess, backend: str, tmp_path: Path) -> None:
-    with runs(warm):
-        assert fix_a_test(tmp_path, LANGUAGES["python"], backend)[2].endswith("[exit status 0]")
 
 
 def test_skills_are_read_inside_the_walls_without_a_question(backend: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo, PriceTier
+from nexus_cli.provider import model_table
+from nexus_cli.provider.model_names import model_stem
 from nexus_cli.provider.model_table import DEFAULT_WINDOW, check_model, model_info, provider_of, takes_effort
 
 PROVIDERS = [
@@ -214,3 +217,26 @@ def test_reading_the_table_imports_no_litellm() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_each_entry_is_that_of_the_parsed_table_in_every_layout() -> None:
+    path = model_table.table_path()
+    assert path is not None
+    text = path.read_text("utf-8")
+    whole = json.loads(text)
+    for table in (model_table._Table(text), model_table._Table(json.dumps(whole))):
+        assert list(table.list_keys()) == list(whole)
+        assert {key: table.get(key) for key in whole} == whole
+        assert table.get("unheard-of") is table.get("input_cost_per_token") is None
+
+
+def test_the_keys_of_a_stem_are_among_those_that_contain_it() -> None:
+    path = model_table.table_path()
+    assert path is not None
+    table = model_table._Table(path.read_text("utf-8"))
+    assert [key for key in table.list_keys() if key not in table.list_keys(model_stem(key).removeprefix("ft-"))] == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{\n    "gpt-4o": {\n        "mode": '])
+def test_a_table_without_an_entry_says_none(text: str) -> None:
+    assert model_table._Table(text).get("gpt-4o") is None

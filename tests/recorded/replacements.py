@@ -16,6 +16,7 @@ PATTERNS = (
     (re.compile(r'(?<="seconds": )[\d.]+(?=, "usage")'), "N"),
     # A worktree: a digest of the project's path, which is another one each time, and letters drawn at random.
     (re.compile(r"(?<=/worktrees/project-)[0-9a-f]{10}/[0-9a-z]{6}(?=-w\d)"), "DIGEST/RANDOM"),
+    (re.compile(r"(?<=worktree-)[0-9a-z]{6}(?=-w\d)"), "RANDOM"),
     # The fence around what is to be summarized: a digest of the text, in which the path of the project stands.
     (re.compile(r"===== [0-9a-f]{12} ====="), "===== DIGEST ====="),
     # The cache key that the turns of `nexus map` share: drawn at random.

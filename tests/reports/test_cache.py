@@ -206,7 +206,7 @@ def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:
 
 ASKED = [
     *(("context", "--step={}"), ("context", "--diff", "--step={}")),
-    *(("replay", "--step={}"), ("replay", "--wire", "--step={}"), ("cache", "why", "--", "{}")),
+    *(("replay", "--step={}"), ("cache", "why", "--", "{}")),
 ]
 
 

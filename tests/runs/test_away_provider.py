@@ -51,9 +51,9 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def list_text() -> str:
+def list_text(width: int = 300) -> str:
     with closing(Ledger.open(places().ledger)) as ledger:
-        return runs_text(runs_report(ledger), 300)
+        return runs_text(runs_report(ledger), width)
 
 
 def waited(run: Run) -> float:
@@ -78,7 +78,7 @@ def test_a_run_waits_for_a_provider_that_is_away_and_continues_without_a_new_mes
         shown = run_text(run_report(ledger, waiting), 300)
     assert "waits for the provider since " in list_text() and "request failed: busy" in list_text()
     assert "waits: the provider since " in shown and "error:" not in shown
-    assert ", asks again 2" in list_text()
+    assert ", asks again 2" in list_text() and "\n    request failed: busy" in list_text(60), "the error has a line"
     assert run_due(provider) == [] and not provider.seen  # not due yet
 
     put_clock(monkeypatch, 61)

@@ -69,8 +69,8 @@ def locked() -> None:
 
 def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path) -> None:
     assert told(tmp_path, RUN) == "1 call was refused: bash touch made. --allow auto lets it run."
-    both = told(tmp_path, WRITE, RUN, switch="/permissions")
-    assert both == "2 calls were refused: write_file b.txt; bash touch made. /permissions auto lets them run."
+    both = told(tmp_path, RUN, WRITE, switch="/permissions")
+    assert both == "2 calls were refused: bash touch made; write_file b.txt. /permissions auto lets them run."
 
 
 def test_a_person_who_said_no_is_not_sent_to_the_permissions(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 
+from program.nursery import born
 from terminal.repl import Opens, Place
 from terminal.stories import call
 from terminal.terminal import ctrl
@@ -34,3 +36,30 @@ def test_a_session_in_a_worktree_says_so_and_leaves_its_work_there(repl: Opens, 
     empty.wait_for("worktree other of ")
     empty.send(ctrl("d"))
     assert empty.status() == 0 and "other" not in git(here.folder, "worktree", "list")
+
+
+def added(here: Place) -> str:
+    """What `nexus schedule add` prints."""
+    words = ["schedule", "add", "look", "--in", "2h", "--allow", "auto"]
+    child = born(words, cwd=here.folder, env=here.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return child.communicate(timeout=120)[0].decode()
+
+
+def test_work_that_is_scheduled_where_a_session_is_open_is_offered_a_worktree(
+    repl: Opens, places: Callable[..., Place]
+) -> None:
+    here = places(["ok"])
+    git(here.folder, "init", "-q", "-b", "main")
+    git(here.folder, "add", "-A")
+    git(here.folder, "commit", "-q", "--allow-empty", "-m", "first")
+    assert "--worktree" not in added(here), "nothing of the person is in the way"
+    made = repl(at=here, columns=160)
+    made.say("hello")
+    made.wait_for("ok")
+    assert "A session is open in this folder: with --worktree" in added(here)
+    made.say("/schedule add look --in 2h --allow auto", ends=False)
+    made.wait_for("A session is open in this folder: with --worktree")
+    made.say("/schedule add look --in 2h --allow auto --worktree", ends=False)
+    made.wait_for("Each run works in a worktree of its own")
+    made.send(ctrl("d"))
+    assert made.status() == 0

@@ -444,10 +444,12 @@ def test_a_proxy_opens_no_way_to_private_addresses(site: Site, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("rule", ["*", "docs.example", ".example", "*.example", "other, docs.example:80"])
-def test_no_proxy_is_a_direct_connection(rule: str) -> None:
-    environ = {"http_proxy": "http://p:1", "NO_PROXY": rule}
-    assert web_page.find_proxy("http", "docs.example", 80, environ) is None
-    assert web_page.find_proxy("http", "docs.example", 80, {**environ, "NO_PROXY": "cs.example, other"}) is not None
+def test_no_proxy_is_a_direct_connection(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://p:1")
+    monkeypatch.setenv("NO_PROXY", rule)
+    assert web_page.find_proxy("http", "docs.example", 80) is None
+    monkeypatch.setenv("NO_PROXY", "cs.example, other")
+    assert web_page.find_proxy("http", "docs.example", 80) is not None
 
 
 def test_a_table_of_two_megabytes_is_rows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

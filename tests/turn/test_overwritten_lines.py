@@ -26,7 +26,7 @@ def test_a_progress_bar_comes_as_its_last_state_and_the_others_can_be_recalled(t
 
 
 def test_an_output_that_is_cut_has_no_overwritten_state_either(tmp_path: Path) -> None:
-    command = "for i in $(seq 6000); do printf 'a%d\\rb%d\\n' $i $i; done"
+    command = "w=cdefgh; for i in $(seq 6000); do printf 'a%d\\rb%d\\n%s\\n' $i $i ${w:i%6:1}; done"
     shown, recalled = results(tmp_path, 64_000, [("bash", {"command": command})], [("recall", {"id": "d2"})])
     assert LEFT.match(shown) and 'left out: recall("d2", "' in shown
     assert "\r" not in shown and not re.search(r"^a\d", shown, re.MULTILINE)

@@ -101,6 +101,8 @@ class Sources:
     """Returns name and description of the skills that the model may read. Blocking."""
     matching_skills: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     """Returns those that are relevant to the newest message. Blocking."""
+    repository: Callable[[], Mapping[str, Any]] = dict
+    """Returns the state of the git repository, see `contributors/repository.py`; empty if unknown. Blocking."""
     outline: Callable[[], Outline] = Outline
     """Returns the outline of the project from the names of its files. Blocking, bounded."""
     trigger: Callable[[], Mapping[str, str]] = dict

@@ -38,7 +38,7 @@ LOOK = 1000
 """Characters at the beginning, in the middle and at the end of a text that decide its kind."""
 _SIGNS = re.compile(r"[{}()\[\];=_<>/0-9]")
 _DIGITS = re.compile(r"[0-9]")
-_WIDE = re.compile(r"[\u2e80-\U0010ffff]")
+_WIDE = re.compile(r"[^\x00-\u2e7f]")
 _LENGTHS = (4.0, 4.7, 3.2, 1.3, 2.2)
 """Approximate characters per token by `ContentKind`, for sharing an item's tokens among its texts."""
 

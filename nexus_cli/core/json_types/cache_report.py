@@ -1,6 +1,6 @@
 """`nexus cache --json`, `nexus cache why --json` and `nexus replay --json`."""
 
-from typing import Any, NotRequired, TypedDict
+from typing import TypedDict
 
 from nexus_cli.core.json_types import ReportOfSession
 
@@ -129,5 +129,3 @@ class ReplayReport(ReportOfSession):
     ok: bool
     requests: int
     first_difference: str | None
-    wire: NotRequired[dict[str, Any]]
-    """With --wire."""

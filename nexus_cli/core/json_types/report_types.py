@@ -351,6 +351,8 @@ class ScheduleReport(SchedulesReport):
 
     done: str
     run: str
+    offer: str
+    """With `add`: how to keep its runs away from the person's files; "" if nothing of theirs is in the way."""
 
 
 class EntityObject(TypedDict):
@@ -394,6 +396,10 @@ class SpaceMessageObject(TypedDict):
     reply_to: str | None
     quiet: str | None
     """The reason that the message started no more agents, with the first one of a person's message."""
+    run: str | None
+    """With the last message that a run posted: the run."""
+    facts: list[str]
+    """What the record has of that run once it has ended, as `1 commit`, `1 command failed`."""
 
 
 class SpaceReport(VersionedReport):

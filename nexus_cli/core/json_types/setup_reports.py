@@ -222,27 +222,6 @@ class SandboxState(TypedDict):
     walls: list[str]
 
 
-class WarmReport(VersionedReport):
-    """`nexus warm status --json`. The keys from `pid` on are those of a process that runs."""
-
-    minutes: float
-    """Idle minutes after which it ends; 0 if there is no warm start."""
-    auto: bool
-    """True for `warm.minutes = "auto"`: the second call from a terminal within ten minutes leaves a process."""
-    unused: str
-    """Why a call from here would not use one, such as "CI is set"; empty if it would."""
-    running: bool
-    pid: NotRequired[int]
-    calls: NotRequired[int]
-    """Runs that it has started."""
-    seconds: NotRequired[float]
-    """Since its start."""
-    saved: NotRequired[float]
-    """Seconds of processor time that its runs did not spend: their number times what its own imports took."""
-    memory: NotRequired[int | None]
-    """Bytes; null where the system does not tell."""
-
-
 class HookState(TypedDict):
     """A hook (`nexus docs hooks`)."""
 
@@ -281,7 +260,6 @@ class StatusReport(VersionedReport):
     notices: list[str]
     sandbox: SandboxState
     allow: str
-    warm: WarmReport
 
 
 class CallObject(TypedDict):

@@ -28,6 +28,7 @@ from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.spending import left_over
 from nexus_cli.lane.tool_selection import can_recall
+from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.provider.model_table import window_command
 
 if TYPE_CHECKING:
@@ -46,6 +47,13 @@ LOOK_EVERY = 4
 """Steps between searches for stale results: a search takes time, and results become stale slowly."""
 WORTH = 0.1
 """Least share of system text and tools that replanning must save if they already fit: it invalidates the cache."""
+
+NARROW = (
+    "the window is nearly full: after about {:,} tokens more, earlier messages leave it. The person's words, the "
+    "last steps, and which files changed and how commands ended are kept; what else you found out, write into your "
+    "next words."
+)
+"""The notice to a model before a compaction."""
 
 
 def prune_if_due(lane_state: LaneState) -> None:
@@ -113,6 +121,14 @@ async def needs_room(lane_state: LaneState) -> bool:
 def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
     """Return the number of tokens at which a request is compacted although it fits."""
     return settings.compact.at * window.budget.available
+
+
+def notice_narrow_window(window: LaneWindow, upcoming: Upcoming, tokens: int, settings: Settings) -> list[str]:
+    """Return the notice that one long result more would have the window of `tokens` compacted, else []. It comes once,
+    and again after there was more room."""
+    room = int(compaction_threshold(window, settings)) - tokens
+    was_narrow, upcoming.is_narrow = upcoming.is_narrow, room <= window.budget.output_cap
+    return [NARROW.format(room)] if upcoming.is_narrow and not was_narrow and room > 0 else []
 
 
 async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:

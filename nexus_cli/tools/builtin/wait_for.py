@@ -60,32 +60,34 @@ ENDS_WITH = "processes of a command end with it; wait for a background command b
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Let the run wait, or return at once if the condition already holds."""
+    try:
+        return await _run(arguments, context)
+    except (ToolError, NexusError) as error:  # a NexusError: the settings cannot be read
+        return ToolResult(error=error.message if isinstance(error, NexusError) else str(error), ran=False)
+
+
+async def _run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     given = [name for name in WAYS if name in arguments]
     named = str(arguments.get("process", 0))
-    if not named.isdigit() and len(given) == 1:
-        return await _wait_for_job(named, arguments, context)
+    seconds = _read_timeout(arguments)
+    jobs: Jobs | None = context.services.get(Jobs)
+    if not named.isdigit() and len(given) == 1:  # a job, which ends with this process: no other could wait for it
+        if jobs is None:
+            raise ToolError(f"there is no job {named[:40]!r}")
+        return await jobs.wait(named, seconds)
     waits: Waits | None = context.services.get(Waits)
     if len(given) != 1:
-        return ToolResult(error=f"name one of {', '.join(WAYS)}", ran=False)
+        raise ToolError(f"name one of {', '.join(WAYS)}")
     if waits is None:
-        return ToolResult(error="nothing can be waited for here", ran=False)
+        raise ToolError("nothing can be waited for here")
     now = waits.now()
-    try:
-        made = await asyncio.to_thread(_make_wait, arguments, context, now)
-    except NexusError as error:  # the settings cannot be read
-        return ToolResult(error=error.message, ran=False)
-    except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(arguments["file"], error, context), ran=False)
-    if isinstance(made, ToolResult):
-        return made
+    made = await asyncio.to_thread(_make_wait, arguments, context, now)
+    if made.until is not None and made.until <= now:
+        return ToolResult("no need to wait: that time has passed")
     made = replace(made, why=made.why if len(made.why) <= LONGEST_WHY else f"{made.why[:LONGEST_WHY]}...")
     until = made.until
-    seconds = _read_timeout(arguments)
-    if isinstance(seconds, ToolResult):
-        return seconds
     if seconds is not None:
         until = min(now + seconds, until or now + seconds)
-    jobs: Jobs | None = context.services.get(Jobs)
     address = str(made.value.get("url", ""))
     is_own = jobs is not None and bool(address) and jobs.owns(address)
     if is_own and until is None:
@@ -95,7 +97,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     # What was granted as an address of a job is no other one's, also if the last job has just ended.
     may_reach = jobs is None or not is_local or context.may_reach(address) is True
     if not is_own and not may_reach:
-        return ToolResult(error=f"{address}: no job runs any more that could answer", ran=False)
+        raise ToolError(f"{address}: no job runs any more that could answer")
 
     async def look_once() -> Mapping[str, Any] | None:
         connect = await jobs.connect_to(address) if jobs is not None and is_own else None
@@ -112,7 +114,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except NexusError as error:  # the last job has ended
         return ToolResult(f"[{made.why}: it has not come. {error.message}]")
     if why := waits.refusal():
-        return ToolResult(error=why, ran=False)
+        raise ToolError(why)
     return _begin(replace(made, until=until), now)
 
 
@@ -131,24 +133,12 @@ async def _wait_here(
     return ToolResult(f"waited {waited}" if came_by_time else f"[not yet, after {waited}: {wait.why}]")
 
 
-def _read_timeout(arguments: Mapping[str, Any]) -> float | ToolResult | None:
-    """Return the time limit in seconds, None without one, or the result of a call whose limit is no duration."""
-    if "timeout" not in arguments:
-        return None
-    seconds = parse_duration(arguments["timeout"])
-    why = f"timeout {arguments['timeout'][:80]!r} is not a duration (`2 hours`)"
-    return ToolResult(error=why, ran=False) if seconds is None else seconds
-
-
-async def _wait_for_job(job: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Wait for a background command within this call: it ends with this process, so that no other could wait for it."""
-    jobs: Jobs | None = context.services.get(Jobs)
-    seconds = _read_timeout(arguments)
-    if isinstance(seconds, ToolResult):
-        return seconds
-    if jobs is None:
-        return ToolResult(error=f"there is no job {job[:40]!r}", ran=False)
-    return await jobs.wait(job, seconds)
+def _read_timeout(arguments: Mapping[str, Any]) -> float | None:
+    """Return the time limit in seconds, None without one."""
+    seconds = parse_duration(arguments["timeout"]) if "timeout" in arguments else None
+    if seconds is None and "timeout" in arguments:
+        raise ToolError(f"timeout {arguments['timeout'][:80]!r} is not a duration (`2 hours`)")
+    return seconds
 
 
 def _begin(wait: Wait, now: float) -> ToolResult:
@@ -156,14 +146,17 @@ def _begin(wait: Wait, now: float) -> ToolResult:
     return ToolResult(f"This run sleeps until {wait.why}{limit}.", waits={"wait": wait.to_json()})
 
 
-def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -> Wait | ToolResult:
-    """Make the wait of a call, or the result of one that is invalid or need not wait."""
+def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -> Wait:
+    """Make the wait of a call; raises `ToolError` for one that is invalid."""
     if "file" in arguments:
         name, event = arguments["file"], arguments.get("event", CHANGES)
         if event not in EVENTS:
-            return ToolResult(error=f"event {event[:80]!r} must be one of {', '.join(EVENTS)}", ran=False)
-        path = decided_path(name, context)
-        before = glob_states(path) if is_glob(path) else file_state(path)
+            raise ToolError(f"event {event[:80]!r} must be one of {', '.join(EVENTS)}")
+        try:
+            path = decided_path(name, context)
+            before = glob_states(path) if is_glob(path) else file_state(path)
+        except (OSError, ToolError) as error:
+            raise ToolError(describe_problem(name, error, context)) from None
         value = {"path": str(path), "event": event, "before": before, "machine": this_machine()}
         return Wait("file", f"{name} {event}", value)
     if "process" in arguments:
@@ -175,18 +168,18 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
     return _wait_for_time(arguments["time"], now)
 
 
-def _wait_for_process(pid: int) -> Wait | ToolResult:
+def _wait_for_process(pid: int) -> Wait:
     value = describe_process(pid)
     if value is None:
-        return ToolResult(error=f"there is no process {pid}: it has ended ({ENDS_WITH})", ran=False)
+        raise ToolError(f"there is no process {pid}: it has ended ({ENDS_WITH})")
     if owner_of(pid) != os.getuid():
-        return ToolResult(error=f"process {pid} belongs to another user ({ENDS_WITH})", ran=False)
+        raise ToolError(f"process {pid} belongs to another user ({ENDS_WITH})")
     if pid == 1 or is_kernel_thread(pid):
-        return ToolResult(error=f"process {pid} is one of the system ({ENDS_WITH})", ran=False)
+        raise ToolError(f"process {pid} is one of the system ({ENDS_WITH})")
     return Wait("process", f"process {pid} ends", value)
 
 
-def _wait_for_url(url: str, status: str, match: list[str]) -> Wait | ToolResult:
+def _wait_for_url(url: str, status: str, match: list[str]) -> Wait:
     why = check_url(url)
     if not why and is_port(url) and match:
         why = "a port has no body to match"
@@ -197,7 +190,7 @@ def _wait_for_url(url: str, status: str, match: list[str]) -> Wait | ToolResult:
     except NexusError as error:
         why = error.message
     if why:
-        return ToolResult(error=f"url: {why}", ran=False)
+        raise ToolError(f"url: {why}")
     if is_port(url):
         return Wait("url", f"{url} accepts connections", {"url": url})
     has = f" with {', '.join(match)}" if match else ""
@@ -205,26 +198,22 @@ def _wait_for_url(url: str, status: str, match: list[str]) -> Wait | ToolResult:
     return Wait("url", f"{url} answers {status}{has}", value)
 
 
-def _wait_for_service(name: str, match: list[str]) -> Wait | ToolResult:
+def _wait_for_service(name: str, match: list[str]) -> Wait:
     known = load_settings(places(), defaults_dir(), os.environ).settings.services
     if name not in known:
         named = f"the services are {', '.join(sorted(known))}" if known else "the person's settings have no service"
-        return ToolResult(error=f"there is no service {name[:80]!r}; {named}", ran=False)
+        raise ToolError(f"there is no service {name[:80]!r}; {named}")
     if wrong := [one for one in match if not is_condition(one)]:
-        return ToolResult(error=f"match {wrong[0][:80]!r} is not of the form FIELD=VALUE", ran=False)
+        raise ToolError(f"match {wrong[0][:80]!r} is not of the form FIELD=VALUE")
     has = f" with {', '.join(match)}" if match else ""
     return Wait("service", f"an event of {name}{has}", {"service": name, "match": match})
 
 
-def _wait_for_time(text: str, now: float) -> Wait | ToolResult:
+def _wait_for_time(text: str, now: float) -> Wait:
     seconds = parse_duration(text)
     try:
         until = now + seconds if seconds is not None else parse_time(text, now)
     except (ValueError, OverflowError, NexusError):
-        return ToolResult(
-            error=f"time {text[:80]!r} is neither a duration (`2 hours`) nor a time. {SUCH_AS}", ran=False
-        )
-    if until <= now:
-        return ToolResult("no need to wait: that time has passed")
+        raise ToolError(f"time {text[:80]!r} is neither a duration (`2 hours`) nor a time. {SUCH_AS}") from None
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Wait("time", f"it is {moment}", {"time": moment, "at": until}, until)

@@ -20,6 +20,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import (
     AGENT,
+    DONE,
     FAILED,
     QUEUED,
     RUNNING,
@@ -113,7 +114,7 @@ class SpaceChat(ReplController):
         """Members whose reply is missing, by key of the run that waits for it."""
         self._answers: Mapping[RunClaim, Mapping[str, Any]] = {}
         """Answers to approvals that their runs have not taken yet."""
-        self._failed = set[int]()
+        self._ended = set[int]()
         """Keys of the runs that are known to have failed."""
         self._echoed = set[int]()
         """Keys of own messages that the terminal shows already."""
@@ -333,7 +334,7 @@ class SpaceChat(ReplController):
         if messages := value["messages"]:
             self._last = int(messages[-1]["id"].partition("-")[2])
             self._day = format_local_minute(messages[-1]["at"], "%Y-%m-%d")
-        self._failed = {run.key for run in await _in_thread(self._failed_runs)}
+        self._ended = {run.key for run in await _in_thread(self._ended_runs)}
         await self._show_new()
 
     def _watch(self) -> None:
@@ -369,7 +370,7 @@ class SpaceChat(ReplController):
     async def _show_new(self) -> None:
         """Show new messages once, and the agents that work now."""
         async with self._showing:
-            space, skipped, messages, self._working, failed = await _in_thread(self._look)
+            space, skipped, messages, self._working, ended = await _in_thread(self._look)
             self._missing, self._answers = await _in_thread(lambda: self._find_waits(space))
             if self._member.key not in {one.key for one in space.members} and not self._stop.is_set():
                 self.show_note(f"You are no longer in {one_line(space.name)}.", "warn")
@@ -385,16 +386,23 @@ class SpaceChat(ReplController):
                     self._echoed.discard(message.key)
                     continue
                 self._show(message)
-            for run in failed:
-                if run.key not in self._failed:
-                    self._failed.add(run.key)
-                    facts = f" ({', '.join(run.facts)}; nexus runs resume {run.id})" if run.facts else ""
-                    name = names.get(run.entity or 0, "an agent")
-                    self.show_note(one_line(f"{name} failed: {run.error}{facts}"), "error")
+            for run in ended:
+                if run.key not in self._ended:
+                    self._ended.add(run.key)
+                    self._show_end(run, names.get(run.entity or 0, "an agent"))
             self.view.invalidate()
 
-    def _failed_runs(self) -> list[Run]:
-        return self._ledger.runs.list_runs([FAILED], LAST, space=self._space.key)
+    def _show_end(self, run: Run, name: str) -> None:
+        """Show what the record has of a run that ended, beside the words of its agent."""
+        facts = ", ".join(run.facts)
+        if run.state == FAILED:
+            more = f" ({facts}; nexus runs resume {run.id})" if facts else ""
+            self.show_note(one_line(f"{name} failed: {run.error}{more}"), "error")
+        elif facts:
+            self.show_note(f"{name}: {facts} (nexus runs show {run.id})")
+
+    def _ended_runs(self) -> list[Run]:
+        return self._ledger.runs.list_runs([DONE, FAILED], LAST, space=self._space.key)
 
     def _look(self) -> tuple[Space, int, list[SpaceMessage], list[Run], list[Run]]:
         """Read new messages in a thread and mark them as read."""
@@ -405,7 +413,7 @@ class SpaceChat(ReplController):
         if messages:
             table.mark_seen(space.key, self._member.key, messages[-1].key)
         working = self._ledger.runs.list_runs((RUNNING, WAITING, QUEUED), space=space.key)
-        return space, skipped, messages, working, self._failed_runs()[::-1]
+        return space, skipped, messages, working, self._ended_runs()[::-1]
 
     def _find_waits(self, space: Space) -> tuple[dict[int, list[int]], dict[RunClaim, Mapping[str, Any]]]:
         """Return the members whose replies are missing, by key of the run, and the answers to approvals."""

@@ -193,6 +193,7 @@ def posing(folder: Path) -> Sources:
         skills=lambda: [{"name": POSED, "description": POSED}],
         matching_skills=lambda: [{"name": "a", "description": POSED}],
         outline=lambda: outline_files([f"{POSED}/a.py", POSED]),
+        repository=lambda: {"branch": POSED, "dirty": [POSED], "subjects": [POSED]},
         trigger=lambda: {"type": POSED, "source": POSED},
         run=lambda: _replace_texts(RUN, POSED),
     )

@@ -46,7 +46,7 @@ COMPONENTS: dict[int, tuple[str, set[str]]] = {
     6000: ("event", {"session_start", "clock", "trigger", "permission", "hooks", "jobs", "notices", "run"}),
 }
 """Seed D's components: the phase and the contributors that they are here."""
-OTHERS = {"tool_guide", "capabilities", "skills", "skill_match", "own", "own_event"}
+OTHERS = {"tool_guide", "capabilities", "skills", "skill_match", "repository", "own", "own_event"}
 """Ours, which follow the tools, and the person's own, which stand where their files say."""
 
 

@@ -11,15 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import Played, opened, say, the_ledger
+from session.played import Played, opened
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.context.work_record import WorkRecord
 from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.lane.compaction import record_sources
-from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.litellm_env import http_library
-from nexus_cli.session import replay_wire
 
 Stuck = Callable[[], None]
 
@@ -194,21 +190,6 @@ def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
         ["- a.py (read)", "- b.py (read): b"],
     )
     assert len(read) == 2
-
-
-def test_a_model_library_that_hangs_when_it_is_loaded_is_named_and_let_go(
-    tmp_path: Path, stuck: Stuck, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = opened(Played(lambda request: "hi"), tmp_path)
-    assert say(session, "go")[1].ok
-    monkeypatch.setattr(LitellmBackend, "prepare", lambda self: stuck())
-    monkeypatch.setattr(replay_wire, "SECONDS", 0.2)
-    with the_ledger() as ledger:
-        lane = ledger.session(session.id).main_lane
-        with ledger.db.write():
-            ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ?", f"{http_library()} {'0' * 64}", lane)
-        found = asyncio.run(replay_wire.check_wire(ledger, session.id, Settings()))
-    assert found["skipped"] == {"litellm could not be loaded here in time": [1]} and not found["differ"]
 
 
 def test_the_record_says_which_lines_of_a_file_were_read_and_names_what_stands_in_them(tmp_path: Path) -> None:

@@ -156,23 +156,6 @@ def test_drops_and_replay_say_what_to_do() -> None:
     assert "line 4" in replay_text({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
 
 
-def test_replay_names_the_lanes_whose_bodies_differ_or_could_not_be_compared() -> None:
-    good = {"ok": True, "session": "01", "first_difference": None, "requests": 5}
-    beside = [
-        {"lane": 7, "agent": "compact", "equal": 2, "differ": [1], "skipped": {}},
-        {"lane": 9, "agent": "reflection", "equal": 0, "differ": [], "skipped": {"it never ended": [1, 2]}},
-    ]
-    wire = {"library": "litellm 1", "equal": 3, "differ": [2], "skipped": {"its body was not recorded": [4]}}
-    text = replay_text({**good, "wire": {**wire, "beside": beside}}).splitlines()
-    assert text[1:] == [
-        "5 of 7 bodies, made by litellm 1, match what was sent.",
-        "Different: request 2.",
-        "Different: request 1 of a side request (compact).",
-        "Not compared: request 4, because its body was not recorded.",
-        "Not compared: requests 1, 2 of a side request (reflection), because it never ended.",
-    ]
-
-
 WIDTHS = (20, 80)
 ODD = (
     "plain",
@@ -630,7 +613,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
                 "skills_not_trusted": many,
                 "unsupported": [{"path": text, "what": text}] * many,
             },
-            "warm": {"running": False, "minutes": many, "auto": bool(many), "unused": ""},
         },
         "transcript": {
             **session,
@@ -750,6 +732,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "plan": {
             "done": ("added", "removed", "queued", "paused", "resumed")[many % 5],
             "run": text,
+            "offer": text * (many % 2),
             "plans": [planned],
         },
         "mcp_servers": {
@@ -778,13 +761,13 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
                     "seen": number < many // 2,
                     "text": f"{text}\n{text}",
                     "quiet": text if number % 2 else None,
+                    "run": "run-1" if number % 2 else None,
+                    "facts": ["1 commit", text] * (number % 2),
                     "sender": {"id": "ent-1", "name": text, "type": ("human", "agent")[number % 2]},
                 }
                 for number in range(many)
             ],
         },
-        "warm": {"running": True, "auto": True, "unused": "CI is set" * bool(many), "saved": 1.6 * many}
-        | {"pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }
 
 

@@ -26,7 +26,6 @@ from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, MemorySlot
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.run import name_goal
 
 ID = "run"
 BLOCKS = ("identity", "trigger", "space", "spaces", "goals", "memories", "plans", "runs", "previous")
@@ -79,6 +78,8 @@ def read(sources: Sources) -> Value:
     made = {"trigger": _trigger_lines(trigger, LONG), "short": _trigger_lines(trigger, SHORT)}
     if "identity" not in run:
         return made
+    from nexus_cli.core.run import name_goal  # noqa: PLC0415  (the records of runs, which a plain session has not)
+
     now = _moment(run.get("time"))
     now = now and now.replace(microsecond=0)
     facts = _relevant_facts(sources, str(run.get("about", "")), run.get("lessons", ()))

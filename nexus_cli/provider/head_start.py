@@ -1,0 +1,283 @@
+"""Send the first request of a process before litellm is imported, and give litellm the open connection.
+
+A proven template (`request_template`) makes the bytes. litellm then builds its own request and sends it as always, but
+the connection that httpcore opens for it is the one on which these bytes went out: what litellm writes is compared with
+them and not sent again, what the provider answers is read by litellm. Failures before the first byte leave the request
+to litellm alone, later ones reach it as those of any connection. If litellm writes other bytes, the connection is
+closed, no such template is used again, and the caller records the request as one whose answer was cut. The host comes
+from the settings or from `ADDRESSES`, never from a template.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import ModelInfo, Request
+from nexus_cli.provider.endpoint import Endpoint, read_env_address, read_env_key
+from nexus_cli.provider.model_names import LOCAL
+from nexus_cli.provider.prompt_cache import add_cache_marks
+from nexus_cli.provider.request_template import Parts, TemplateFile, digest_inputs
+
+ADDRESSES: Mapping[str, str] = {
+    "openai": "https://api.openai.com",
+    "anthropic": "https://api.anthropic.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+    "mistral": "https://api.mistral.ai",
+    "deepseek": "https://api.deepseek.com",
+    "xai": "https://api.x.ai",
+    "openrouter": "https://openrouter.ai",
+}
+"""Hosted providers whose requests carry a key and nothing that is signed. A template cannot name another address."""
+FIRST_CHANCE = 0.1
+"""Seconds for which the import of litellm leaves the processor to the connection."""
+POLL = 0.01
+"""Seconds between two looks of a request that waits until the first one has its connection."""
+READ_AHEAD = 1 << 20
+"""Bytes of an answer that are received before litellm reads them."""
+ATTEMPT_DELAY = 0.25
+"""Seconds after which the next address of a host is tried too (RFC 8305)."""
+STATUS_END = 12
+"""The number of bytes of an answer up to the end of its status: `HTTP/1.1 200`."""
+WASTED = "litellm built another request than the one already sent"
+_OWN_WAY = re.compile(r"(http|https|all)_proxy|ssl_(verify|certificate|security_level|ecdh_curve)|.*_custom_headers")
+_has_started = False
+"""This process has sent a request, or is about to."""
+_leader: HeadStart | None = None
+"""The head start of the first request."""
+_current: ContextVar[HeadStart | None] = ContextVar("head_start", default=None)
+
+
+class HeadStart:
+    """The first request of a process: sent early if its template is proven, else watched to learn the template."""
+
+    def __init__(self, file: TemplateFile, origin: tuple[str, int, bool]) -> None:
+        self._file = file
+        self._host, self._port, self._tls = origin
+        self._made = file.render_proven()
+        self._opening: asyncio.Task[None] | None = None
+        self._early: _EarlyStream | None = None
+        self._watched: _WatchedStream | None = None
+        self.is_claimed = False
+        """Litellm has asked for the connection, or never will."""
+
+    async def begin(self) -> None:
+        """Send the request, if its template is proven; give it `FIRST_CHANCE` before other work begins."""
+        if self._made:
+            self._opening = asyncio.create_task(self._send())
+            await asyncio.wait({self._opening}, timeout=FIRST_CHANCE)
+
+    @contextmanager
+    def lead(self) -> Iterator[None]:
+        """Let the connection that is opened within the block be this one."""
+        _patch_httpcore()
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    async def connect(self, host: str, port: int, open_new: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the connection for httpcore: the early one if it was made, else a new one."""
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        if self.is_claimed or (host, port) != (self._host, self._port):
+            if self._early is not None and self._early.differs:
+                raise ConnectionError(WASTED)
+            return await open_new()
+        self.is_claimed = True
+        if self._early is not None:
+            return self._early
+        self._watched = _WatchedStream(await open_new())
+        return self._watched
+
+    async def aclose(self) -> None:
+        """Learn from what was sent. Close a connection that litellm never asked for."""
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._early is not None and not self.is_claimed:
+            await self._early.aclose()
+        self.is_claimed = True
+        stream = self._early or self._watched
+        status = stream.answer[9:STATUS_END] if stream is not None else b""
+        if status.startswith(b"3"):
+            self._file.refuse()
+        elif status == b"200" and self._watched is not None:
+            self._file.note_sent(self._watched.sent)
+
+    def refuse_wasted(self) -> ProviderError | None:
+        """After a failure: if the request was sent and litellm asked for another one, or for none, use no such template
+        any more and return the error. It counts as cut: the caller records the request, with its cost, before it sends
+        another one."""
+        if self._early is None or (self.is_claimed and not self._early.differs):
+            return None
+        self._file.refuse()
+        return ProviderError("provider", WASTED, "Ask again", started=True, cut=True)
+
+    async def _send(self) -> None:
+        """Connect and send; leave a connection that fails before the first byte to litellm."""
+        with suppress(OSError, ValueError):
+            tls = _tls_context() if self._tls else None
+            reader, writer = await asyncio.open_connection(
+                self._host, self._port, ssl=tls, limit=READ_AHEAD, happy_eyeballs_delay=ATTEMPT_DELAY
+            )
+            self._early = _EarlyStream(reader, writer, self._made)
+
+
+async def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
+    """Return the head start of a request, or None where it may have none: a provider that signs or refreshes tokens, a
+    proxy, TLS or headers of the person's own, a password in the address, any request but the first of this
+    process (litellm may have a connection for it)."""
+    global _has_started, _leader
+    is_first, _has_started = not _has_started, True
+    # Else this request may leave an idle connection, which litellm would take for the first one.
+    while not is_first and _leader is not None and not _leader.is_claimed:  # noqa: ASYNC110  (loops may be several)
+        await asyncio.sleep(POLL)
+    origin = _origin(where) if is_first else None
+    if origin is None or _has_own_way():
+        return None
+    own = None if where.key else read_env_key(where.provider, os.environ)
+    messages, _ = add_cache_marks(request, where.provider)
+    plain = [{name: value for name, value in message.items() if value is not None} for message in messages]
+    parts = Parts(where.key or (own.text if own else ""), request.cache_key, request.max_output, plain)
+    _leader = HeadStart(TemplateFile(folder, digest_inputs(request, where, info, os.environ), parts), origin)
+    return _leader
+
+
+def _origin(where: Endpoint) -> tuple[str, int, bool] | None:
+    """Return host, port and encryption of the endpoint; None for one without head start."""
+    if where.provider not in ADDRESSES and where.provider not in LOCAL:
+        return None
+    given = None if where.base else read_env_address(where.provider, os.environ)
+    address = urlsplit(where.base or (given.text if given else ADDRESSES.get(where.provider, "")))
+    if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
+        return None
+    tls = address.scheme == "https"
+    return address.hostname, address.port or (443 if tls else 80), tls
+
+
+def _has_own_way() -> bool:
+    """True if the environment, or the system, names a proxy, other rules for TLS, or headers, which may be secret."""
+    if any(value and _OWN_WAY.fullmatch(name.lower()) for name, value in os.environ.items()):
+        return True
+    if sys.platform == "linux":
+        return False
+    from urllib.request import getproxies  # noqa: PLC0415  (only there can the system name one)
+
+    return bool(getproxies())
+
+
+def _tls_context() -> ssl.SSLContext:
+    """Return what litellm uses: the certificates of `SSL_CERT_FILE`, else certifi's; TLS 1.2 or newer; HTTP/1.1."""
+    given, spec = os.environ.get("SSL_CERT_FILE", ""), find_spec("certifi")
+    bundled = Path(spec.origin if spec and spec.origin else "").with_name("cacert.pem")
+    context = ssl.create_default_context(cafile=given if os.path.exists(given) else str(bundled))
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class _EarlyStream:
+    """A connection on which a request was already sent, in the form that httpcore expects of one."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, made: bytes) -> None:
+        self._reader, self._writer = reader, writer
+        self._ahead = memoryview(made)
+        self.differs = False
+        self.answer = b""
+        writer.write(made)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Compare `buffer` with what was sent; send what goes beyond the first request."""
+        if not self._ahead:
+            self._writer.write(buffer)
+        elif self._ahead[: len(buffer)] == buffer:
+            self._ahead = self._ahead[len(buffer) :]
+        else:
+            await self._give_up()
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        import httpcore  # noqa: PLC0415  (the library comes with litellm, after the request)
+
+        if self._ahead:
+            await self._give_up()
+        try:
+            async with asyncio.timeout(timeout):
+                data = await self._reader.read(max_bytes)
+        except TimeoutError as error:
+            raise httpcore.ReadTimeout from error
+        except OSError as error:
+            raise httpcore.ReadError(str(error)) from error
+        self.answer += data[: STATUS_END - len(self.answer)]
+        return data
+
+    async def aclose(self) -> None:
+        self._writer.transport.abort()
+
+    async def start_tls(self, *_: Any, **__: Any) -> _EarlyStream:
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return whether the provider closed the connection or spoke on it unasked, as httpcore asks before it uses it
+        again; None for all else."""
+        if info == "is_readable":
+            return self._reader.at_eof() or bool(getattr(self._reader, "_buffer", True))
+        return None
+
+    async def _give_up(self) -> None:
+        self.differs = True
+        await self.aclose()
+        raise ConnectionError(WASTED)
+
+
+class _WatchedStream:
+    """A connection of httpcore; keeps the first request that is written to it, and the beginning of the answer."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.sent = b""
+        self.answer = b""
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if not self.answer:  # else it is a later request
+            self.sent += buffer
+        await self._inner.write(buffer, timeout)
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data = await self._inner.read(max_bytes, timeout)
+        self.answer += data[: STATUS_END - len(self.answer)]
+        return bytes(data)
+
+    async def start_tls(self, *given: Any, **named: Any) -> _WatchedStream:
+        self._inner = await self._inner.start_tls(*given, **named)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@cache
+def _patch_httpcore() -> None:
+    """Let httpcore ask a head start for each connection that is opened within its `lead`."""
+    from httpcore._backends.auto import AutoBackend  # noqa: PLC0415  (comes with litellm, after the request)
+
+    original = AutoBackend.connect_tcp
+
+    async def connect_tcp(self: AutoBackend, host: str, port: int, **options: Any) -> Any:
+        ahead = _current.get()
+        if ahead is None:
+            return await original(self, host, port, **options)
+        return await ahead.connect(host, port, lambda: original(self, host, port, **options))
+
+    AutoBackend.connect_tcp = connect_tcp  # type: ignore[assignment,method-assign]

@@ -1,0 +1,223 @@
+"""Templates of requests: what litellm puts around the messages, learned from the bytes that it sent.
+
+A template is a request with places for what differs from one to the next: messages, output cap, cache key, API key. It
+belongs to one set of inputs (`digest_inputs`): the arguments of the call, the tools, the environment, and every
+installed package. It is trusted for the kinds of messages with which it was equal to a request of litellm. Where the
+provider's form is another one than ours, it has places for the texts of a first request instead of the messages.
+`head_start` sends by it. No key is ever in a template.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.core.request import ModelInfo, Request
+from nexus_cli.provider.call_arguments import build_arguments
+from nexus_cli.provider.endpoint import Endpoint, is_provider_key
+from nexus_cli.provider.prompt_cache import add_cache_marks
+
+MOST_FILES = 64
+"""Templates that are kept; the oldest leave first."""
+LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict"})
+"""Names of the output cap in a body."""
+VOLATILE = re.compile(
+    r"_|PATH|PWD|OLDPWD|SHLVL|PS1|SHELL|EDITOR|COLORTERM|COLUMNS|LINES|STY|DISPLAY|MFLAGS|INVOCATION_ID|JOURNAL_STREAM"
+    r"|(TERM|WINDOW|WAYLAND|XDG_|SSH_|TMUX|DBUS|VSCODE|GIT_|MAKE|npm_|NEXUS_|PYTEST|SYSTEMD|VIRTUAL_ENV|LESS|LS_).*"
+    r"|(ITERM|KITTY|ALACRITTY|WEZTERM|GHOSTTY|GNOME_TERMINAL|KONSOLE|ZELLIJ|VTE|STARSHIP|DIRENV|PRE_COMMIT).*"
+)
+"""Variables that differ from terminal to terminal, and that litellm does not read for these providers."""
+_PLACE = re.compile(r'"\\u0000(\w+)\\u0000"')
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A request with places: texts at even positions, names of places at odd ones. Without a body: requests with these
+    inputs have no template."""
+
+    head: list[str]
+    body: list[str]
+    dense: bool
+    """True if the body has no spaces and is no ASCII."""
+    proven: list[str] = field(default_factory=list)
+    """The kinds of neighbouring messages in requests of litellm that were equal to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a request has that its template has not."""
+
+    key: str = field(repr=False)
+    cache_key: str
+    max_output: int
+    messages: Sequence[Mapping[str, Any]]
+    """With cache marks, without null fields."""
+
+    @property
+    def pairs(self) -> list[str]:
+        """Return the kinds of neighbouring messages."""
+        return [f"{before} > {after}" for before, after in pairwise(["", *self.kinds, ""])]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the kind of each message."""
+        return [_kind(message) for message in self.messages]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Return the texts of a first request by the names of their places; empty if it is none, or if two texts are
+        the same."""
+        texts = [m.get("content") for m in self.messages if m.get("role") in ("system", "user")]
+        named = {f"text{number}": text for number, text in enumerate(texts) if isinstance(text, str) and text.strip()}
+        return named if len(set(named.values())) == len(self.messages) else {}
+
+
+def digest_inputs(request: Request, where: Endpoint, info: ModelInfo, environ: Mapping[str, str]) -> str:
+    """Return a digest of everything that the envelope of a request may depend on, and of nothing that has a place."""
+    plain = replace(request, max_output=0, cache_key="key" if request.cache_key else "")
+    keyless = replace(where, key="key" if where.key else None)
+    made = build_arguments(plain, keyless, info, walk=False)
+    made.pop("extra_body")
+    variables = {n: "" if is_provider_key(n) else v for n, v in environ.items() if not VOLATILE.fullmatch(n)}
+    ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.name.endswith(".py"))
+    folders = [folder for folder in sys.path if os.path.isdir(folder)]
+    packages = [sorted(name for name in os.listdir(folder) if name.endswith("-info")) for folder in folders]
+    around = [sys.version, packages, ours, sorted(variables.items())]
+    inputs = [made, add_cache_marks(request, where.provider)[1], request.stall_seconds, around]
+    return sha256(json.dumps(inputs, default=str).encode()).hexdigest()
+
+
+class TemplateFile:
+    """The template of one request, in a folder."""
+
+    def __init__(self, folder: Path, digest: str, parts: Parts) -> None:
+        """Look for the template for all messages, then for the one for the texts of this first request."""
+        texts = sha256(json.dumps([digest, parts.kinds]).encode()).hexdigest()
+        self._whole, self._texts = folder / f"{digest[:40]}.json", folder / f"{texts[:40]}.json"
+        self._parts = parts
+        self._known = _load(self._whole) or _load(self._texts)
+
+    def render_proven(self) -> bytes:
+        """Return the request that the template makes; b"" if none is proven for these kinds of messages."""
+        known = self._known
+        return render(known, self._parts) if known and set(self._parts.pairs) <= set(known.proven) else b""
+
+    def note_sent(self, sent: bytes) -> None:
+        """Learn from a request that litellm sent: confirm the template, or make a new one."""
+        known = self._known
+        if known is not None and render(known, self._parts) == sent:
+            self._save(replace(known, proven=sorted({*known.proven, *self._parts.pairs})))
+        elif (known is None or known.body) and (made := learn(sent, self._parts)) is not None:
+            self._save(made)
+
+    def refuse(self) -> None:
+        """Use and learn no template for these inputs any more."""
+        self._save(Template([], [], dense=False))
+
+    def _save(self, template: Template) -> None:
+        """Write `template`; if that fails, the next process learns it."""
+        path = self._whole if not template.body or "messages" in template.body[1::2] else self._texts
+        with suppress(OSError):
+            replace_private_file(path, json.dumps(asdict(template)).encode())
+            files = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+            for old in files[:-MOST_FILES]:
+                old.unlink(missing_ok=True)
+
+
+def _load(path: Path) -> Template | None:
+    try:
+        found = Template(**json.loads(path.read_bytes()))
+        "".join((*found.head, *found.body, *found.proven))
+    except (OSError, ValueError, TypeError):
+        return None
+    return found
+
+
+def learn(sent: bytes, parts: Parts) -> Template | None:
+    """Return a template that makes the request `sent` of `parts`, or None if there is none of this form."""
+    head, _, body = sent.partition(b"\r\n\r\n")
+    try:
+        tree, heading = json.loads(body), head.decode("ascii")
+    except ValueError:
+        return None
+    dense = _encode(tree, dense=True) == body
+    opened = _encode(_open(tree, parts), dense).decode()
+    made = Template(_PLACE.split(_open_head(heading, parts)), _PLACE.split(opened), dense)
+    texts = sorted(name for name in made.body[1::2] if name.startswith("text"))
+    has_places = texts == sorted(parts.texts) if texts else "messages" in made.body[1::2]
+    is_keyless = not parts.key or ("key" in made.head[1::2] and parts.key not in "".join(made.head[::2]))
+    return made if has_places and is_keyless and render(made, parts) == sent else None
+
+
+def render(template: Template, parts: Parts) -> bytes:
+    """Return the request that `template` makes of `parts`; b"" if it cannot be made."""
+    values = {"messages": parts.messages, "max_output": parts.max_output, "cache_key": parts.cache_key, **parts.texts}
+    try:
+        body = _fill(template.body, lambda name: _encode(values[name], template.dense).decode())
+        raw = {"key": parts.key, "cache_key": parts.cache_key, "length": str(len(body))}
+        return _fill(template.head, raw.__getitem__) + b"\r\n\r\n" + body
+    except (KeyError, ValueError):
+        return b""
+
+
+def _fill(parted: Sequence[str], value_of: Callable[[str], str]) -> bytes:
+    return "".join(value_of(text) if number % 2 else text for number, text in enumerate(parted)).encode()
+
+
+def _encode(value: Any, dense: bool) -> bytes:
+    """Encode as the openai SDK does (`dense`), or as litellm's own client does."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")) if dense else json.dumps(value)
+    return text.encode()
+
+
+def _place(name: str) -> str:
+    return f"\0{name}\0"
+
+
+def _open_head(head: str, parts: Parts) -> str:
+    """Return the lines of the head with places for the values of the request, which end a line, and for the length."""
+    for name, value in (("key", parts.key), ("cache_key", parts.cache_key)):
+        if value:
+            head = _open_words(re.escape(value), name, head)
+    return _open_words(r"(?<=content-length: )\d+", "length", head)
+
+
+def _open_words(pattern: str, name: str, head: str) -> str:
+    return re.sub(rf"(?<= ){pattern}(?=\r\n|\Z)", lambda _: json.dumps(_place(name)), head, flags=re.IGNORECASE)
+
+
+def _open(value: Any, parts: Parts, name: str = "") -> Any:
+    """Return the value of the field `name` of a body with places for what `parts` has. Tools have none."""
+    texts = {text: key for key, text in parts.texts.items()} | {parts.cache_key or None: "cache_key"}
+    if name == "messages" and value == parts.messages:
+        return _place("messages")
+    if name in LIMITS and value == parts.max_output:
+        return _place("max_output")
+    if isinstance(value, str) and value in texts:
+        return _place(texts[value])
+    if isinstance(value, list):
+        return [_open(item, parts) for item in value]
+    if isinstance(value, dict):
+        return {key: item if key == "tools" else _open(item, parts, key) for key, item in value.items()}
+    return value
+
+
+def _kind(message: Mapping[str, Any]) -> str:
+    """Describe the form of a message: its role, its fields, and what its content consists of."""
+    content = message.get("content")
+    names = "+".join(sorted(message))
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        form = ", ".join(sorted({f"{part.get('type')} {sorted(part)}" for part in content}))
+    else:
+        form = f"{type(content).__name__} {bool(str(content).strip())}"
+    return f"{message.get('role')} {names} {form}"
