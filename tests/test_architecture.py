@@ -448,7 +448,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 33_928, 0),
     "hooks": (6_558, 0, 17),
     "imports": (15_375, 0, 8),
-    "lane": (57_296, 0, 177),
+    "lane": (57_299, 0, 177),
     "ledger": (50_432, 0, 34),
     "mcp": (17_102, 0, 18),
     "permission": (10_487, 0, 43),
@@ -482,7 +482,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (937_675, 70_221)
+SUM = (937_678, 70_221)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -13,6 +13,7 @@ import pytest
 from laws.world import exact
 from session.played import Played, opened, say
 
+from nexus_cli.lane import section_sources
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.worktrees import repository_state
 from nexus_cli.worktrees.repository_state import look_at_repository
