@@ -58,7 +58,10 @@ def counts_what_is_new(root: Path) -> dict[str, Any]:
 
 def named_by_a_refusal(root: Path) -> dict[str, Any]:
     with stage(root, ["first", "second"], refuse_above=2300) as place:
-        first, second = place.ask("fetch, remember, plan, todo, agent, agents, jobs and wait_for: what are they?"), place.ask("-c", "and now?")
+        first, second = (
+            place.ask("fetch, remember, plan, todo, agent, agents, jobs and wait_for: what are they?"),
+            place.ask("-c", "and now?"),
+        )
         return {"first": first, "second": second, "bodies": [request.body for request in place.server.requests]}
 
 
