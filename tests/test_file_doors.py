@@ -35,6 +35,7 @@ GUARDED = (
     "lane/compaction/record_sources.py",
     "reports/diff.py",
     "rules/git_repository.py",
+    "context/sections/path_rules.py",
     "context/sections/project_outline.py",
     "acp/updates.py",
     "ui/repl/git_branch.py",

@@ -198,7 +198,7 @@ def test_no_job_stands_in_for_a_known_service(folder: Path) -> None:
 def test_a_job_with_many_ports_takes_few_sockets_of_ours(folder: Path) -> None:
     first = 21_000
     opens = f"[socket.create_server(('127.0.0.1', {first} + at)) for at in range({MOST_PORTS + 5})]"
-    line = f"exec python3 -c \"import socket, time; made = {opens}; time.sleep(600)\""
+    line = f'exec python3 -c "import socket, time; made = {opens}; time.sleep(600)"'
     waits = {"url": f"tcp://127.0.0.1:{first + MOST_PORTS - 1}", "timeout": "90 s"}
     step: Step = [("bash", {"command": line, "background": True}), ("wait_for", waits)]
 
