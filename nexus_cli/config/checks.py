@@ -16,7 +16,7 @@ from pathlib import Path
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_environment import find_project_environment
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_real
 
 FILES = "{files}"
 """Stands in a command for the edited files; a command without it looks at the whole project."""
@@ -141,6 +141,7 @@ def list_checks(
 
 def _is_in_pyproject(project: Path, program: str) -> bool:
     try:
-        return f"[tool.{program}".encode() in read_beginning(project / "pyproject.toml", _MOST)
+        data, _ = read_real(os.path.join(os.path.realpath(project), "pyproject.toml"), _MOST)
+        return f"[tool.{program}".encode() in data
     except (OSError, ValueError):
         return False

@@ -132,7 +132,9 @@ class HookedCall:
             return {"tool_response": _output_of(self.result)}
         if hook.is_foreign and COMMAND in self.checked:
             return {"tool_response": self._command_response(self.result)}
-        if hook.is_foreign and (self.tool.effect is Effect.EDIT or self._path == self.result.file):
+        is_edit = self.tool.effect is Effect.EDIT
+        # Only what the call was allowed to touch is read: an argument may name any file.
+        if hook.is_foreign and self.targets and (is_edit or self._path == self.result.file):
             return {"tool_response": self._file_response(given)}
         text = self.result.output[:MOST_RESPONSE]
         return {"tool_response": {"success": True, "output": text, "stdout": text, "exit_code": self.result.status}}

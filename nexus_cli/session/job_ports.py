@@ -66,6 +66,8 @@ KNOWN_PORTS: Mapping[int, str] = {
     27017: "MongoDB",
 }
 """Ports by whose number programs of the person find a service, and send it keys or data: no job may stand in there."""
+MOST_PORTS = 32
+"""Most ports of a job that count, the lowest ones: each forward is a socket of this process."""
 _SECONDS = 10.0
 """Time limit of a connection to a job."""
 _PIECE = 1 << 16
@@ -120,7 +122,7 @@ class JobPorts:
                 if sockets != self._seen.get(job):
                     found = await asyncio.to_thread(process.find_listeners)
                     self._seen[job] = sockets
-                    self._update(job, found)
+                    self._update(job, found[:MOST_PORTS])
             for (job, _), port in list(self._ports.items()):
                 if not port.url and not port.why:
                     await self._decide(job, port, asks)

@@ -26,7 +26,7 @@ from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
-from nexus_cli.core.real_files import list_folder
+from nexus_cli.core.real_files import list_folder, open_folder
 
 CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
 SECONDS = 10.0
@@ -90,9 +90,11 @@ def this_machine() -> str:
 
 
 def file_state(path: Path) -> list[int] | None:
-    """Return mtime in nanoseconds, size and inode of a file, to notice a change; None if it does not exist."""
+    """Return mtime in nanoseconds, size and inode of a file, to notice a change; None if it does not exist, or if a
+    folder above it has become a link."""
     try:
-        found = os.stat(path, follow_symlinks=False)
+        with open_folder(path.parent) as folder:
+            found = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
     except (OSError, ValueError):
         return None
     return [found.st_mtime_ns, found.st_size, found.st_ino]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from nexus_cli.reports import skill_check
 from nexus_cli.reports.foreign_gaps import list_gaps
 
 
@@ -19,3 +22,23 @@ def test_odd_files_are_named_and_never_raise(tmp_path: Path) -> None:
     assert ".claude/settings.json: env variables are not set for commands" in lines
     settings.write_text(json.dumps({"permissions": {"deny": [f"Task(a{number})" for number in range(90)]}}))
     assert list_gaps(tmp_path)[-1].startswith("50 more")
+
+
+def test_commands_that_lead_to_all_of_the_disk_are_looked_at_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders that come and go meanwhile, as in `/proc`, count as empty."""
+    monkeypatch.setattr(skill_check, "MOST", 300)
+    (tmp_path / "project/.claude").mkdir(parents=True)
+    commands = tmp_path / "project/.claude/commands"
+    commands.symlink_to("/proc")
+    assert list_gaps(tmp_path / "project") == []
+    commands.unlink()
+    commands.symlink_to(tmp_path / "disk")
+    for number in range(40):
+        (tmp_path / f"disk/{number}").mkdir(parents=True)
+        for name in range(9):
+            (tmp_path / f"disk/{number}/{name}.md").write_text("---\nhooks: x\n---\n")
+    [line] = list_gaps(tmp_path / "project")
+    looked = int(line.partition(" and ")[2].split()[0]) + 1
+    assert 250 < looked < 300, "neither the folders nor the files after the bound"

@@ -20,6 +20,7 @@ from nexus_cli.commands.jobs import show_jobs
 from nexus_cli.config.settings import JobSettings, SandboxSettings, Settings
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.lane.options import Options
+from nexus_cli.session.job_ports import MOST_PORTS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
 from nexus_cli.tools.listeners import free_port, is_own_address
@@ -190,6 +191,21 @@ def test_no_job_stands_in_for_a_known_service(folder: Path) -> None:
             await show_jobs(desk, "open j1")
             for text in (told(provider), said[0]):
                 assert "for commands alone" in text and "the usual port of Ollama" in text
+
+    live(work())
+
+
+def test_a_job_with_many_ports_takes_few_sockets_of_ours(folder: Path) -> None:
+    first = 21_000
+    opens = f"[socket.create_server(('127.0.0.1', {first} + at)) for at in range({MOST_PORTS + 5})]"
+    line = f'exec python3 -c "import socket, time; made = {opens}; time.sleep(600)"'
+    waits = {"url": f"tcp://127.0.0.1:{first + MOST_PORTS - 1}", "timeout": "90 s"}
+    step: Step = [("bash", {"command": line, "background": True}), ("wait_for", waits)]
+
+    async def work() -> None:
+        async with opened(folder, step) as (session, provider):
+            events = await turn(session, "start the servers")
+            assert noted(events).count("until j1 ends (/jobs stop j1)") == MOST_PORTS
 
     live(work())
 

@@ -98,6 +98,20 @@ def test_a_file_that_is_replaced_by_one_of_the_same_size_and_time_has_changed(tm
     assert look("file", wait["value"]) is not None
 
 
+@pytest.mark.parametrize("name", ["id_rsa", "id_*"])
+def test_a_folder_that_becomes_a_link_tells_nothing_of_what_it_leads_to(tmp_path: Path, name: str) -> None:
+    for folder in ("keys", "sub"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "keys/id_rsa").write_text("a secret")
+    wait = wait_of(call(tmp_path, file=f"sub/{name}", event="appears"))
+    (tmp_path / "sub").rmdir()
+    (tmp_path / "sub").symlink_to("keys")
+    assert look("file", wait["value"]) is None
+    (tmp_path / "sub").unlink()
+    (tmp_path / "keys").rename(tmp_path / "sub")
+    assert look("file", wait["value"]) is not None
+
+
 def test_a_process_is_told_from_a_later_one_of_its_number(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         wait = wait_of(call(tmp_path, process=child.pid))

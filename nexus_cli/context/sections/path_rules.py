@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
@@ -24,6 +25,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.path_globs import compile_parts, read_parts
+from nexus_cli.core.real_files import open_folder, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version
 
 FOLDER = ".claude/rules"
@@ -31,6 +33,8 @@ LIMIT = 256 * 1024
 """Bytes of one rule that are read."""
 MOST = 200
 """Most rules of one folder, and most globs of one rule."""
+_MOST_NAMES = 5000
+"""Most files and folders that are looked at for the rules of one folder."""
 _SIGNS = re.compile(r"((?<![^/])\*\*/|\*\*|\*|\?)")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _COMMA = re.compile(r",(?![^{]*\})")
@@ -78,13 +82,18 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
 
 def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
     """Yield the rules of one folder in the project of `gate`."""
-    found: list[Path] = []
-    if not os.path.isdir(folder / FOLDER):
+    place = folder / FOLDER
+    try:
+        if not os.path.isdir(place):
+            return
+        with open_folder(gate.check(place, by_name=True)) as opened:
+            names = (path for path, _ in islice(walk_below(opened), _MOST_NAMES) if path.endswith(".md"))
+            found = [place / name for name in islice(names, MOST + 1)]
+    except OSError:
         return
-    for above, _, names in os.walk(folder / FOLDER):
-        found += [Path(above, name) for name in names if name.endswith(".md")]
-        if len(found) > MOST:
-            break
+    except FileRefused as refused:
+        yield PathRule(place, folder, (), "", f"{_shown(place)} {refused}: it is left out")
+        return
     for path in sorted(found)[:MOST]:
         try:
             version = file_version(os.stat(path))

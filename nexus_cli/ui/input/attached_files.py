@@ -114,7 +114,7 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
         start = os.pread(descriptor, 16, 0) if stat.S_ISREG(kind) else b""
         kind_of_image = image_type(start)
         if start.startswith(_PDF):
-            return _pdf_pages(os.path.realpath(path), name, what, lines)
+            return _pdf_pages(descriptor, name, what, lines)
         if not kind_of_image:
             read = Reader(descriptor, name).read()
             return _chosen_lines(read, name, what, lines) if lines else _whole_text(read, name, size)
@@ -161,7 +161,7 @@ def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> 
     return ReadFile(record, _block(name, chosen, f' lines="{first}-{last}"'), None, read.notice)
 
 
-def _pdf_pages(path: str, name: str, what: str, pages: tuple[int, int] | None) -> ReadFile:
+def _pdf_pages(descriptor: int, name: str, what: str, pages: tuple[int, int] | None) -> ReadFile:
     """Return the text of a PDF as a block, or of these pages."""
     from nexus_cli.config.paths import project_root  # noqa: PLC0415  (few attach a PDF)
     from nexus_cli.tools.cancellable_thread import StopFlag  # noqa: PLC0415  (as above)
@@ -172,7 +172,7 @@ def _pdf_pages(path: str, name: str, what: str, pages: tuple[int, int] | None) -
     if pages and not 1 <= first <= last:
         raise NexusError("usage", what, f"{first}-{last} is not a range of pages", "Write FIRST-LAST, counted from 1")
     try:
-        with open(path, "rb") as file:
+        with open(descriptor, "rb", closefd=False) as file:
             data = file.read(KEPT)
         part = read_pdf(data, first, last - first + 1 if pages else None, StopFlag(), project_root(Path.cwd()))
     except (ToolError, OSError) as error:

@@ -222,6 +222,22 @@ def test_a_list_of_paths_that_is_not_closed_is_named_and_its_rule_counts(repo: P
     assert rule.globs == () and rule.text == "Be strict." and "one.md has an unclosed list in `paths`" in rule.notice
 
 
+def test_a_folder_of_rules_that_leads_out_of_the_project_is_named_and_not_listed(repo: Path, tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere/secret-name.md", "SECRET")
+    (repo / ".claude").mkdir(exist_ok=True)
+    (repo / ".claude/rules").symlink_to(tmp_path / "elsewhere")
+    [rule] = list_path_rules(repo)
+    assert rule.text == "" and "outside the project: it is left out" in rule.notice
+    assert "secret-name" not in str(rule)
+
+
+def test_a_folder_of_rules_elsewhere_in_the_project_counts(repo: Path) -> None:
+    put(repo / "shared/deep/a.md", "A")
+    (repo / ".claude").mkdir(exist_ok=True)
+    (repo / ".claude/rules").symlink_to(repo / "shared")
+    assert [(rule.name, rule.text) for rule in list_path_rules(repo)] == [(".claude/rules/deep/a.md", "A")]
+
+
 def test_rules_without_paths_always_count_once_and_links_out_of_the_project_never(repo: Path, tmp_path: Path) -> None:
     put(repo / ".claude/rules/a.md", "A")
     put(repo / ".claude/rules/b.md", "---\npaths: x\nB")

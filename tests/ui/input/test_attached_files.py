@@ -281,6 +281,21 @@ def test_a_pdf_is_attached_as_its_text_and_pages_of_it_alone(folder: Path, monke
     assert "second thoughts" in some and "third rail" in some and "first things" not in some
 
 
+def test_the_pdf_that_was_opened_is_the_one_that_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "paper.pdf").write_bytes(make_pdf(["of the project"]))
+    (folder / "private.pdf").write_bytes(make_pdf(["of the person"]))
+    read = os.pread
+
+    def exchange(*given: int) -> bytes:
+        (folder / "paper.pdf").unlink(missing_ok=True)
+        (folder / "paper.pdf").symlink_to("private.pdf")
+        return read(*given)
+
+    monkeypatch.setattr(os, "pread", exchange)
+    assert "of the project" in read_attachment("paper.pdf", "paper.pdf", str(folder)).block
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [("paper.pdf:4-9", "it has only 3 pages"), ("paper.pdf:3-1", "not a range of pages"), ("torn.pdf", "it is a PDF:")],
