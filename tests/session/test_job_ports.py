@@ -20,8 +20,8 @@ from nexus_cli.commands.jobs import show_jobs
 from nexus_cli.config.settings import JobSettings, SandboxSettings, Settings
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.lane.options import Options
-from nexus_cli.session.job_ports import MOST_PORTS
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.job_ports import MOST_PORTS
 from nexus_cli.session.session import Session
 from nexus_cli.tools.listeners import free_port, is_own_address
 from nexus_cli.ui.render.status_line import status_line
@@ -203,7 +203,7 @@ def test_a_job_with_many_ports_takes_few_sockets_of_ours(folder: Path) -> None:
     step: Step = [("bash", {"command": line, "background": True}), ("wait_for", waits)]
 
     async def work() -> None:
-        async with opened(folder, step) as (session, provider):
+        async with opened(folder, step) as (session, _):
             events = await turn(session, "start the servers")
             assert noted(events).count("until j1 ends (/jobs stop j1)") == MOST_PORTS
 
