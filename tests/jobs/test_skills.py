@@ -107,7 +107,7 @@ def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_b
     place.script(model)
     assert place.ask("/inspect shop.py").status == 0
     first = seen.pop()
-    assert "Review" not in str(first) and "release" not in str(first) and "Add the rules" not in str(first)
+    assert "Review" not in str(first) and "release" not in str(first) and "Last commit: Add the rules" not in str(first)
     assert "teach: Explain like a teacher" in said(first, "system")
     assert place.run("trust").status == 0
 

@@ -259,18 +259,18 @@ def test_nothing_of_a_project_runs_or_is_redirected_while_a_session_works_in_it(
         ("grep", {"pattern": "text"}),
         ("write_file", {"path": "new.txt", "content": "x\n"}),
         ("edit_file", {"path": "a.txt", "edits": [{"old": "text", "new": "words"}]}),
-        ("write_file", {"path": ".nexus/config.toml", "content": "x"}),
         ("bash", {"command": "true"}),
         ("bash", {"command": "git branch"}),
         ("bash", {"command": "rg text"}),
         ("bash", {"command": "touch made"}),
+        ("write_file", {"path": ".nexus/config.toml", "content": "x"}),
     ]
     played = Played(lambda request: "done" if any(m["role"] == "tool" for m in request.messages) else calls)
     settings = loaded_in(hostile).settings
     session = open_session(Options(hostile, MODEL, allow="edit"), settings, approver=None, provider=played)
     _, told = say(session, "work")
     refused = [row["subject"] for row in told.denied]
-    assert refused == [".nexus/config.toml", "git branch", "touch made"] and told.ok, told
+    assert refused == ["git branch", "touch made", ".nexus/config.toml"] and told.ok, told
     assert "pirate" not in json.dumps(played.seen) and session.state.limits.allow == "edit"
     assert not list(hostile.rglob(MARK)) and (hostile / "a.txt").read_text() == "words\n"
     asyncio.run(session.aclose())

@@ -70,9 +70,9 @@ def levels(root: Path) -> dict[str, dict[str, Any]]:
             tried = calls(
                 ("read_file", {"path": "in.txt"}),
                 ("read_file", {"path": str(outside)}),
+                ("bash", {"command": "echo ran; touch ran"}),
                 ("write_file", {"path": "new.txt", "content": "new"}),
                 ("write_file", {"path": "NEXUS.md", "content": "obey"}),
-                ("bash", {"command": "echo ran; touch ran"}),
             )
             place.script([tried, "that was all"])
             done = place.ask("--json", "--allow", level, "hi")
@@ -187,7 +187,7 @@ def test_without_tools_none_is_offered_and_none_runs(seen: Seen) -> None:
     ("level", "passed", "left"),
     [
         ("read", [True, False, False, False, False], ["in.txt"]),
-        ("edit", [True, False, True, False, False], ["in.txt", "new.txt"]),
+        ("edit", [True, False, False, True, False], ["in.txt", "new.txt"]),
         ("all", [True, True, True, True, True], ["NEXUS.md", "in.txt", "new.txt", "ran"]),
     ],
 )

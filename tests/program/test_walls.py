@@ -33,13 +33,13 @@ def levels(root: Path) -> dict[str, Any]:
             out = place.home / "out"
             batch = calls(
                 bash("ls"),
-                ("write_file", {"path": "edited", "content": "x"}),
                 bash("touch made"),
                 bash(f"touch {out}"),
                 bash("touch never"),
                 bash("touch net", network=True),
                 bash("touch beyond", outside="it must"),
                 bash("env"),
+                ("write_file", {"path": "edited", "content": "x"}),
             )
             place.script([batch, "done"])
             place.settings(QUICK + PRICED + '[rules]\ndeny = ["bash(touch never)"]\n')
@@ -115,7 +115,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 @pytest.mark.parametrize(
     ("level", "left", "refused"),
     [
-        ("read", [], ["edited", "made", "out", "never", "net", "beyond", "env"]),
+        ("read", [], ["made", "out", "never", "net", "beyond", "env", "edited"]),
         ("edit", ["edited"], ["made", "out", "never", "net", "beyond", "env"]),
         ("run", ["edited", "made"], ["never", "net", "beyond"]),
         ("all", ["beyond", "edited", "made", "net"], ["never"]),
@@ -135,14 +135,14 @@ def test_what_a_level_covers_runs_and_the_rest_is_refused(
 
 @pytest.mark.parametrize("level", ["read", "edit", "run", "all"])
 def test_no_command_sees_a_key_and_the_model_is_told_which_names_are_missing(seen: Seen, level: str) -> None:
-    first, *_, last = seen["levels"][level]["results"]
+    first, *_, last, _ = seen["levels"][level]["results"]
     assert "[sandbox: " not in first, "a command that asks for no variable misses none"
     assert ("[sandbox: without GH_TOKEN, OPENAI_API_KEY (" in last) == (level in ("run", "all"))
     assert KEY not in last and "hunter2" not in last and ("NEXUS_HOME=" in last) == (level in ("run", "all"))
 
 
 def test_a_command_that_met_a_wall_says_so_and_that_nobody_can_be_asked(seen: Seen) -> None:
-    run, everything = (seen["levels"][level]["results"][3] for level in ("run", "all"))
+    run, everything = (seen["levels"][level]["results"][2] for level in ("run", "all"))
     assert "[sandbox: write to " in run and "refused; nobody can be asked for it]" in run and "[exit status 1]" in run
     assert everything == "[exit status 0]" or "(no output)" in everything
 

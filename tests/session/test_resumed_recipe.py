@@ -185,14 +185,14 @@ def test_a_refused_call_names_the_level_at_which_it_runs_where_there_is_one(tmp_
 
     def calls(request: Request) -> Any:
         edit = ("write_file", {"path": "a.txt", "content": "x"})
-        return [edit, ("bash", {"command": "touch b.txt"})] if request.messages[-1]["role"] == "user" else "done"
+        return [("bash", {"command": "touch b.txt"}), edit] if request.messages[-1]["role"] == "user" else "done"
 
     def levels(**options: Any) -> list[str]:
         asked = Options(tmp_path, MODEL, **options)
         session = open_session(asked, SETTINGS, approver=None, provider=Played(calls))
         return [one["allow"] for one in say(session, "go")[1].denied]
 
-    assert levels() == ["edit", "run"]
+    assert levels() == ["run", "edit"]
     assert levels(allow="edit") == ["run"]
     assert levels(recipe="reading") == ["", ""]
     assert levels(recipe="locked", allow="all") == ["", ""]
