@@ -445,7 +445,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (33_045, 0, None),
     "context": (77_773, 0, 194),
     "core": (41_692, 0, None),
-    "defaults": (0, 33_928, 0),
+    "defaults": (0, 33_951, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_375, 0, 8),
     "lane": (57_299, 0, 177),
@@ -482,7 +482,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (937_861, 70_221)
+SUM = (937_861, 70_244)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
