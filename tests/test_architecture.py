@@ -448,7 +448,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 33_951, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_375, 0, 8),
-    "lane": (57_299, 0, 177),
+    "lane": (57_161, 0, 177),
     "ledger": (50_432, 0, 34),
     "mcp": (17_102, 0, 18),
     "permission": (10_487, 0, 43),
@@ -465,7 +465,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (57_236, 26_842, 48),
-    "turn": (21_410, 0, 15),
+    "turn": (21_516, 0, 15),
     "ui": (98_693, 0, 45),
     "undo": (30_911, 0, 28),
     "workers": (9_824, 0, 1),
@@ -482,7 +482,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (937_861, 70_244)
+SUM = (937_829, 70_244)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

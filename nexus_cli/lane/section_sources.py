@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +34,6 @@ from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
@@ -60,8 +58,6 @@ LISTING = 0.7
 """Time limit in seconds for git to list a project."""
 GIT_SECONDS = 1.5
 """Time limit of one run of git that looks at a repository."""
-FRESH = 10.0
-"""Seconds for which an early look counts."""
 SUBJECTS = 3
 TYPES = {"client": "client", "agent": "worker"}
 """Type of a trigger by its source, if it is not the front end."""
@@ -88,9 +84,9 @@ class SessionSources:
     run_facts: Callable[[], Mapping[str, Any]] | None = None
     """See `RunFacts.facts`; None in a plain session."""
     folder: Path = Path()
+    """The working folder."""
     _is_answering: bool = True
-    _look: DaemonTask[Mapping[str, Any]] | None = None
-    """A look at the repository that was begun early."""
+    """Git has told the state of the repository each time."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
@@ -108,7 +104,6 @@ class SessionSources:
             "away": lambda: self.away,
             "about": lambda: newest_words(self.context.lane),
             "goals": lambda: list_goals(self.context.lane.timeline),
-            "outline": self.outline,
             "repository": self.repository,
             "has_tool": lambda name: any(tool["function"]["name"] == name for tool in self.context.lane.epoch.tools),
         }
@@ -135,22 +130,19 @@ class SessionSources:
             return ()
         return [*seen, *(os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"])]
 
-    def outline(self) -> Outline:
-        """Return the outline of the project, and look at its repository beside that."""
-        self._look = DaemonTask(partial(_look_at_repository, self.folder), GIT_SECONDS)
-        self._look.start()
-        return project_outline(self.folder)
-
     def repository(self) -> Mapping[str, Any]:
-        """Return the state of the repository, see `contributors/repository.py`. One without an answer is not looked at
-        again: git may take too long for it."""
-        look, self._look = self._look, None
-        if look and look.succeeded and time.monotonic() - (look.started or 0) < FRESH:
-            state = look.value
-        else:
-            state = _look_at_repository(self.folder) if self._is_answering else {}
+        """Return the state of the repository with the `subjects` of its newest commits, as `contributors/repository.py`
+        has it; {} without one, or if git fails or takes too long, which ends the looks. Starts git three times."""
+        if not self._is_answering or not repository_root(self.folder):
+            return {}
+        from nexus_cli.worktrees.repository_state import list_commits, look_at_repository  # noqa: PLC0415  (runs git)
+
+        state = look_at_repository(self.folder, seconds=GIT_SECONDS)
         self._is_answering = bool(state)
-        return state
+        if not state:
+            return {}
+        subjects = list_commits(self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS) if state["head"] else []
+        return {**state, "subjects": subjects}
 
     def footprint(self) -> Footprint:
         """Count the turns and calls that the window no longer shows, unless a summary or a marker in it tells them."""
@@ -229,20 +221,6 @@ class SessionSources:
         disk = self._known[key]
         moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
         return disk, moment, used
-
-
-def _look_at_repository(folder: Path) -> Mapping[str, Any]:
-    """Return the state of the repository with the `subjects` of its newest commits; {} without one, or if git fails or
-    takes too long. Starts git three times."""
-    if not repository_root(folder):
-        return {}
-    from nexus_cli.worktrees.repository_state import list_commits, look_at_repository  # noqa: PLC0415  (runs git)
-
-    state = look_at_repository(folder, seconds=GIT_SECONDS)
-    if not state:
-        return {}
-    subjects = list_commits(folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS) if state["head"] else []
-    return {**state, "subjects": subjects}
 
 
 def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:
@@ -353,6 +331,7 @@ def make_collector(
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
         "persona": lambda names: read_identity_files(names, options.cwd),
+        "outline": lambda: project_outline(options.cwd),
         "tools": tools,
         "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: snapshot(

@@ -451,9 +451,17 @@ class Dispatcher:
         return self.hooks.adjust(call_id, found) if self.hooks else found
 
     async def _ask(self, window: LaneWindow, control: Control, first: ToolCall, approver: Approver) -> None:
-        """Ask about `first` and all later calls of the step that need approval now, at the same time."""
-        calls = self.step.calls[self.step.calls.index(first) :]
-        asked = [made for call in calls if (made := await self._question(window, control, call, call is first))]
+        """Ask about `first` and all later calls of the step that need approval now, at the same time. A command behind
+        an edit that would fail now is asked about once the edit is made."""
+        asked, fails = list[AskedCall](), False
+        for call in self.step.calls[self.step.calls.index(first) :]:
+            tool = self.registry.get(call.name)
+            if tool is None or call.id in self.step.answers or (fails and tool.needs_edits):
+                continue
+            made = await self._question(window, control, call, tool, due=call is first)
+            if isinstance(made, AskedCall):
+                asked.append(made)
+            fails = fails or (tool.effect is Effect.EDIT and isinstance(made, ToolResult))
         for one in asked:
             control.emit(event.ApprovalRequest(one.question))
         await control.wait_until_shown()
@@ -512,16 +520,21 @@ class Dispatcher:
             # Deferred: a task that is cancelled before its first step would emit no answer.
             asyncio.get_running_loop().call_soon(task.cancel)
 
-    async def _question(self, window: LaneWindow, control: Control, call: ToolCall, due: bool) -> AskedCall | None:
-        """Make the question about a call; None if it needs no approval or would fail. The error of a call that is `due`
-        now becomes its result; a later one is checked again."""
-        tool = self.registry.get(call.name)
-        prepared = await self._prepare(call, tool) if tool and call.id not in self._refusals else None
-        if tool is None or prepared is None or isinstance(prepared, ToolResult):
-            return None
+    async def _question(
+        self, window: LaneWindow, control: Control, call: ToolCall, tool: Tool, *, due: bool
+    ) -> AskedCall | ToolResult | None:
+        """Make the question about a call; return an error if it would fail or is refused, None if it needs no approval.
+        The error of a call that is `due` now becomes its result; a later one is checked again."""
+        if refusal := self._refusals.get(call.id):
+            return ToolResult(error=refusal.why, ran=False)
+        prepared = await self._prepare(call, tool)
+        if isinstance(prepared, ToolResult):
+            return prepared
         checked, targets = prepared
         found = await self.decide_loaded(tool, checked, targets, call)
         need = found.verdict
+        if isinstance(need, Denial):
+            return ToolResult(error=need.why, ran=False)
         if not isinstance(need, ApprovalNeed):
             return None
         if not due and tool.reads is Reads.STATE and any(one.arguments.get("background") for one in self.step.calls):
@@ -533,7 +546,7 @@ class Dispatcher:
             if error is not None:
                 if due:
                     self.step.answers[call.id] = error
-                return None
+                return error
         subject = describe_subject(tool, call)
         tool, checked = as_command(tool, checked, self.services)
         return await make_question(tool, call, checked, context, found, subject, self.limits)

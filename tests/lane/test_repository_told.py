@@ -13,8 +13,10 @@ import pytest
 from laws.world import exact
 from session.played import Played, opened, say
 
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.lane import section_sources
 from nexus_cli.lane.prompt_assembly import PromptAssembly
+from nexus_cli.lane.section_sources import SessionSources
 from nexus_cli.worktrees import repository_state
 from nexus_cli.worktrees.repository_state import look_at_repository
 
@@ -172,6 +174,13 @@ def test_a_repository_that_git_takes_too_long_for_holds_up_one_request_and_is_le
     sources = prompt.collector.reader.sources
     assert [sources.repository(), sources.repository()] == [{}, {}]
     assert looks == [section_sources.GIT_SECONDS] and section_sources.GIT_SECONDS <= 2
+
+
+def test_a_repository_that_is_made_later_is_told(tmp_path: Path) -> None:
+    sources = SessionSources(ContextManager(), tuple, [], folder=tmp_path)
+    assert sources.repository() == {}
+    git(tmp_path, "init", "-q", "-b", "main")
+    assert sources.repository()["branch"] == "main"
 
 
 def test_a_filter_that_the_repository_names_does_not_run(project: Path, tmp_path: Path) -> None:

@@ -108,10 +108,24 @@ def test_a_declined_edit_withdraws_the_question_about_the_command_behind_it(proj
     assert {one.call_id for one in events if isinstance(one, ApprovalAnswer)} == set(asked)
 
 
-def test_a_command_that_was_asked_about_before_does_not_run_behind_an_edit_that_fails(project: Path) -> None:
-    write = ("write_file", {"path": "b.txt", "content": "x"})
-    found = played(project, write, WRONG, TEST, person=Person(), allow="read")
-    assert [one.ran for one in found] == [True, True, False] and not (project / "ran").exists()
+@pytest.mark.parametrize(
+    "edit", [WRONG, ("edit_file", {"path": "a.txt"}), ("write_file", {"path": "kept/b", "content": ""})]
+)
+def test_nobody_is_asked_about_a_command_behind_an_edit_that_cannot_be_made(edit: Call, project: Path) -> None:
+    write_settings(DENIED_FOLDER)
+    write, later = (("write_file", {"path": name, "content": "x"}) for name in ("b.txt", "c.txt"))
+    events, _ = say(opened(project, [write, edit, TEST, later], person=Person(), allow="read"), "go")
+    assert [one.ran and not one.error for one in results(events)] == [True, False, False, True]
+    asked = [one.question.what for one in events if isinstance(one, ApprovalRequest)]
+    assert len(asked) == 2 and "b.txt" in asked[0] and "c.txt" in asked[1], "each once"
+
+
+def test_a_command_is_asked_about_once_the_edit_before_it_could_be_made(project: Path) -> None:
+    first = ("edit_file", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
+    second = ("edit_file", {"path": "a.txt", "edits": [{"old": "two", "new": "three"}]})
+    events, _ = say(opened(project, [first, second, TEST], person=Person(), allow="read"), "go")
+    assert (project / "a.txt").read_text() == "three\n" and (project / "ran").exists()
+    assert len([one for one in events if isinstance(one, ApprovalRequest)]) == 3
 
 
 def test_a_deferred_approval_between_them_changes_nothing(project: Path) -> None:
