@@ -28,7 +28,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -93,7 +93,8 @@ class Child:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # its parent was faster with the end than with the status
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it at once."""

@@ -83,7 +83,7 @@ def test_a_name_alone_and_wrong_arguments_bring_the_schema(tmp_path: Path) -> No
     for result in (mistaken, direct):
         assert "bad arguments for todo: `items` is required" in result.error and asked.output in result.error
         assert not result.ran
-    assert "fetch: get a web page as text" in found.output
+    assert "fetch: get a web page" in found.output
 
 
 def test_an_unknown_name_leads_to_those_that_there_are(tmp_path: Path) -> None:
