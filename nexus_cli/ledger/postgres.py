@@ -45,6 +45,8 @@ _HOLD_PAUSES = (0.0, 0.05, 0.2)
 _CHANNEL = "nexus"
 _OPEN = "open"
 """Stands for the id of a transaction until that is known."""
+_CLOSING_SECONDS = 1.0
+"""Seconds in which a server closes a connection after it has said that it will."""
 _MOST_QUEUED = 100
 """Rows after which the server's answers are awaited, so that they do not pile up."""
 _OWN_BACKEND = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
@@ -242,10 +244,13 @@ class PostgresDatabase(Database):
             yield
 
     def _reconnect_if_lost(self) -> None:
-        """Notice, without asking the server, that it has closed the connection, and open it again."""
+        """Notice, without asking the server, that it has closed the connection, and open it again. A server that
+        speaks unasked mostly says why it ends the connection, and closes it a moment later."""
+        pause = 0.0
         with suppress(psycopg.Error, OSError, ValueError):
-            while not self._is_lost and select.select([self._server.fileno()], [], [], 0)[0]:
+            while not self._is_lost and select.select([self._server.fileno()], [], [], pause)[0]:
                 self._server.pgconn.consume_input()
+                pause = _CLOSING_SECONDS
         if self._is_lost:
             self._reconnect()
 

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -77,15 +78,11 @@ def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) 
     The leader comes first: a shell that briefly outlives its children might treat their end as success.
     """
     if find_group(pid):
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
     for process in sorted(processes, key=lambda each: each.pid != pid):
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            continue
 
 
 def kill_all() -> None:
@@ -100,9 +97,7 @@ def _find_marked(mark: str) -> set[int]:
     if not mark or not (_PROC / "self/environ").exists():
         return found
     wanted = mark.encode()
-    for name in os.listdir(_PROC):
-        if not name.isdigit():
-            continue
+    for name in filter(str.isdigit, os.listdir(_PROC)):
         try:
             with open(f"{_PROC}/{name}/environ", "rb", buffering=0) as file:
                 if wanted in file.read():
@@ -117,18 +112,22 @@ def _read_table() -> dict[int, tuple[Process, int, int]]:
     return _from_proc() if (_PROC / "self/stat").exists() else _from_ps()
 
 
+def read_stat(pid: int | str) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the process's state on, see proc_pid_stat(5); raise `OSError` without
+    it."""
+    with open(f"{_PROC}/{pid}/stat", "rb", buffering=0) as file:
+        # The command is in parentheses and may contain parentheses itself.
+        return file.read().rpartition(b")")[2].split()
+
+
 def _from_proc() -> dict[int, tuple[Process, int, int]]:
     table = {}
-    for name in os.listdir(_PROC):
-        if not name.isdigit():
-            continue
+    for name in filter(str.isdigit, os.listdir(_PROC)):
         try:
-            with open(f"{_PROC}/{name}/stat", "rb", buffering=0) as file:
-                # The command is in parentheses and may contain parentheses itself.
-                fields = file.read().rpartition(b")")[2].split()
+            fields = read_stat(name)
         except OSError:
             continue
-        if len(fields) > 19 and fields[0] not in (b"Z", b"X"):
+        if fields[0] not in (b"Z", b"X"):
             table[int(name)] = (Process(int(name), fields[19].decode()), int(fields[1]), int(fields[2]))
     return table
 

@@ -27,6 +27,7 @@ from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
 from nexus_cli.core.real_files import list_folder, open_folder
+from nexus_cli.tools.process_tree import read_stat
 
 CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
 SECONDS = 10.0
@@ -37,6 +38,8 @@ MOST_FILES = 1000
 """Most files of a pattern."""
 POLLED = {"file": (1.0, 5.0), "process": (1.0, 5.0), "url": (15.0, 60.0)}
 """By kind: seconds between two checks, at first and later."""
+
+_PF_KTHREAD = 0x00200000  # include/linux/sched.h
 
 
 Connect = Callable[[], socket.socket]
@@ -121,7 +124,7 @@ def _look_at_file(value: Mapping[str, Any]) -> dict[str, Any] | None:
     after = glob_states(Path(value["path"]))
     if event != CHANGES and bool(after) != (event == APPEARS):
         return None
-    names = [*after, *(name for name in before if name not in after)] or [value["path"]]
+    names = {**after, **before} or (value["path"],)
     found = (_compare(name, event, before.get(name), after.get(name)) for name in names)
     return next((one for one in found if one is not None), None)
 
@@ -181,10 +184,10 @@ def owner_of(pid: int) -> int | None:
 
 
 def is_kernel_thread(pid: int) -> bool:
-    """Return True for a thread of the kernel, which has no command line: a sandboxed command counts its processes from
-    1, so that root might take one of these for its own."""
+    """Return True for a thread of the kernel: a sandboxed command counts its processes from 1, so that root might take
+    one of these for its own. The command line does not tell: a program that is just being started has none either."""
     try:
-        return not Path(f"/proc/{pid}/cmdline").read_bytes()
+        return bool(int(read_stat(pid)[6]) & _PF_KTHREAD)
     except OSError:
         return False
 
@@ -198,9 +201,9 @@ def is_running(value: Mapping[str, Any]) -> bool:
 def _started(pid: int) -> str:
     """Return boot id and start time of a process, "" if it has ended."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        stat = read_stat(pid)
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return "" if stat[0] in "ZX" else f"{boot} {stat[19]}"
+        return "" if stat[0] in (b"Z", b"X") else f"{boot} {stat[19].decode()}"
     except (OSError, ValueError, IndexError):
         pass
     if os.path.exists("/proc/self/stat"):
@@ -242,8 +245,7 @@ def is_listening(url: str, connect: Connect | None = None) -> bool:
     """Return True if a connection to `tcp://HOST:PORT` succeeds within `SECONDS`."""
     parts = urlsplit(url)
     try:
-        made = connect() if connect else socket.create_connection((parts.hostname or "", parts.port or 0), SECONDS)
-        made.close()
+        (connect() if connect else socket.create_connection((parts.hostname or "", parts.port or 0), SECONDS)).close()
     except (OSError, ValueError):
         return False
     return True

@@ -3,6 +3,7 @@ their own."""
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -59,6 +60,32 @@ def test_a_lost_connection_is_made_again_between_transactions_with_its_locks(pos
     other = Ledger.open(served.db._url)  # type: ignore[attr-defined]
     assert not other.lock(log.session_id), "the lock was taken again"
     other.close()
+
+
+class SlowEnd:
+    """A connection on which the server has said that it ends, and that it closes a moment later."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.closed = self.broken = False
+        self.pgconn, self.fileno = self, self.ours.fileno
+        self.theirs.send(b"E")
+        threading.Timer(0.1, self.theirs.close).start()
+
+    def consume_input(self) -> None:
+        self.closed = not self.ours.recv(1)
+
+
+def test_a_server_that_ends_a_connection_has_a_moment_to_close_it(
+    served: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bool] = []
+    ending = SlowEnd()
+    with monkeypatch.context() as patch:
+        patch.setattr(served.db, "_server", ending)
+        patch.setattr(served.db, "_reconnect", lambda: made.append(ending.closed))
+        served.db._reconnect_if_lost()  # type: ignore[attr-defined]
+    assert made == [True]
 
 
 def test_a_session_that_another_process_took_meanwhile_is_not_written(

@@ -23,6 +23,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.permission.permission import ApprovalNeed, Grant, decide
+from nexus_cli.tools import wait_conditions
 from nexus_cli.tools.builtin.wait_for import LONGEST_WHY
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.tools.wait_conditions import (
@@ -137,8 +138,12 @@ def test_a_process_of_the_system_is_none_that_a_command_has_started(
     assert "of the system (processes of a command end with it;" in call(tmp_path, process=1).error
     monkeypatch.undo()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        monkeypatch.setattr(Path, "read_bytes", lambda path: b"")  # as for kernel threads, which containers do not show
+        kernel = b"I 2 0 0 0 -1 69238880".split() + [b"0"] * 43  # containers do not show any
+        monkeypatch.setattr(wait_conditions, "read_stat", lambda pid: kernel)
         assert "of the system" in call(tmp_path, process=child.pid).error
+        monkeypatch.undo()
+        monkeypatch.setattr(Path, "read_bytes", lambda path: b"")  # as for a program that is just being started
+        assert wait_of(call(tmp_path, process=child.pid))["value"] == describe_process(child.pid)
         child.kill()
 
 
