@@ -447,7 +447,7 @@ class CallPermission:
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        denial = lambda text: describe_denial(made, text, held.backend, asks=asks)  # noqa: E731
+        denial = lambda command, text: describe_denial(made, command, text, held.backend, asks=asks)  # noqa: E731
         return CommandSandbox(confinement, env, told, denial, partial(self._describe_missing, taken))
 
     def _describe_missing(self, taken: Sequence[str], command: str, output: str) -> str:

@@ -1,6 +1,7 @@
 """Explain a failed command: the sandbox restriction that it may have hit, and how to ask for more rights.
 
-Guessed from the output alone: a hint for the model, never a reason to run anything again.
+Guessed from the output and from the programs that the command names, because some fail without a word (`curl -s`): a
+hint for the model, never a reason to run anything again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,19 @@ NETWORK_ERRORS = (
 )
 """What programs say without a network; a regular expression for any case."""
 _NETWORK = re.compile(NETWORK_ERRORS, re.IGNORECASE)
+_PROGRAM = re.compile(
+    r"(?:^|[;&|({\n`]|\b(?:do|then|else|sudo|time|exec|env|xargs|timeout +\S+)\b) *(?:\w+=\S* +)*(?:[\w./~-]*/)?(?:"
+    r"(?:curl|wget|https?|xh|ssh|scp|sftp|rsync|ftp|telnet|ping|dig|nslookup|npx|uvx|pipx|gh|aws|gcloud)(?= )"
+    r"|(?:python[\d.]* +-m +)?(?:uv +)?pip[\d.]* +(?:-\S+ +)*(?:install|download|index|wheel)\b"
+    r"|uv +(?:-\S+ +)*(?:sync|add|lock|tool|run|python)\b|poetry +(?:install|add|update|lock)\b"
+    r"|(?:npm|pnpm|yarn|bun) +(?:-\S+ +)*(?:i|install|ci|add|update|upgrade|view|info|create|audit|publish|login)\b"
+    r"|git +(?:-[Cc] +\S+ +|-\S+ +)*(?:clone|fetch|pull|push|ls-remote|submodule +update|remote +update)\b"
+    r"|cargo +(?:-\S+ +)*(?:fetch|install|update|add|search|publish)\b|go +(?:get|install|mod +(?:download|tidy))\b"
+    r"|(?:apt|apt-get|apk|dnf|yum|brew|gem|bundle|composer) +(?:-\S+ +)*(?:update|install|add|upgrade|require)\b"
+    r"|(?:docker|podman) +(?:pull|push|login)\b)"
+)
+"""A program that needs the network, where a command begins."""
+_LOOPBACK = re.compile(r"\blocalhost\b|\b127\.\d+\.\d+\.\d+|\[?::1\b")
 _SOCKET = re.compile(
     r"(?:socket|connect\w*|dial tcp|bind|listen)\b[^\n]{0,80}(?:operation not permitted|permission denied|EPERM|EACCES)"
     r"|(?:EPERM|EACCES)[^\n]{0,80}(?:connect|listen|socket)"
@@ -33,7 +47,7 @@ _SOCKET = re.compile(
 )
 """Errors of a refused socket. Under bwrap (its own network namespace) only Unix sockets are refused."""
 _UNIX = re.compile(r"dial unix|unix://|\.sock\b|d-?bus", re.IGNORECASE)
-_REFUSED = r"(?:permission denied|read-only file system|operation not permitted|device or resource busy)"
+_REFUSED = r"(?:permission denied|read-only file system|operation not permitted|device or resource busy|is(?:n't| not) writable)"
 _WRITE = re.compile(
     rf"(?<![\w./~-])(?P<before>(?=/[^\s\"'`\u2019:]|[\w-]*+[./])[^\s\"'`\u2019:]++)[\"'`\u2019]?:? {{0,9}}{_REFUSED}"
     rf"|{_REFUSED}[^\n]{{0,60}}?(?:[\"'`](?P<quoted>[^\"'`\n]+)[\"'`]|[: ](?P<after>/[^\s\"'`:]+))"
@@ -46,13 +60,30 @@ _TAIL = 20_000
 """Characters at the end of the output that are searched."""
 
 
-def describe_denial(profile: SandboxProfile, output: str, backend: Backend, *, asks: bool = True) -> str:
-    """Return a line with the restriction of `profile` that a failed command hit, "" if its output shows none. It names
-    the way to ask for more rights only if the session `asks`."""
+def describe_denial(
+    profile: SandboxProfile, command: str, output: str, backend: Backend, *, asks: bool = True
+) -> str:
+    """Return lines with the restrictions of `profile` that a failed command hit, "" if neither its output nor its
+    programs show one. They name the way to ask for more rights only if the session `asks`."""
     if profile.name == "none":
         return ""
     outside, network = (ASK_OUTSIDE, ASK_NETWORK) if asks else (NOBODY, NOBODY)
     tail = output[-_TAIL:]
+    needs_network = _PROGRAM.search(command) is not None and not _LOOPBACK.search(command)
+    lines = [line] if (line := _describe_path(profile, tail, outside)) else []
+    refused = _SOCKET.search(tail)
+    if lines and (profile.network or not needs_network):
+        return lines[0]
+    if refused and not profile.unix_sockets and (backend is Backend.BWRAP or profile.network or _UNIX.search(tail)):
+        return f"[sandbox: no Unix sockets; {outside}]"
+    if not profile.network and (needs_network or refused or _NETWORK.search(tail)):
+        loopback = ", also no loopback without bubblewrap" if backend is Backend.LANDLOCK else ""
+        lines.append(f"[sandbox: no network{loopback}; {network}]")
+    return "\n".join(lines)
+
+
+def _describe_path(profile: SandboxProfile, tail: str, outside: str) -> str:
+    """Return the line about the first path in the output that the sandbox refused, "" if it refused none."""
     for found in _WRITE.finditer(tail):
         named = os.path.join(profile.cwd, next(filter(None, found.groups())))
         path = os.path.normpath(named)
@@ -68,13 +99,7 @@ def describe_denial(profile: SandboxProfile, output: str, backend: Backend, *, a
             return f"[sandbox: write to {path} refused; {outside}]"
         if _is_protected(profile, path):
             return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {outside}]"
-    refused = _SOCKET.search(tail)
-    if refused and not profile.unix_sockets and (backend is Backend.BWRAP or profile.network or _UNIX.search(tail)):
-        return f"[sandbox: no Unix sockets; {outside}]"
-    if profile.network or not (refused or _NETWORK.search(tail)):
-        return ""
-    loopback = ", also no loopback without bubblewrap" if backend is Backend.LANDLOCK else ""
-    return f"[sandbox: no network{loopback}; {network}]"
+    return ""
 
 
 def _is_protected(profile: SandboxProfile, path: str) -> bool:

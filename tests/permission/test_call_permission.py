@@ -692,14 +692,16 @@ def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str)
     calls = [
         ("bash", {"command": f"touch {outside}"}),
         ("bash", {"command": "exec 3<>/dev/tcp/192.0.2.1/80 || echo connect: Network is unreachable; false"}),
+        ("bash", {"command": "curl() { return 6; }; curl -s https://example.org | cat"}),
         ("bash", {"command": "echo no trouble"}),
     ]
     for person in (Person(Allow()), None):
         events, _ = say(opened(project, calls, person=person, allow="run", settings=settings), "go")
-        write, network, plain = (result.text for result in results(events))
+        write, network, silent, plain = (result.text for result in results(events))
         way, ask = ("ask to run it outside", "network=true") if person else ("nobody can be asked for it]",) * 2
         assert f"[sandbox: write to {outside} refused; {way}" in write and not outside.exists()
         assert "[sandbox: no network" in network and ask in network
+        assert silent.startswith("[sandbox: no network") and ask in silent and "pipe: 6 0" in silent
         assert plain == "no trouble\n[exit status 0]"
 
 

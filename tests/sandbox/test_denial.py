@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,14 +51,55 @@ SOCKET = 'File "/usr/lib/python3.11/socket.py", line 232, in __init__\n    _sock
 )
 def test_a_failure_is_told_with_the_wall_it_met(output: str, wall: str) -> None:
     for backend in (Backend.BWRAP, Backend.LANDLOCK):
-        assert wall in (line := describe_denial(WRITE, f"{output}\n", backend)) and bool(wall) == bool(line)
+        assert wall in (line := describe_denial(WRITE, "make", f"{output}\n", backend)) and bool(wall) == bool(line)
         assert not line or "ask " in line
-        unattended = describe_denial(WRITE, f"{output}\n", backend, asks=False)
+        unattended = describe_denial(WRITE, "make", f"{output}\n", backend, asks=False)
         assert wall in unattended and "ask " not in unattended and "network=true" not in unattended
 
 
 def test_a_refused_socket_is_one_of_unix_where_the_command_has_a_network_of_its_own() -> None:
     for output in (SOCKET, "Error: listen EPERM: operation not permitted 0.0.0.0:8123"):
-        assert "no Unix sockets" in describe_denial(WRITE, output, Backend.BWRAP)
-        assert "no loopback" in describe_denial(WRITE, output, Backend.LANDLOCK)
-    assert describe_denial(SandboxProfile("none", Path("/p"), Path("/p")), SOCKET, Backend.LANDLOCK) == ""
+        assert "no Unix sockets" in describe_denial(WRITE, "make", output, Backend.BWRAP)
+        assert "no loopback" in describe_denial(WRITE, "make", output, Backend.LANDLOCK)
+    assert describe_denial(SandboxProfile("none", Path("/p"), Path("/p")), "make", SOCKET, Backend.LANDLOCK) == ""
+
+
+SILENT = (
+    "curl -s https://example.org/x.json",
+    "cd sub && CI=1 /usr/bin/curl -sf https://example.org | jq .",
+    "wget -q https://example.org",
+    "pip install -q requests",
+    "python3 -m pip -q download requests",
+    "uv pip install requests",
+    "npm --silent ci",
+    "git -C sub fetch -q",
+    "if true; then git clone -q https://example.org/x; fi",
+    "cargo -q update",
+    "go mod download",
+)
+LOCAL = (
+    "npm test",
+    "git commit -qm 'curl https://example.org'",
+    "grep -q curl Makefile",
+    "cargo -q build",
+    "pip list",
+    "curl -sf http://127.0.0.1:8000/health",
+    "curl -sf localhost:8000",
+    "./curl_all.sh",
+)
+
+
+@pytest.mark.parametrize(("command", "has_hint"), [*((one, True) for one in SILENT), *((one, False) for one in LOCAL)])
+def test_a_program_of_the_network_that_fails_without_a_word_gets_the_hint(command: str, has_hint: bool) -> None:
+    for backend in (Backend.BWRAP, Backend.LANDLOCK):
+        assert ("network=true" in describe_denial(WRITE, command, "", backend)) == has_hint
+        assert describe_denial(replace(WRITE, network=True), command, "", backend) == ""
+        assert "network=true" not in describe_denial(WRITE, command, "", backend, asks=False)
+
+
+def test_what_is_not_writable_is_told_beside_the_missing_network() -> None:
+    output = "pyenv: cannot rehash: /h/.pyenv/shims isn't writable\n"
+    path, network = describe_denial(WRITE, "pip install -q requests", output, Backend.BWRAP).splitlines()
+    assert "write to /h/.pyenv/shims refused" in path and "network=true" in network
+    other = describe_denial(WRITE, "make", "error: '/opt/x' is not writable\n", Backend.BWRAP)
+    assert "write to /opt/x refused" in other and "network" not in other

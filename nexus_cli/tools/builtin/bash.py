@@ -158,7 +158,8 @@ def _format_result(
     notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *done.restored[:_MOST_RESTORED])]
     if len(done.restored) > _MOST_RESTORED:
         lines.append(f"[sandbox: {len(done.restored) - _MOST_RESTORED:,} more protected places restored or removed]")
-    if done.status and (denial := sandbox.describe_denial(text)):
+    # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's.
+    if (done.status or any(pipe)) and (denial := sandbox.describe_denial(command, text if done.status else "")):
         lines.append(denial)
     if missing := sandbox.describe_missing(command, text):
         lines.append(missing)
