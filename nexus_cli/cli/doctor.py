@@ -1,23 +1,27 @@
 """`nexus doctor`: check the requirements of nexus, and print how to meet the missing ones.
 
-Does not import litellm and uses no network except loopback and a ledger's server. The exit status is 1 only if a check
+Does not import litellm. Of the network it uses loopback, a ledger's server, and a connection to the provider of the
+model on which nothing is sent. The exit status is 1 only if a check
 is `broken`; a missing key is a note.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
+from urllib.parse import urlsplit
 
 import typer
 
@@ -34,11 +38,22 @@ from nexus_cli.config.programs import ProgramRefused, find_program, own_interpre
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
 from nexus_cli.context.sections.instruction_files import instruction_layers
+from nexus_cli.core.certificates import (
+    FILE_VARIABLES,
+    certificate_file,
+    describe_certificate_error,
+    find_certificate_error,
+    has_native_store,
+)
+from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.lane.available_models import keys_present
 from nexus_cli.mcp.server_tools import Catalogue
+from nexus_cli.provider.endpoint import read_env_address, resolve_endpoint
+from nexus_cli.provider.head_start import ADDRESSES
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.doctor import doctor_text
@@ -59,6 +74,15 @@ TABLES = {
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
 }
 """tiktoken's tables, and the names of their files in litellm."""
+NETWORK_VARIABLES = (
+    *(name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())),
+    *FILE_VARIABLES,
+    "SSL_CERT_DIR",
+    "SSL_VERIFY",
+)
+"""Variables that decide how servers are reached, and which certificates are trusted."""
+HANDSHAKE_SECONDS = 3.0
+NO_NETWORK = "Check the connection; behind a proxy set HTTPS_PROXY=http://HOST:PORT"
 LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
 ROOM = 128 * 1024
@@ -249,6 +273,55 @@ def _local(look: CheckInput) -> Check:
     return Check("local servers", "ok", ", ".join(found) if found else "none is running on this machine")
 
 
+def _network(look: CheckInput) -> Check:
+    """List the variables of proxies and certificates, and try the way to the provider of the model."""
+    url = _provider_address(look)
+    named = [f"{name}={_without_login(look.environ[name])}" for name in NETWORK_VARIABLES if look.environ.get(name)]
+    store = certificate_file() or ("the system" if has_native_store() else "the list of Python's certifi")
+    detail = f"{', '.join(named) or 'no proxy'}; certificates: {store}"
+    missing = [name for name in FILE_VARIABLES if (path := look.environ.get(name)) and not os.path.exists(path)]
+    if missing:
+        return Check("network", "note", detail, f"{missing[0]} names no file")
+    if not url:
+        return Check("network", "ok", detail)
+    # In a thread: nothing bounds the time in which a name is looked up.
+    trial = DaemonTask(lambda: _try_connection(url), 2 * HANDSHAKE_SECONDS)
+    asyncio.run(run_tasks([trial]))
+    problem = trial.value if trial.succeeded else Check("network", "note", "no answer", NO_NETWORK)
+    host = urlsplit(url).netloc
+    if problem is None:
+        return Check("network", "ok", f"{detail}; connected to {host}")
+    return replace(problem, detail=f"{detail}; {host}: {problem.detail}")
+
+
+def _provider_address(look: CheckInput) -> str:
+    """Return the address to which requests to the chosen model go; "" if none is chosen, or none is known here."""
+    try:
+        where = resolve_endpoint(choose_model("", look.environ, look.settings, servers=tuple).model, look.environ)
+        given = read_env_address(where.provider, look.environ)
+    except NexusError:
+        return ""
+    return where.base or (given.text if given else ADDRESSES.get(where.provider, ""))
+
+
+def _try_connection(url: str) -> Check | None:
+    """Connect to the server of `url`, with TLS where it has it, and send nothing; return what is wrong."""
+    try:
+        open_connection(url, HANDSHAKE_SECONDS)[0].close()
+    except ProxyError as error:
+        return Check("network", "broken", str(error), "The form is HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT")
+    except OSError as error:
+        if refused := find_certificate_error((error,)):
+            return Check("network", "broken", *describe_certificate_error(refused, urlsplit(url).hostname or ""))
+        return Check("network", "note", str(error), NO_NETWORK)
+    return None
+
+
+def _without_login(value: str) -> str:
+    """Return the value of a variable without the name and password of an address."""
+    return re.sub(r"(^|//)[^/@]*@", r"\1", value)
+
+
 def _rules(look: CheckInput) -> Check:
     try:
         found = read_rules(look.places, project_root(working_folder()), rule_tools())
@@ -351,6 +424,7 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
     _keys,
     _model,
     _local,
+    _network,
     _terminal,
     _program("git", "Ignore rules are then read by nexus itself"),
     _program("rg", "Searching is slower without ripgrep"),

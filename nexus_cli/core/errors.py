@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 EXIT_STATUS: Final = {
@@ -119,3 +119,17 @@ def nearest_name(name: str, names: Iterable[str], least: float = 0.5) -> str:
     import difflib  # noqa: PLC0415  (only on the way to an error message)
 
     return next(iter(difflib.get_close_matches(name[:80], list(names), 1, least)), "")
+
+
+def iterate_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield `error` and its causes, nearest first, each once."""
+    seen: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting and len(seen) < 12:
+        current = waiting.pop(0)
+        if current is None or any(current is s for s in seen):
+            continue
+        seen.append(current)
+        yield current
+        original = getattr(current, "original_exception", None)
+        waiting += [original if isinstance(original, BaseException) else None, current.__cause__, current.__context__]

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import mcp_types as types
@@ -23,6 +24,8 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from nexus_cli import __version__
+from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
+from nexus_cli.core.errors import iterate_causes
 from nexus_cli.mcp.bounded_http import BoundedTransport
 from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
 from nexus_cli.mcp.server_values import Fault, ServerError
@@ -289,6 +292,10 @@ class ServerConnection:
             return self._error("refused", one.message or f"error {one.code}")
         if isinstance(one, FileNotFoundError) and self.target.command:
             return self._error("start", f"there is no program {self.target.command[0]}")
+        if refused := find_certificate_error(iterate_causes(one)):
+            return self._error(
+                "start", ". ".join(describe_certificate_error(refused, urlsplit(self.target.url).netloc))
+            )
         if isinstance(one, httpx2.TransportError) and not isinstance(one, httpx2.ConnectError | httpx2.ConnectTimeout):
             return self._error("died", f"the connection broke off ({one or type(one).__name__})")
         if isinstance(one, OSError | httpx2.TransportError):

@@ -26,6 +26,7 @@ from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import start_program_async
 from nexus_cli.config.stored_keys import read_secret
+from nexus_cli.core.certificates import certificate_file
 from nexus_cli.mcp.server_values import (
     AskPerson,
     ServerAnswer,
@@ -207,7 +208,9 @@ class McpHost:
             if find_spec("mcp") is None:
                 raise ServerError("start", _MISSING)
             own = ("PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "LD_LIBRARY_PATH")
-            env = _drop_passwords(os.environ) | {name: os.environ[name] for name in own if name in os.environ}
+            env = _keep_harmless(os.environ) | {name: os.environ[name] for name in own if name in os.environ}
+            if trusted := certificate_file():
+                env["SSL_CERT_FILE"] = trusted
             try:
                 process = await start_program_async(
                     # Without the working folder on its path: a project may have a module of the same name.
@@ -293,18 +296,15 @@ def _answer(result: Json) -> ServerAnswer:
     return ServerAnswer(result["text"], result.get("is_error", False), tuple(images))
 
 
-def _drop_passwords(environ: Mapping[str, str]) -> dict[str, str]:
-    # A proxy with a password in its address is left out.
-    return {
-        name: value
-        for name, value in environ.items()
-        if (name in HARMLESS or name.startswith("LC_")) and not (name.lower().endswith("_proxy") and "@" in value)
-    }
+def _keep_harmless(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name in HARMLESS or name.startswith("LC_")}
 
 
 def _server_environment(server: ServerEntry, folder: Path) -> dict[str, str]:
     """Return the harmless variables, those that the entry names (also keys stored by `nexus login`), and its values."""
-    env = _drop_passwords(host_environment(os.environ, folder))
+    env = _keep_harmless(host_environment(os.environ, folder))
+    # A program gets no proxy with a password in its address.
+    env = {name: value for name, value in env.items() if not (name.lower().endswith("_proxy") and "@" in value)}
     named = {name: value for name in server.env if (value := _read_variable(server, name))}
     return {**env, **named, **server.values}
 

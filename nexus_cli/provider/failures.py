@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
+from nexus_cli.core.errors import ProviderError, iterate_causes
+from nexus_cli.core.proxy import Proxy, ProxyError, find_proxy
 from nexus_cli.provider.endpoint import base_variable, set_key_hint, stored_name
 from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
 from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name
@@ -112,6 +114,8 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
 
 
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
+PROXY_LOGIN = 407
+"""The status with which a proxy wants a login."""
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})
 STATUS_OF_CODE = {
     "rate_limit_error": 429,
@@ -182,20 +186,6 @@ class ErrorFacts:
     network: BaseException | None
     """The network's own exception among the causes."""
     headers: Mapping[str, str]
-
-
-def iterate_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield `error` and its causes, nearest first, each once."""
-    seen: list[BaseException] = []
-    waiting: list[BaseException | None] = [error]
-    while waiting and len(seen) < 12:
-        current = waiting.pop(0)
-        if current is None or any(current is s for s in seen):
-            continue
-        seen.append(current)
-        yield current
-        original = getattr(current, "original_exception", None)
-        waiting += [original if isinstance(original, BaseException) else None, current.__cause__, current.__context__]
 
 
 def _is_network(error: BaseException) -> bool:
@@ -290,7 +280,7 @@ def _is_refused(f: ErrorFacts) -> bool:
 
 def _classify(f: ErrorFacts) -> tuple[str, bool]:
     """Return the kind, and True if a retry may help."""
-    if f.network is not None:
+    if f.network is not None or f.status == PROXY_LOGIN:
         return "network", True
     if (is_overflow(f.text) and f.status not in (401, 403, 404, 429)) or f.status == 413:
         return "overflow", False
@@ -335,33 +325,58 @@ def missing_package(error: BaseException) -> str:
     return advised or PACKAGE_OF.get(module, module)
 
 
-def _address(links: Sequence[BaseException]) -> str:
-    """Return host and port of the failed request; "" if no exception but those of litellm itself has them."""
+def _address(links: Sequence[BaseException]) -> tuple[str, str, int | None]:
+    """Return scheme, host and port of the failed request; "" if no exception but those of litellm itself has them."""
     for link in (link for link in reversed(links) if not type(link).__module__.startswith("litellm")):
         try:
             request: Any = getattr(link, "request", None)  # httpx raises RuntimeError if there is none
             url = urlsplit(str(request.url))
-            host, port = url.hostname or "", url.port
+            scheme, host, port = url.scheme, url.hostname or "", url.port
         except (AttributeError, RuntimeError, ValueError):
-            host, port = getattr(link, "host", None) or "", getattr(link, "port", None)
+            scheme, host, port = "", getattr(link, "host", None) or "", getattr(link, "port", None)
         if isinstance(host, str) and host:
-            return f"{host}:{port}" if isinstance(port, int) else host
-    return ""
+            return scheme, format_error_line(host), port if isinstance(port, int) else None
+    return "", "", None
 
 
-def _network_line(error: BaseException, line: str) -> str:
-    name = type(error).__name__
+def _find_proxy(scheme: str, host: str, port: int | None) -> Proxy | None:
+    try:
+        return find_proxy(scheme, host, port or (443 if scheme == "https" else 80)) if scheme else None
+    except ProxyError:
+        return None
+
+
+def _describe_network(f: ErrorFacts, error: BaseException, hint: str) -> tuple[str, str, bool]:
+    """Return the line of a failure of the network, what to do about it, and True if a retry may help."""
     links = list(iterate_causes(error))
-    address = format_error_line(_address(links))
-    to = f" to {address}" if address else ""
+    scheme, host, port = _address(links)
+    if refused := find_certificate_error(links):
+        return *describe_certificate_error(refused, host or "the server"), False
+    place, proxy = f"{host}:{port}" if host and port else host, _find_proxy(scheme, host, port)
+    if proxy is None:
+        return _network_line(error, f.line, f" to {place}" if place else "", place), hint, True
+    way = f"the proxy {proxy.name} ({proxy.variable})"
+    hint = f"Check {proxy.variable}, http://USER:PASSWORD@HOST:PORT; for no proxy: NO_PROXY={host}"
+    answered = next((link for link in links if type(link).__name__ == "ProxyError"), None)
+    if answered is not None or f.status == PROXY_LOGIN:
+        said = format_error_line(str(answered)) if answered else f"{f.status} {f.line}"
+        return f"{way} refused the connection to {place}: {said}", hint, False
+    if any(isinstance(link, ConnectionRefusedError) for link in links):
+        return f"{way} cannot be reached: the connection was refused", hint, True
+    return _network_line(error, f.line, f" to {place} through {way}", f"of {way}"), hint, True
+
+
+def _network_line(error: BaseException, line: str, to: str, name: str) -> str:
+    kind = type(error).__name__
+    links = list(iterate_causes(error))
     if any(isinstance(link, ConnectionRefusedError) for link in links) or "onnection refused" in line:
         return f"the connection{to} was refused"
-    if "Timeout" in name or TIMEOUT.search(str(error)):
+    if "Timeout" in kind or TIMEOUT.search(str(error)):
         return f"the connection{to} timed out"
     text = "\n".join(str(link) for link in links)
     if "gaierror" in {type(link).__name__ for link in links} or "ame or service not known" in text:
-        return f"the server's name{' ' + address if address else ''} was not found"
-    if name in ("RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"):
+        return f"the server's name{' ' + name if name else ''} was not found"
+    if kind in ("RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"):
         return f"the connection{to} was lost"
     return format_error_line(str(error)) or f"the connection{to} failed"
 
@@ -380,13 +395,15 @@ def to_provider_error(error: BaseException, *, model: str, started: bool = False
         return ProviderError("config", why, f"Install {package} where nexus is installed, or choose another model")
     f = read_facts(error)
     kind, transient = _classify(f)
-    why = _network_line(f.network, f.line) if f.network is not None else f.line
-    limit, counted = overflow_numbers(f.text) if kind == "overflow" else (None, None)
     spent = f.status == 402 or any(words.search(f.text) for words in PLAN)
+    why, hint = f.line, hint_for(kind, model, status=f.status, spent=spent)
+    if f.network is not None or f.status == PROXY_LOGIN:
+        why, hint, transient = _describe_network(f, f.network or error, hint)
+    limit, counted = overflow_numbers(f.text) if kind == "overflow" else (None, None)
     return ProviderError(
         kind,
         why or type(error).__name__,
-        hint_for(kind, model, status=f.status, spent=spent),
+        hint,
         retry_after=retry_after(f.headers, f.text),
         started=started,
         transient=transient and not started,

@@ -19,11 +19,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from nexus_cli.core.certificates import client_context
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.endpoint import Endpoint, read_env_address, read_env_key
@@ -180,10 +180,8 @@ def _has_own_way() -> bool:
 
 
 def _tls_context() -> ssl.SSLContext:
-    """Return what litellm uses: the certificates of `SSL_CERT_FILE`, else certifi's; TLS 1.2 or newer; HTTP/1.1."""
-    given, spec = os.environ.get("SSL_CERT_FILE", ""), find_spec("certifi")
-    bundled = Path(spec.origin if spec and spec.origin else "").with_name("cacert.pem")
-    context = ssl.create_default_context(cafile=given if os.path.exists(given) else str(bundled))
+    """Return what litellm uses: the certificates of the environment or the system, TLS 1.2 or newer; HTTP/1.1."""
+    context = client_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
 

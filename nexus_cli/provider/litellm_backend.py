@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.certificates import trust_system
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
@@ -61,6 +62,7 @@ def litellm() -> Any:
             collecting = gc.isenabled()
             gc.disable()
             try:
+                trust_system()
                 with litellm_environment(), light_imports():
                     import litellm as module  # noqa: PLC0415
             finally:
@@ -236,10 +238,10 @@ class LitellmBackend:
         made = build_arguments(request, where, info, walk=walk)
         filling.set(None if walk else self._lines.encode(request.messages))
         made["timeout"] = request.stall_seconds + GRACE
-        if where.provider in OWN_CLIENT:
-            made["client"] = self._client()
         module = litellm()
         with litellm_environment():
+            if where.provider in OWN_CLIENT:
+                made["client"] = self._client()
             try:
                 await line.open(module.acompletion, made)
             except module.UnsupportedParamsError:

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from nexus_cli.core.certificates import certificate_file
+
 SETTINGS = {
     "LITELLM_MODE": "PRODUCTION",  # else it loads the .env of the folder that holds the virtual environment
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -24,6 +26,8 @@ SETTINGS = {
 }
 LEFT_BEHIND = ("TIKTOKEN_CACHE_DIR",)
 """Variables that litellm sets itself."""
+CERTIFICATES = "SSL_CERT_FILE"
+"""The variable from which litellm takes the file of trusted certificates, for contexts made at its import and later."""
 
 _lock = threading.Lock()
 _depth = 0
@@ -36,8 +40,10 @@ def litellm_environment() -> Iterator[None]:
     global _depth
     with _lock:
         if _depth == 0:
-            _before.update({name: os.environ.get(name) for name in (*SETTINGS, *LEFT_BEHIND)})
+            _before.update({name: os.environ.get(name) for name in (*SETTINGS, *LEFT_BEHIND, CERTIFICATES)})
             os.environ.update(SETTINGS)
+            if trusted := certificate_file():
+                os.environ[CERTIFICATES] = trusted
             _keep_platform_from_starting_programs()
         _depth += 1
     try:

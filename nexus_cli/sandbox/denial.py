@@ -47,7 +47,10 @@ _SOCKET = re.compile(
 )
 """Errors of a refused socket. Under bwrap (its own network namespace) only Unix sockets are refused."""
 _UNIX = re.compile(r"dial unix|unix://|\.sock\b|d-?bus", re.IGNORECASE)
-_REFUSED = r"(?:permission denied|read-only file system|operation not permitted|device or resource busy|is(?:n't| not) writable)"
+_REFUSED = (
+    r"(?:permission denied|read-only file system|operation not permitted|device or resource busy"
+    r"|is(?:n't| not) writable)"
+)
 _WRITE = re.compile(
     rf"(?<![\w./~-])(?P<before>(?=/[^\s\"'`\u2019:]|[\w-]*+[./])[^\s\"'`\u2019:]++)[\"'`\u2019]?:? {{0,9}}{_REFUSED}"
     rf"|{_REFUSED}[^\n]{{0,60}}?(?:[\"'`](?P<quoted>[^\"'`\n]+)[\"'`]|[: ](?P<after>/[^\s\"'`:]+))"
@@ -60,9 +63,7 @@ _TAIL = 20_000
 """Characters at the end of the output that are searched."""
 
 
-def describe_denial(
-    profile: SandboxProfile, command: str, output: str, backend: Backend, *, asks: bool = True
-) -> str:
+def describe_denial(profile: SandboxProfile, command: str, output: str, backend: Backend, *, asks: bool = True) -> str:
     """Return lines with the restrictions of `profile` that a failed command hit, "" if neither its output nor its
     programs show one. They name the way to ask for more rights only if the session `asks`."""
     if profile.name == "none":

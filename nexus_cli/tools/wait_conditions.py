@@ -11,11 +11,10 @@ import glob
 import json
 import os
 import socket
-import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from contextlib import closing, suppress
+from http.client import HTTPException
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
+from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.core.real_files import list_folder, open_folder
 from nexus_cli.tools.process_tree import read_stat
 
@@ -275,26 +275,15 @@ def request_page(url: str, most: int, connect: Connect | None = None) -> tuple[i
     """Return the status of a GET of `url` and the first `most` bytes of its body; None without an answer within
     `SECONDS`. Follows no redirect. `connect` reaches a server of a job, which gets no key and any certificate is good
     enough for."""
-    parts = urlsplit(url)
-    secure, host, ends = parts.scheme == "https", parts.hostname or "", time.monotonic() + SECONDS
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    ends = time.monotonic() + SECONDS
     try:
         headers = {"User-Agent": "nexus", "Accept": "*/*", **({} if connect else host_headers(url))}
-        address = host, parts.port or (443 if secure else 80)
-        with (
-            connect() if connect else socket.create_connection(address, SECONDS) as plain,
-            shut_down_at(plain, ends),
-        ):
-            connection = (HTTPSConnection if secure else HTTPConnection)(host, parts.port)
-            context = ssl.create_default_context() if secure else None
-            if context and connect:
-                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
-            try:
-                connection.request("GET", target, headers=headers)
-                answer = connection.getresponse()
-                return answer.status, answer.read(most).decode("utf-8", "replace") if most else ""
-            finally:
-                connection.close()
-    except (OSError, HTTPException, ValueError, NexusError):
+        reached, target, more = open_connection(
+            url, SECONDS, connect and (lambda *_: connect()), inside=connect is not None
+        )
+        with closing(reached) as connection, shut_down_at(connection.sock, ends):
+            connection.request("GET", target, headers={**headers, **more})
+            answer = connection.getresponse()
+            return answer.status, answer.read(most).decode("utf-8", "replace") if most else ""
+    except (OSError, HTTPException, ValueError, NexusError, ProxyError):
         return None, ""

@@ -8,23 +8,21 @@ seconds and redirects are bounded; redirects are returned, not followed.
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import json
 import socket
-import ssl
 import time
 import zlib
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from email.message import Message
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPException
 from pathlib import Path
-from urllib.parse import quote, unquote, urljoin, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
+from urllib.parse import urljoin, urlsplit
 
 from nexus_cli.core.bounded_call import shut_down_at
+from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
+from nexus_cli.core.proxy import Proxy, ProxyError, open_connection
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.own_worker import find_library, run_worker
@@ -60,26 +58,6 @@ class PageError(Exception):
 
 class UnknownHostError(PageError):
     """The host has no address here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    """A proxy for HTTP of the environment."""
-
-    host: str
-    port: int
-    login: str = field(default="", repr=False)
-    """`NAME:PASSWORD`, "" without."""
-
-    @property
-    def name(self) -> str:
-        return _netloc(self.host, self.port)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The header with its login."""
-        coded = base64.b64encode(self.login.encode()).decode()
-        return {"Proxy-Authorization": f"Basic {coded}"} if self.login else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +119,7 @@ def resolve_host(host: str, port: int) -> list[str]:
 
 def request_page(url: str) -> WebPage:
     """Request `url` (http or https) once; raise `PageError` on failure. Blocks for at most `SECONDS` and the lookup."""
-    parts = urlsplit(url)
-    secure, host = parts.scheme == "https", parts.hostname or ""
-    port = parts.port or (443 if secure else 80)
-    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (f"?{_quoted(parts.query)}" if parts.query else "")
+    host = urlsplit(url).hostname or ""
     headers = {
         "User-Agent": "nexus",
         "Accept": "text/markdown, text/html, text/*;q=0.9, */*;q=0.5",
@@ -152,33 +127,28 @@ def request_page(url: str) -> WebPage:
         "Connection": "close",
     }
     ends = time.monotonic() + SECONDS
-    proxy = find_proxy(parts.scheme, host, port)
-    if proxy and not secure:
-        target = f"http://{_netloc(host, parts.port)}{target}"
-        headers |= {"Host": _netloc(host, parts.port), **proxy.headers}
     try:
-        with _reach(host, port, proxy, ends) as plain, shut_down_at(plain, ends):
-            if proxy and secure:
-                _open_tunnel(plain, _netloc(host, port), proxy)
-            connection = (HTTPSConnection if secure else HTTPConnection)(host, port)
-            context = ssl.create_default_context() if secure else None
-            connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
-            try:
-                connection.request("GET", target, headers=headers)
-                answer = connection.getresponse()
-                given: Message = answer.headers
-                location = given.get("Location", "") if answer.status in REDIRECTS else ""
-                data = b"" if location else answer.read(MOST_BYTES + 1)
-                body, is_cut = _decompress(data[:MOST_BYTES], given.get("Content-Encoding", "").strip().lower())
-                goes = urljoin(url, location) if location else ""
-                # A connection that ends early ends the read without an error.
-                is_short = bool(answer.length) or (not location and time.monotonic() >= ends)
-                cut = is_cut or is_short or len(data) > MOST_BYTES
-                kind = given.get_content_type() if "Content-Type" in given else ""
-                return WebPage(answer.status, body, kind, given.get_content_charset() or "", goes, cut)
-            finally:
-                connection.close()
+        connection, target, more = open_connection(
+            url, SECONDS, lambda host, port, proxy: _reach(host, port, proxy, ends)
+        )
+        with closing(connection), shut_down_at(connection.sock, ends):
+            connection.request("GET", target, headers={**headers, **more})
+            answer = connection.getresponse()
+            given: Message = answer.headers
+            location = given.get("Location", "") if answer.status in REDIRECTS else ""
+            data = b"" if location else answer.read(MOST_BYTES + 1)
+            body, is_cut = _decompress(data[:MOST_BYTES], given.get("Content-Encoding", "").strip().lower())
+            goes = urljoin(url, location) if location else ""
+            # A connection that ends early ends the read without an error.
+            is_short = bool(answer.length) or (not location and time.monotonic() >= ends)
+            cut = is_cut or is_short or len(data) > MOST_BYTES
+            kind = given.get_content_type() if "Content-Type" in given else ""
+            return WebPage(answer.status, body, kind, given.get_content_charset() or "", goes, cut)
+    except ProxyError as error:
+        raise PageError(str(error)) from None
     except (OSError, HTTPException, ValueError) as error:
+        if refused := find_certificate_error((error,)):
+            raise PageError(". ".join(describe_certificate_error(refused, host))) from None
         late = time.monotonic() >= ends
         raise PageError(f"no answer within {SECONDS:.0f} s" if late else f"{type(error).__name__}: {error}") from None
 
@@ -217,24 +187,6 @@ def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
     return done.output.decode("utf-8", "replace") + cut
 
 
-def find_proxy(scheme: str, host: str, port: int) -> Proxy | None:
-    """Return the proxy that the environment sets for an address, in the usual variables; None for a direct connection.
-    Raises `PageError` for a proxy that cannot be used."""
-    set_here = getproxies_environment()
-    given = set_here.get(scheme) or set_here.get("all", "")
-    without = set_here.get("no", "").replace("*.", ".")
-    if not given or proxy_bypass_environment(f"{host}:{port}", {"no": without}):
-        return None
-    try:
-        parts = urlsplit(given if "//" in given else f"http://{given}")
-        if parts.scheme != "http" or not parts.hostname:
-            raise ValueError
-        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-        return Proxy(parts.hostname, parts.port or 80, login)
-    except ValueError:
-        raise PageError(f"the proxy in {scheme.upper()}_PROXY is not of the form http://HOST:PORT") from None
-
-
 def _reach(host: str, port: int, proxy: Proxy | None, ends: float) -> socket.socket:
     """Connect to the host, or to the proxy on the way to it."""
     if proxy is None:
@@ -245,25 +197,6 @@ def _reach(host: str, port: int, proxy: Proxy | None, ends: float) -> socket.soc
         return _connect([proxy.host], proxy.port, ends)
     except OSError as error:
         raise PageError(f"the proxy {proxy.name} cannot be reached: {error}") from None
-
-
-def _open_tunnel(plain: socket.socket, place: str, proxy: Proxy) -> None:
-    """Let the proxy connect to `place`; raise `PageError` if it refuses."""
-    lines = [
-        f"CONNECT {place} HTTP/1.1",
-        f"Host: {place}",
-        *(f"{name}: {text}" for name, text in proxy.headers.items()),
-    ]
-    plain.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
-    answer = HTTPResponse(plain, method="CONNECT")
-    answer.begin()
-    if answer.status != HTTPStatus.OK:
-        raise PageError(f"the proxy {proxy.name} refused it: HTTP status {answer.status} {answer.reason}")
-
-
-def _netloc(host: str, port: int | None) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return f"{shown}:{port}" if port else shown
 
 
 def _connect(addresses: list[str], port: int, ends: float) -> socket.socket:
@@ -289,7 +222,3 @@ def _decompress(data: bytes, encoding: str) -> tuple[bytes, bool]:
     except zlib.error as error:
         raise PageError(f"its compressed content is damaged: {error}") from None
     return found, bool(data) and not reader.eof
-
-
-def _quoted(query: str) -> str:
-    return quote(query, safe="/%:@!$&'()*+,;=~-._?[]")

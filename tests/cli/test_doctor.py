@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 from ledger.postgres import Server, sharing
+from programs import need
+from server.firm_proxy import FirmProxy, make_ca
+from server.play import ScriptedServer
 
 from nexus_cli.cli import doctor
 from nexus_cli.config.paths import defaults_dir, places
@@ -198,3 +201,29 @@ def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None
     ledger = checks(gone)["ledger"]
     assert (gone.returncode, ledger["status"]) == (1, "broken") and "does not exist" in ledger["detail"]
     assert b"s3cr3t" not in done.stdout + gone.stdout + gone.stderr and not places().data.exists()
+
+
+def test_the_network_is_listed_and_tried_up_to_the_certificate(nexus: Run, tmp_path: Path) -> None:
+    need("openssl")
+    ca = make_ca(tmp_path)
+    with ScriptedServer() as server, FirmProxy(server.port, ca, "me:secret") as proxy:
+        behind = {
+            "OPENAI_API_BASE": "https://models.firm.example/v1",
+            "OPENAI_API_KEY": "sk-1",
+            "NEXUS_MODEL": "openai/firm",
+            "HTTPS_PROXY": f"http://me:secret@127.0.0.1:{proxy.port}",
+        }
+        shown = f"HTTPS_PROXY=http://127.0.0.1:{proxy.port}"
+        done = nexus("doctor", "--json", env=behind)
+        refused = checks(done)["network"]
+        assert done.returncode == 1 and refused["status"] == "broken" and shown in refused["detail"]
+        assert "the certificate of models.firm.example is not trusted" in refused["detail"]
+        assert "SSL_CERT_FILE=" in refused["hint"] and b"secret" not in done.stdout
+        trusted = checks(nexus("doctor", "--json", env={**behind, "SSL_CERT_FILE": str(ca)}))["network"]
+        assert trusted["status"] == "ok" and trusted["detail"].endswith("connected to models.firm.example")
+        assert f"SSL_CERT_FILE={ca}" in trusted["detail"]
+        wrong = checks(nexus("doctor", "--json", env={**behind, "HTTPS_PROXY": proxy.url}))["network"]
+        assert wrong["status"] == "broken" and "HTTP status 407" in wrong["detail"]
+    away = checks(nexus("doctor", "--json", env=behind))["network"]
+    assert away["status"] == "note" and "refused" in away["detail"]
+    assert server.requests == server.others == []

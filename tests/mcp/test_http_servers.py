@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -18,6 +19,8 @@ from typing import Any
 
 import pytest
 from mcp_play import Play
+from programs import need
+from server.firm_proxy import FirmProxy, make_ca
 
 from nexus_cli.config.paths import places
 from nexus_cli.mcp.server_values import ServerEntry, ServerError
@@ -160,6 +163,35 @@ def test_headers_have_the_keys_of_our_environment(play: Play, monkeypatch: pytes
     with serving(act) as (server, _):
         entry = ServerEntry("far", url=server.url, headers={"Authorization": "Bearer ${FAR_TOKEN}"})
         assert play.call(entry) == "Bearer abc"
+
+
+@contextmanager
+def fresh_play() -> Iterator[Play]:
+    """A process of its own, which takes the environment of now."""
+    with asyncio.Runner() as runner:
+        play = Play(runner)
+        yield play
+        play.run(play.host.aclose())
+
+
+def test_a_proxy_with_a_password_that_inspects_tls_is_the_way_and_its_ca_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def act(raw: Raw, message: Json) -> None:
+        if not raw.handshake(message):
+            raw.answer(message, text_result("through"))
+
+    need("openssl")
+    ca = make_ca(tmp_path)
+    with serving(act) as (server, _), FirmProxy(urllib.parse.urlsplit(server.url).port or 0, ca, "me:pw") as proxy:
+        entry = ServerEntry("far", url="https://tools.firm.example/mcp", start_seconds=20, call_seconds=20)
+        monkeypatch.setenv("HTTPS_PROXY", f"http://me:pw@127.0.0.1:{proxy.port}")
+        with fresh_play() as play:
+            error = str(fails(play, entry))
+        assert "the certificate of tools.firm.example is not trusted" in error and "SSL_CERT_FILE=" in error
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(ca))
+        with fresh_play() as play:
+            assert play.call(entry) == "through"
 
 
 def test_a_session_that_the_server_dropped_is_begun_again_and_the_call_repeated(play: Play) -> None:

@@ -75,7 +75,9 @@ def test_a_command_that_fails_there_says_which_rule_it_met(ground: Ground) -> No
         with open_scene(ground) as scene:
             made, error = profile_of(scene, mounts=True), "bash: line 1: {}: Read-only file system"
             named = ("sub/locked/new", "sub/x.lock")
-            first, second = (describe_denial(made, "make", error.format(scene.project / one), ground.backend) for one in named)
+            first, second = (
+                describe_denial(made, "make", error.format(scene.project / one), ground.backend) for one in named
+            )
             return first, second
 
     first, second = in_user(ground.user, act)

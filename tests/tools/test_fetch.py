@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import need
+from server.firm_proxy import FirmProxy, make_ca
 from session.played import MODEL, Played
 from session.summed import turn
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core import bounded_call
+from nexus_cli.core import bounded_call, proxy
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.lane.options import Options
@@ -426,6 +428,20 @@ def test_a_page_comes_through_the_proxy_of_the_environment(site: Site, monkeypat
     assert sent[0]["Proxy-Authorization"] == "Basic bWU6cGFzcyB3b3Jk"
 
 
+def test_a_page_through_a_proxy_that_inspects_tls_needs_its_ca(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    need("openssl")
+    ca = make_ca(tmp_path)
+    site.pages["/a"] = (200, {"Content-Type": "text/plain"}, b"by the proxy")
+    with FirmProxy(int(site.url.rpartition(":")[2]), ca) as proxy:
+        through(monkeypatch, site, HTTPS_PROXY=proxy.url)
+        refused = got("https://docs.example/a").error
+        assert "the certificate of docs.example is not trusted" in refused and "SSL_CERT_FILE=" in refused
+        monkeypatch.setenv("SSL_CERT_FILE", str(ca))
+        assert got("https://docs.example/a").output.endswith("by the proxy")
+
+
 def test_a_proxy_that_refuses_or_is_away_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     place = through(monkeypatch, site)
     refused = got("https://docs.example/a").error  # the proxy of this test knows no CONNECT
@@ -447,9 +463,9 @@ def test_a_proxy_opens_no_way_to_private_addresses(site: Site, monkeypatch: pyte
 def test_no_proxy_is_a_direct_connection(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://p:1")
     monkeypatch.setenv("NO_PROXY", rule)
-    assert web_page.find_proxy("http", "docs.example", 80) is None
+    assert proxy.find_proxy("http", "docs.example", 80) is None
     monkeypatch.setenv("NO_PROXY", "cs.example, other")
-    assert web_page.find_proxy("http", "docs.example", 80) is not None
+    assert proxy.find_proxy("http", "docs.example", 80) is not None
 
 
 def test_a_table_of_two_megabytes_is_rows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,133 @@
+"""The proxy for HTTP that the environment names, and the tunnel through it."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote, urlsplit
+
+from nexus_cli.core.bounded_call import shut_down_at
+from nexus_cli.core.certificates import client_context
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+
+class ProxyError(Exception):
+    """A proxy cannot be used, or refused a connection."""
+
+
+CONNECT_SECONDS = 10.0
+"""Time limit of a connection."""
+_SAFE = "/%:@!$&'()*+,;=~-._?[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy for HTTP of the environment."""
+
+    host: str
+    port: int
+    login: str = field(default="", repr=False)
+    """`NAME:PASSWORD`, "" without."""
+    variable: str = ""
+    """The variable that names it."""
+
+    @property
+    def name(self) -> str:
+        return format_place(self.host, self.port)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header with its login."""
+        coded = base64.b64encode(self.login.encode()).decode()
+        return {"Proxy-Authorization": f"Basic {coded}"} if self.login else {}
+
+
+Dial = Callable[[str, int, "Proxy | None"], socket.socket]
+
+
+def find_proxy(scheme: str, host: str, port: int) -> Proxy | None:
+    """Return the proxy that the environment sets for an address, in the usual variables; None for a direct connection.
+    Raises `ProxyError` for a proxy that cannot be used."""
+    import urllib.request as library  # noqa: PLC0415  (see `open_connection`)
+
+    set_here = library.getproxies_environment()
+    name = f"{scheme}_proxy".upper() if set_here.get(scheme) else "ALL_PROXY"
+    given = set_here.get(scheme) or set_here.get("all", "")
+    without = set_here.get("no", "").replace("*.", ".")
+    is_direct = library.proxy_bypass_environment(f"{host}:{port}", {"no": without})  # type: ignore[attr-defined]
+    if not given or is_direct:
+        return None
+    try:
+        parts = urlsplit(given if "//" in given else f"http://{given}")
+        if parts.scheme != "http" or not parts.hostname:
+            raise ValueError
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+        return Proxy(parts.hostname, parts.port or 80, login, name)
+    except ValueError:
+        raise ProxyError(f"the proxy in {name} is not of the form http://HOST:PORT") from None
+
+
+def _open_tunnel(plain: socket.socket, place: str, proxy: Proxy) -> None:
+    """Let the proxy connect to `place`; raise `ProxyError` if it refuses."""
+    lines = [
+        f"CONNECT {place} HTTP/1.1",
+        f"Host: {place}",
+        *(f"{name}: {text}" for name, text in proxy.headers.items()),
+    ]
+    from http import HTTPStatus  # noqa: PLC0415  (few connections go through a proxy)
+    from http.client import HTTPResponse  # noqa: PLC0415  (as above)
+
+    plain.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
+    answer = HTTPResponse(plain, method="CONNECT")
+    answer.begin()
+    if answer.status != HTTPStatus.OK:
+        raise ProxyError(f"the proxy {proxy.name} refused it: HTTP status {answer.status} {answer.reason}")
+
+
+def open_connection(
+    url: str, seconds: float, dial: Dial | None = None, *, inside: bool = False
+) -> tuple[HTTPConnection, str, dict[str, str]]:
+    """Connect to the server of `url`, through the proxy of the environment; return the connection, and the target and
+    the headers that a request on it needs. Blocks, `seconds` for TLS; raises `OSError` and `ProxyError`.
+
+    `dial` makes the connection to host and port, or to the proxy. To a server `inside` this machine no proxy leads, and
+    any certificate is good enough.
+    """
+    from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415  (few processes ask a server themselves)
+
+    parts = urlsplit(url)
+    secure, host = parts.scheme == "https", parts.hostname or ""
+    port = parts.port or (443 if secure else 80)
+    target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
+    proxy = None if inside else find_proxy(parts.scheme, host, port)
+    plain = (dial or _dial)(host, port, proxy)
+    if secure:
+        try:
+            with shut_down_at(plain, time.monotonic() + seconds):
+                if proxy:
+                    _open_tunnel(plain, format_place(host, port), proxy)
+                plain = client_context(checks=not inside).wrap_socket(plain, server_hostname=host)
+        except BaseException:
+            plain.close()
+            raise
+    connection = (HTTPSConnection if secure else HTTPConnection)(host, parts.port)
+    connection.sock = plain
+    if proxy is None or secure:
+        return connection, target, {}
+    return connection, f"http://{format_place(host, parts.port)}{target}", proxy.headers
+
+
+def _dial(host: str, port: int, proxy: Proxy | None) -> socket.socket:
+    return socket.create_connection((proxy.host, proxy.port) if proxy else (host, port), CONNECT_SECONDS)
+
+
+def format_place(host: str, port: int | None) -> str:
+    """Return `HOST:PORT` as URLs have it, `HOST` without a port."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{shown}:{port}" if port else shown
