@@ -21,8 +21,6 @@ class ProxyError(Exception):
     """A proxy cannot be used, or refused a connection."""
 
 
-CONNECT_SECONDS = 10.0
-"""Time limit of a connection."""
 _SAFE = "/%:@!$&'()*+,;=~-._?[]"
 
 
@@ -94,7 +92,7 @@ def open_connection(
     url: str, seconds: float, dial: Dial | None = None, *, inside: bool = False
 ) -> tuple[HTTPConnection, str, dict[str, str]]:
     """Connect to the server of `url`, through the proxy of the environment; return the connection, and the target and
-    the headers that a request on it needs. Blocks, `seconds` for TLS; raises `OSError` and `ProxyError`.
+    the headers that a request on it needs. Blocks, `seconds` for each of them; raises `OSError` and `ProxyError`.
 
     `dial` makes the connection to host and port, or to the proxy. To a server `inside` this machine no proxy leads, and
     any certificate is good enough.
@@ -106,7 +104,10 @@ def open_connection(
     port = parts.port or (443 if secure else 80)
     target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
     proxy = None if inside else find_proxy(parts.scheme, host, port)
-    plain = (dial or _dial)(host, port, proxy)
+    if dial is not None:
+        plain = dial(host, port, proxy)
+    else:
+        plain = socket.create_connection((proxy.host, proxy.port) if proxy else (host, port), seconds)
     if secure:
         try:
             with shut_down_at(plain, time.monotonic() + seconds):
@@ -121,10 +122,6 @@ def open_connection(
     if proxy is None or secure:
         return connection, target, {}
     return connection, f"http://{format_place(host, parts.port)}{target}", proxy.headers
-
-
-def _dial(host: str, port: int, proxy: Proxy | None) -> socket.socket:
-    return socket.create_connection((proxy.host, proxy.port) if proxy else (host, port), CONNECT_SECONDS)
 
 
 def format_place(host: str, port: int | None) -> str:

@@ -18,7 +18,7 @@ from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.provider.endpoint import address_from_env
 from nexus_cli.provider.model_table import setting_names, window_setting_key
-from nexus_cli.provider.served_window import served_model_info
+from nexus_cli.provider.served_models import served_model_info
 
 
 def open_ledger(options: Options, notices: list[str]) -> Ledger:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from nexus_cli.config.stored_keys import stored_key, stored_names
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.provider.local_servers import PORTS
+from nexus_cli.provider.local_servers import BASE_VARIABLES, SERVERS
 from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name, split_model_name
 from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
 
@@ -31,15 +31,6 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "ollama_chat": ("OLLAMA_API_KEY",),
 }
 """Variables that litellm reads for a key, the usual one first."""
-BASE_VARIABLES: dict[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-    "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
-    "ollama_chat": ("OLLAMA_API_BASE",),
-    "lm_studio": ("LM_STUDIO_API_BASE",),
-    "llamafile": ("LLAMAFILE_API_BASE",),
-    "hosted_vllm": ("HOSTED_VLLM_API_BASE",),
-}
-"""Variables that litellm reads for an address, in order of precedence."""
 
 
 def key_variable(provider: str) -> str:
@@ -198,9 +189,7 @@ def address_from_env(model: str, environ: Mapping[str, str]) -> str:
 
 
 def _local_base(provider: str) -> str | None:
-    port = next((port for port, _, prefix in PORTS if prefix == f"{provider}/"), None)
-    path = "" if provider == "ollama_chat" else "/v1"
-    return f"http://127.0.0.1:{port}{path}" if port else None
+    return next((server.url for server in SERVERS if server.prefix == f"{provider}/"), None)
 
 
 def resolve_endpoint(

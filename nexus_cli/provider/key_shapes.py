@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import SHORTEST
-from nexus_cli.provider.endpoint import BASE_VARIABLES, KEY_VARIABLES
+from nexus_cli.provider.endpoint import KEY_VARIABLES
+from nexus_cli.provider.local_servers import BASE_VARIABLES
 from nexus_cli.provider.model_names import KEY_NAME, SUBSCRIPTIONS, provider_prefixes
 
 

@@ -130,7 +130,7 @@ def _fill_bodies() -> None:
 
 
 def _ask_nothing() -> None:
-    """Keep litellm from asking Ollama about the model, several times with each request; `served_window` asks once."""
+    """Keep litellm from asking Ollama about the model, several times with each request; `served_models` asks once."""
     from litellm.llms.ollama.common_utils import OllamaModelInfo  # noqa: PLC0415
 
     OllamaModelInfo.get_model_info = lambda *_, **__: None

@@ -1,27 +1,26 @@
-"""Model servers found on the loopback address.
+"""Model servers that answer at the addresses of the environment, or where they usually listen on loopback.
 
-Owns the four ports to try. Nothing is sent to a port that accepts. Imports nothing of this room, because a start
-without a model uses it.
+Nothing is sent to a server that accepts. Imports nothing of this room, because a start without a model uses it.
 """
 
 from __future__ import annotations
 
+import os
 import socket
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-SECONDS = 0.05
-"""Time-out for one port."""
-PORTS = (
-    (11434, "Ollama", "ollama_chat/"),
-    (1234, "LM Studio", "lm_studio/"),
-    (8080, "llama.cpp", "llamafile/"),
-    (8000, "vLLM", "hosted_vllm/"),
-)
+from nexus_cli.core.proxy import ProxyError, find_proxy
+
+SECONDS, FAR_SECONDS = 0.05, 1.0
+"""Time limits of a connection on loopback, and of one to an address of the environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A port of loopback that accepts connections."""
+    """A server that accepts connections."""
 
     name: str
     """The program that usually listens there."""
@@ -31,13 +30,37 @@ class LocalServer:
     """Prefix of the model names that it serves."""
 
 
-def local_servers(ports: tuple[tuple[int, str, str], ...] = PORTS) -> list[LocalServer]:
-    """Return the servers that accept a connection, in the order of `ports`. Never raises."""
+SERVERS = (
+    LocalServer("Ollama", "http://127.0.0.1:11434", "ollama_chat/"),
+    LocalServer("LM Studio", "http://127.0.0.1:1234/v1", "lm_studio/"),
+    LocalServer("llama.cpp", "http://127.0.0.1:8080/v1", "llamafile/"),
+    LocalServer("vLLM", "http://127.0.0.1:8000/v1", "hosted_vllm/"),
+    LocalServer("an OpenAI-compatible server", "", "openai/"),
+)
+"""Where each usually listens; "" for one that only the environment can name."""
+BASE_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+    "ollama_chat": ("OLLAMA_API_BASE",),
+    "lm_studio": ("LM_STUDIO_API_BASE",),
+    "llamafile": ("LLAMAFILE_API_BASE",),
+    "hosted_vllm": ("HOSTED_VLLM_API_BASE",),
+}
+"""Variables that litellm reads for an address, in order of precedence."""
+
+
+def local_servers(servers: tuple[LocalServer, ...] = SERVERS) -> list[LocalServer]:
+    """Return the servers that accept a connection, in the order of `servers`. Never raises."""
     found = []
-    for port, name, prefix in ports:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.settimeout(SECONDS)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                path = "" if prefix == "ollama_chat/" else "/v1"
-                found.append(LocalServer(name, f"http://127.0.0.1:{port}{path}", prefix))
+    for server in servers:
+        given = [os.environ.get(name, "").strip() for name in BASE_VARIABLES[server.prefix.rstrip("/")]]
+        url = next(filter(None, given), server.url)
+        with suppress(OSError, ValueError, ProxyError):
+            place = urlsplit(url)
+            host, port = place.hostname or "", place.port or (443 if place.scheme == "https" else 80)
+            if host:
+                proxy = find_proxy(place.scheme, host, port) if url != server.url else None
+                reached = (proxy.host, proxy.port) if proxy else (host, port)
+                socket.create_connection(reached, SECONDS if url == server.url else FAR_SECONDS).close()
+                found.append(LocalServer(server.name, url, server.prefix))
     return found

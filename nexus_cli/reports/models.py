@@ -17,7 +17,7 @@ from nexus_cli.provider.endpoint import stored_name
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
-from nexus_cli.provider.served_window import ask_json
+from nexus_cli.provider.served_models import has_own_price, list_served
 from nexus_cli.reports.text.lines import Value, filled, number, table
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
     info = load_model_info(ledger, name, settings)
     figures = {key: getattr(info, key) for key in FIGURES}
-    return cast("ModelObject", {"name": name, "because": [], **figures, "window_told": info.window_refused})
+    more = {"list_price": not has_own_price(info), "window_told": info.window_refused}
+    return cast("ModelObject", {"name": name, "because": [], **figures, **more})
 
 
 def _usable(
@@ -95,24 +96,17 @@ def _usable(
     for alias, name in settings.alias.items():
         yield name, f"alias {alias}"
     for variable, name in keys_present(environ, settings).items():
-        yield name, variable
+        # A server of one's own has its own models, not those of the public host.
+        if name in (list_served(provider_of(name)) or [name]):
+            yield name, variable
     stored = stored_names()
     for provider, title in SUBSCRIPTIONS.items():
         if stored_name(provider) in stored:
             for name in subscription_models(provider):
                 yield name, f"{title} login"
     for server in servers:
-        for name in _served(server.url):
-            yield server.prefix.rstrip("/") + "/" + name, f"{server.name} at {server.url}"
-
-
-def _served(url: str) -> list[str]:
-    """Return the names that a server on loopback lists; none if it does not answer as expected."""
-    answer = ask_json(url.removesuffix("/v1") + "/v1/models")
-    try:
-        return [str(entry["id"]) for entry in answer["data"]]
-    except (LookupError, TypeError):
-        return []
+        for name in list_served(server.prefix.rstrip("/"), server.url):
+            yield name, f"{server.name} at {server.url}"
 
 
 def models_text(value: Value, width: int) -> str:
@@ -139,7 +133,7 @@ def model_text(value: Value, width: int) -> str:
         ("provider", value.get("provider") or "unknown"),
         ("window", f"{_window(value)} tokens{_origin(value)}"),
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
-        *((f"$ {name}", _price(value[key], COVERED if value.get("covered") else "unknown")) for key, name in PRICES),
+        *((f"$ {name}", _price(value[key], value)) for key, name in PRICES),
         ("cache", "yes" if value["cache"] else "no"),
         ("images", "yes" if value["images"] else "no"),
         ("effort", "yes" if value.get("effort") else "no"),
@@ -151,8 +145,11 @@ def model_text(value: Value, width: int) -> str:
     return "\n".join(line for name, text in rows for line in filled(text, width, " " * size, name.ljust(size)))
 
 
-def _price(value: Any, unknown: str) -> str:
-    return unknown if value is None else f"{number(value)} per million tokens"
+def _price(value: Any, model: Value) -> str:
+    if value is None:
+        return COVERED if model.get("covered") else "unknown"
+    foreign = f" (list price of {model['name']}; this server may differ)" if model.get("list_price") else ""
+    return f"{number(value)} per million tokens{foreign}"
 
 
 def _window(model: Value) -> str:

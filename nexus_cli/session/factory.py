@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nexus_cli.config.daily_notice import is_first_today
 from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
@@ -57,9 +58,9 @@ from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.model_table import check_model
+from nexus_cli.provider.model_table import check_model, window_command
 from nexus_cli.provider.retry import RetryingProvider
-from nexus_cli.provider.served_window import served_model_info
+from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.limits_record import SessionLimits, permission_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
@@ -188,8 +189,9 @@ def _open(
     if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
     info = load_model_info(ledger, name, settings, ledger.log(found.id) if found else None)
-    if not (info.known or info.window_refused):
-        notices.append(f"unknown context window for {info.name}; assuming {info.window:,} tokens")
+    if not (info.known or info.window_refused) and is_first_today(f"window of {info.served_name}"):
+        assumed = f"unknown context window for {info.name}; assuming {info.window:,} tokens"
+        notices.append(f"{assumed}. To set it: {window_command(info, info.window)}")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):

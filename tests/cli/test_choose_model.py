@@ -120,12 +120,12 @@ def test_model_list_has_what_is_usable_now_with_its_prices(nexus: Run, config: P
 
 
 def test_a_local_server_that_does_not_answer_as_expected_is_no_error() -> None:
-    from nexus_cli.reports.models import _served
+    from nexus_cli.provider.served_models import list_served
 
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    assert _served(f"http://127.0.0.1:{port}") == []
+    assert list_served("hosted_vllm", f"http://127.0.0.1:{port}/v1") == []
 
 
 def test_model_show_tells_all_that_is_known(nexus: Run, config: Path) -> None:

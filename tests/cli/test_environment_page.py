@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from nexus_cli.cli.doc_pages import page_text
 from nexus_cli.config.paths import PACKAGE
 from nexus_cli.config.protected_places import _MOVED_BY
-from nexus_cli.provider.endpoint import BASE_VARIABLES, KEY_VARIABLES
+from nexus_cli.provider.endpoint import KEY_VARIABLES
+from nexus_cli.provider.local_servers import BASE_VARIABLES
 from nexus_cli.sandbox.profile import _CACHES
 
 _VARIABLE = re.compile(r"(?:_NEXUS_|[A-Z])[A-Z0-9]+(?:_[A-Z0-9]+)*")

@@ -15,7 +15,7 @@ from nexus_cli.core.redact_secrets import redact
 from nexus_cli.provider.endpoint import is_loopback, resolve_endpoint
 from nexus_cli.provider.error_text import LINE, format_error_line
 from nexus_cli.provider.failures import is_overflow, overflow_numbers, retry_after, to_provider_error
-from nexus_cli.provider.local_servers import local_servers
+from nexus_cli.provider.local_servers import LocalServer, local_servers
 
 OVERFLOWS: list[tuple[str, int | None, int | None]] = [
     (
@@ -264,13 +264,18 @@ def test_a_name_without_a_provider_is_a_wrong_usage() -> None:
     assert raised.value.kind == "usage" and "unheard-of" in raised.value.line
 
 
-def test_local_servers_are_those_that_accept_a_connection() -> None:
+def test_local_servers_are_those_that_accept_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        ports = (
-            (listening.getsockname()[1], "Ollama", "ollama_chat/"),
-            (closed.getsockname()[1], "vLLM", "hosted_vllm/"),
-        )
-        (found,) = local_servers(ports=ports)
-    assert (found.name, found.prefix) == ("Ollama", "ollama_chat/")
-    assert found.url == f"http://127.0.0.1:{ports[0][0]}"
+        here, away = (f"http://127.0.0.1:{one.getsockname()[1]}" for one in (listening, closed))
+        usual = LocalServer("Ollama", here, "ollama_chat/"), LocalServer("vLLM", f"{away}/v1", "hosted_vllm/")
+        assert local_servers(usual) == [usual[0]]
+        monkeypatch.setenv("OLLAMA_API_BASE", away)
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", f"{here}/far/v1")
+        monkeypatch.setenv("LM_STUDIO_API_BASE", "nothing")
+        monkeypatch.setenv("OPENAI_API_BASE", f"{here}/v1")
+        studio, own = LocalServer("LM Studio", "", "lm_studio/"), LocalServer("own", "", "openai/")
+        assert [(one.url, one.prefix) for one in local_servers((*usual, studio, own))] == [
+            (f"{here}/far/v1", "hosted_vllm/"),
+            (f"{here}/v1", "openai/"),
+        ]

@@ -181,6 +181,8 @@ class ModelObject(TypedDict):
     known: bool
     covered: bool
     """A subscription pays: there are no prices."""
+    list_price: bool
+    """The prices are those of the public list, and the server of the environment may charge others."""
     window_told: bool
 
 

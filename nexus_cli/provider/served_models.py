@@ -1,0 +1,258 @@
+"""The models that a server lists, with the windows, images and prices that it states for them.
+
+A server that the environment names, or one on loopback, has models that no table lists, and some servers cut a longer
+prompt without an error. Each question is asked once per process. The answers of another machine are kept for a day, by
+its address and a digest of the key; a server on loopback is restarted with other models, and answers at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.core.bounded_call import shut_down_at
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.proxy import ProxyError, open_connection
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.provider.endpoint import is_loopback, read_env_address, read_env_key, resolve_endpoint
+from nexus_cli.provider.model_names import split_model_name
+from nexus_cli.provider.model_table import model_info, setting_names
+
+SECONDS = 1.0
+"""Time limit of one question, after as many for the connection."""
+KEPT_SECONDS, UNLISTED_SECONDS = 86_400.0, 600.0
+"""Age of a kept answer after which its question is asked again; also for a model that the answer lacks."""
+MOST_ANSWER = 4 * 1024 * 1024
+"""Most bytes of an answer that are read."""
+MOST_UNSET = 131_072
+"""Most tokens for which Ollama is told to reserve memory where the model file sets no `num_ctx`."""
+MOST_WINDOW = 1_000_000_000
+"""A larger number is no window."""
+PUBLIC_HOST = "api.openai.com"
+"""Its list has names without figures, which the table has."""
+_NUM_CTX = re.compile(r"^num_ctx[ \t]+([0-9]{1,9})[ \t]*$", re.MULTILINE)
+
+Row = dict[str, Any]
+"""What a server states of a model, by the names of `ModelInfo`; `owner` is its kind of server."""
+Rows = Mapping[str, Row]
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """An address that is asked, with the key for it."""
+
+    base: str
+    key: str = field(repr=False)
+
+    @property
+    def file(self) -> Path:
+        digest = hashlib.sha256(f"{self.base}\n{hashlib.sha256(self.key.encode()).hexdigest()}".encode()).hexdigest()
+        return places().cache / "servers" / f"{digest[:32]}.json"
+
+
+_known: dict[tuple[_Server, str], Rows] = {}
+
+
+def served_model_info(name: str, overrides: Mapping[str, Mapping[str, object]]) -> ModelInfo:
+    """Return the facts of a model as `model_info` does, with those that its server states; settings win. Blocks for a
+    server that was not asked yet."""
+    info = model_info(name, overrides)
+    given = next((overrides[one] for one in setting_names(name) if overrides.get(one)), {})
+    if info.provider not in _WAYS or "window" in given or (server := _find_server(info.provider, info.name)) is None:
+        return info
+    stated = {key: value for key, value in _find_row(info, server).items() if key in _STATED and key not in given}
+    if info.input_price is None and is_loopback(server.base):
+        stated = {"input_price": 0.0, "output_price": 0.0, **stated}
+    return replace(info, **stated, known=info.known or "window" in stated)
+
+
+def list_served(provider: str, base: str = "") -> list[str]:
+    """Return the names, with `provider`, that the server at `base` lists, or the one in the environment; none without
+    one. Blocks as `served_model_info`."""
+    server = _find_server(provider, f"{provider}/") if provider in _WAYS else None
+    path = VERSIONED if provider == "ollama_chat" else LIST
+    return [f"{provider}/{name}" for name in _look(replace(server, base=base or server.base), path)] if server else []
+
+
+def has_own_price(info: ModelInfo) -> bool:
+    """Return False if a price of the public list stands for a server that may charge another one."""
+    server = _find_server(info.provider, info.name) if info.input_price and info.provider == "openai" else None
+    return server is None or "input_price" in _find_row(info, server)
+
+
+def ask_json(url: str, body: object = None, key: str = "") -> Any:
+    """Return the JSON that a model server answers at `url`, {} if it does not, None if none can be reached; with `body`
+    by a POST."""
+    from http.client import HTTPException  # noqa: PLC0415  (few models need it)
+
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        connection, target, more = open_connection(url, SECONDS)
+        try:
+            with shut_down_at(connection.sock, time.monotonic() + SECONDS):
+                sent = None if body is None else json.dumps(body)
+                connection.request("POST" if sent else "GET", target, sent, {**headers, **more})
+                answer = connection.getresponse()
+                return json.loads(answer.read(MOST_ANSWER)) if answer.status == 200 else {}
+        finally:
+            connection.close()
+    except (TimeoutError, HTTPException, ValueError, RecursionError):
+        return {}
+    except (OSError, ProxyError):
+        return None
+
+
+def _find_server(provider: str, name: str) -> _Server | None:
+    """Return the server of a model; None for a hosted one."""
+    try:
+        given = read_env_address(provider, os.environ)
+        if provider == "openai" and (given is None or urlsplit(given.text).hostname == PUBLIC_HOST):
+            return None
+        where, own = resolve_endpoint(name, os.environ), read_env_key(provider, os.environ)
+    except ProviderError:
+        return None
+    base = (where.base or (given.text if given else "")).rstrip("/")
+    return _Server(base, where.key or (own.text if own else ""))
+
+
+def _find_row(info: ModelInfo, server: _Server) -> Row:
+    """Return what the server states of a model, by the question of its kind, which for others tells its list."""
+    name, path = split_model_name(info.name)[1], _WAYS[info.provider]
+    row = _look(server, path, name).get(name, {})
+    if "window" in row or info.provider != "openai":
+        return row
+    further = _FURTHER.get(str(row.get("owner")))
+    return {**row, **_look(server, further, name).get(name, {})} if further else row
+
+
+def _look(server: _Server, path: str, name: str = "") -> Rows:
+    """Return the rows of the answer to one question; of an older answer if the server is away."""
+    question = f"{path} {name}" if path in (SHOW, PROPS) else path
+    if (server, question) in _known:
+        return _known[server, question]
+    is_near = is_loopback(server.base)
+    kept = {} if is_near else _read_kept(server.file)
+    rows, age = kept.get(question, ({}, KEPT_SECONDS))[0], time.time() - kept.get(question, (0, 0.0))[1]
+    if age > (UNLISTED_SECONDS if name and name not in rows else KEPT_SECONDS):
+        root = server.base if path == LIST else server.base.removesuffix("/v1")
+        answer = ask_json(root + path, {"model": name, "name": name} if path == SHOW else None, server.key)
+        if answer is None:
+            return rows
+        found = _READERS.get(path, _read_list)(answer, name)
+        rows = found or rows
+        if found and not is_near:
+            with suppress(OSError):
+                kept[question] = rows, time.time()
+                replace_private_file(server.file, json.dumps(kept).encode())
+    _known[server, question] = rows
+    return rows
+
+
+def _read_kept(file: Path) -> dict[str, tuple[Rows, float]]:
+    """Return rows and time of the kept answers, by question."""
+    try:
+        return {question: (rows, float(at)) for question, (rows, at) in json.loads(file.read_bytes()).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _read_shown(answer: object, name: str) -> Rows:
+    """Read Ollama's facts: `num_ctx` of the model file, bounded by the length that the model was trained for."""
+    shown = _fields(answer)
+    facts = _fields(shown.get("model_info"))
+    trained = max((_number(value) for key, value in facts.items() if key.endswith(".context_length")), default=0)
+    chosen = max(map(int, _NUM_CTX.findall(str(shown.get("parameters")))), default=0)
+    window = min(filter(None, (trained, chosen or (trained and MOST_UNSET))), default=0)
+    return {name: _make_row(window, shown.get("capabilities"))}
+
+
+def _read_props(answer: object, name: str) -> Rows:
+    """Read llama.cpp's facts: the length of one slot."""
+    window = _number(_fields(_fields(answer).get("default_generation_settings")).get("n_ctx"))
+    return {name: _make_row(window, answer)}
+
+
+def _read_list(answer: object, name: str) -> Rows:
+    """Read a list: of vLLM, SGLang, LM Studio, llama.cpp, LiteLLM, or a gateway in the form of OpenRouter."""
+    listed = _fields(answer).get("data")
+    found: dict[str, Row] = {}
+    for row in map(_fields, listed if isinstance(listed, list) else ()):
+        parts = [row, *(_fields(row.get(name)) for name in _PARTS)]
+        least = [
+            min(filter(None, (_number(part.get(key)) for part in parts for key in keys)), default=0)
+            for keys in _LENGTHS
+        ]
+        made = _make_row(least[0] or least[1], row, {**parts[-1], **parts[-2], **row}) | {"owner": row.get("owned_by")}
+        found[str(row.get("id") or row.get("model_name"))] = made
+    return found
+
+
+def _make_row(window: int, stated: object, prices: Mapping[str, Any] = MappingProxyType({})) -> Row:
+    """Return a row of what is `stated`: facts that are absent are not in it."""
+    row: Row = {"window": window} if window else {}
+    if _SEES.search(json.dumps(stated)):
+        row["images"] = True
+    for key, names in _PRICES.items():
+        price = next((_price(prices[name]) for name in names if name in prices), None)
+        row |= {} if price is None else {key: price}
+    return row
+
+
+def _price(value: object) -> float | None:
+    """Return dollars per million tokens from dollars per token, which some gateways write as text."""
+    try:
+        price = round(float(value) * 1e6, 6)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return price if 0 <= price < MOST_WINDOW else None
+
+
+_STATED = ("window", "images", "input_price", "output_price")
+_SEES = re.compile(r'(?<!\\)"(?:vision|image|vlm|supports_vision)"(?!: (?:false|null))')
+"""Matches the JSON of what a server states of a model that takes images."""
+_PARTS = ("meta", "top_provider", "model_info", "pricing")
+"""Objects in a row that have facts."""
+_PRICES = {
+    "input_price": ("input_cost_per_token", "prompt"),
+    "output_price": ("output_cost_per_token", "completion"),
+}
+_LENGTHS = (
+    ("loaded_context_length", "n_ctx"),
+    ("max_model_len", "context_length", "context_window", "max_context_length", "max_input_tokens"),
+)
+"""Fields with the length with which the model is loaded, and with the most that the model, or its host, takes."""
+LIST, VERSIONED, LOADED = "/models", "/v1/models", "/api/v0/models"
+SHOW, PROPS, MODEL_INFO = "/api/show", "/props", "/model/info"
+"""Paths that are asked: lists of models (Ollama's address has no version), LM Studio's own; the facts of Ollama about
+one, of llama.cpp about the one that it has, and of LiteLLM about all."""
+_READERS: Mapping[str, Callable[[object, str], Rows]] = {SHOW: _read_shown, PROPS: _read_props}
+_WAYS: Mapping[str, str] = {
+    "ollama_chat": SHOW,
+    "hosted_vllm": LIST,
+    "lm_studio": LOADED,
+    "llamafile": PROPS,
+    "openai": LIST,
+}
+"""By provider: the question about one model."""
+_FURTHER = {"library": SHOW, "organization_owner": LOADED, "llamacpp": PROPS, "openai": MODEL_INFO}
+"""By `owned_by` of an OpenAI-compatible list: where Ollama, LM Studio, llama.cpp and LiteLLM state the window."""
+
+
+def _fields(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and 1 < value < MOST_WINDOW else 0
