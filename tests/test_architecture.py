@@ -73,7 +73,9 @@ LAZY = {
     "commands/sessions.py": {"nexus_cli"},  # the journal of an undo, which a fork copies
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
     "runs/plan_service.py": {"nexus_cli"},  # the parser of rules, which little work brings
+    "core/certificates.py": {"ssl", "truststore"},  # a connection of our own; a system that verifies by itself
     "core/errors.py": {"difflib"},
+    "core/proxy.py": {"http", "urllib"},  # a connection of our own; an error of the network
     "core/private_process.py": {"_ctypes"},
     "core/decode.py": {"charset_normalizer"},
     "config/ledger_place.py": {"nexus_cli"},  # settings that name a server
@@ -92,7 +94,7 @@ LAZY = {
     "provider/light_import.py": {"pydantic"},  # a part of litellm
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "provider/head_start.py": {"httpcore", "urllib"},  # httpcore comes with litellm, after the request
-    "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
+    "provider/served_models.py": {"http"},  # a model server of one's own
     "lane/skill_catalogue.py": {"nexus_cli"},  # relevance: only where there are skills
     "context/sections/front_matter.py": {"yaml"},  # slow, and few guides need it
     "context/tokens/counter.py": {"tiktoken"},

@@ -32,6 +32,7 @@ TOPICS: Mapping[str, str] = {
     "hooks": "commands at the events of a session, your own and those of a project",
     "mcp": "servers of the Model Context Protocol: add them, what they cost, who may call them",
     "checks": "checks of what was edited, and work until a command passes",
+    "network": "proxies, certificates, model servers of your own, gateways",
     "moving": "from other coding agents, and back: settings, rules, servers, sessions",
     "plugins": "what can be added without changing nexus",
     "python-plugins": "packages that add tools, commands, sections, checks",

@@ -7,7 +7,6 @@ is `broken`; a missing key is a note.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import statistics
@@ -44,8 +43,8 @@ from nexus_cli.core.certificates import (
     describe_certificate_error,
     find_certificate_error,
     has_native_store,
+    named_file,
 )
-from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.proxy import ProxyError, open_connection
@@ -82,7 +81,6 @@ NETWORK_VARIABLES = (
 )
 """Variables that decide how servers are reached, and which certificates are trusted."""
 HANDSHAKE_SECONDS = 3.0
-NO_NETWORK = "Check the connection; behind a proxy set HTTPS_PROXY=http://HOST:PORT"
 LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
 ROOM = 128 * 1024
@@ -279,19 +277,13 @@ def _network(look: CheckInput) -> Check:
     named = [f"{name}={_without_login(look.environ[name])}" for name in NETWORK_VARIABLES if look.environ.get(name)]
     store = certificate_file() or ("the system" if has_native_store() else "the list of Python's certifi")
     detail = f"{', '.join(named) or 'no proxy'}; certificates: {store}"
-    missing = [name for name in FILE_VARIABLES if (path := look.environ.get(name)) and not os.path.exists(path)]
-    if missing:
-        return Check("network", "note", detail, f"{missing[0]} names no file")
+    name, path = named_file()
+    if name and not os.path.exists(path):
+        return Check("network", "note", detail, f"{name} names no file")
     if not url:
         return Check("network", "ok", detail)
-    # In a thread: nothing bounds the time in which a name is looked up.
-    trial = DaemonTask(lambda: _try_connection(url), 2 * HANDSHAKE_SECONDS)
-    asyncio.run(run_tasks([trial]))
-    problem = trial.value if trial.succeeded else Check("network", "note", "no answer", NO_NETWORK)
-    host = urlsplit(url).netloc
-    if problem is None:
-        return Check("network", "ok", f"{detail}; connected to {host}")
-    return replace(problem, detail=f"{detail}; {host}: {problem.detail}")
+    tried = _try_connection(url)
+    return replace(tried, detail=f"{detail}; {tried.detail}")
 
 
 def _provider_address(look: CheckInput) -> str:
@@ -304,17 +296,18 @@ def _provider_address(look: CheckInput) -> str:
     return where.base or (given.text if given else ADDRESSES.get(where.provider, ""))
 
 
-def _try_connection(url: str) -> Check | None:
-    """Connect to the server of `url`, with TLS where it has it, and send nothing; return what is wrong."""
+def _try_connection(url: str) -> Check:
+    """Connect to the server of `url`, with TLS where it has it, and send nothing."""
+    host = urlsplit(url).hostname or ""
     try:
         open_connection(url, HANDSHAKE_SECONDS)[0].close()
     except ProxyError as error:
         return Check("network", "broken", str(error), "The form is HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT")
     except OSError as error:
         if refused := find_certificate_error((error,)):
-            return Check("network", "broken", *describe_certificate_error(refused, urlsplit(url).hostname or ""))
-        return Check("network", "note", str(error), NO_NETWORK)
-    return None
+            return Check("network", "broken", *describe_certificate_error(refused, host))
+        return Check("network", "note", f"{host}: {error}", "Check the connection, and a proxy if one is set")
+    return Check("network", "ok", f"connected to {host}")
 
 
 def _without_login(value: str) -> str:

@@ -26,8 +26,8 @@ from nexus_cli.provider.endpoint import key_variable, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.reports.models import list_models
-from nexus_cli.reports.text.lines import cut_line, filled, number, table
+from nexus_cli.reports.models import list_models, model_cells
+from nexus_cli.reports.text.lines import cut_line, filled, table
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.progress_lines import Writable
 
@@ -241,10 +241,8 @@ class FirstRun:
 def _format_models(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     rows = [("", "model", "window", "$ in", "$ out", "because")]
     for place, model in enumerate(models, 1):
-        window = f"{model['window']:,}" + ("" if model["known"] else "?")
-        prices = number(model["input_price"]), number(model["output_price"])
-        because = sanitize(", ".join(model["because"]))
-        rows.append((str(place), cut_line(sanitize(model["name"]), 60), window, *prices, because))
+        name, window, paid, earned, _, because = model_cells(model)
+        rows.append((str(place), cut_line(sanitize(name), 60), window, paid, earned, sanitize(because)))
     return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
 
 

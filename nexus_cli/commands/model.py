@@ -74,13 +74,12 @@ async def _choose_model(context: CommandContext) -> str | None:
 
 def _label(row: Mapping[str, Any], present: str) -> str:
     """Describe a model on one line: name, window, prices, cache, the reason that it is usable."""
-    window = f"{row['window']:,}" if row["known"] or row["window_told"] else f"{row['window']:,}?"
-    prices = [f"${row[key]:g}" for key in ("input_price", "output_price") if row[key] is not None]
-    unknown = reports.COVERED if row.get("covered") else "price unknown"
-    price = " / ".join(prices) if len(prices) == 2 else unknown
-    cache = "cache" if row["cache"] else "no cache"
-    mark = ", current" if row["name"] == present else ""
-    return f"{row['name']}  {window}  {price}  {cache}  ({', '.join(row['because'])}{mark})"
+    name, window, paid, earned, cache, because = reports.model_cells(row)
+    price = f"${paid} / ${earned}"
+    if row["input_price"] is None or row["output_price"] is None:
+        price = reports.COVERED if row.get("covered") else "price unknown"
+    mark = ", current" if name == present else ""
+    return f"{name}  {window}  {price}  {'cache' if cache == 'yes' else 'no cache'}  ({because}{mark})"
 
 
 _CHOICES = (DEFAULT_EFFORT, *EFFORTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
@@ -30,20 +30,14 @@ class Proxy:
 
     host: str
     port: int
-    login: str = field(default="", repr=False)
-    """`NAME:PASSWORD`, "" without."""
-    variable: str = ""
+    variable: str
     """The variable that names it."""
+    headers: Mapping[str, str] = field(repr=False)
+    """The header with its login, if it has one."""
 
     @property
     def name(self) -> str:
         return format_place(self.host, self.port)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The header with its login."""
-        coded = base64.b64encode(self.login.encode()).decode()
-        return {"Proxy-Authorization": f"Basic {coded}"} if self.login else {}
 
 
 Dial = Callable[[str, int, "Proxy | None"], socket.socket]
@@ -65,8 +59,9 @@ def find_proxy(scheme: str, host: str, port: int) -> Proxy | None:
         parts = urlsplit(given if "//" in given else f"http://{given}")
         if parts.scheme != "http" or not parts.hostname:
             raise ValueError
-        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-        return Proxy(parts.hostname, parts.port or 80, login, name)
+        coded = base64.b64encode(f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()).decode()
+        headers = {"Proxy-Authorization": f"Basic {coded}"} if parts.username else {}
+        return Proxy(parts.hostname, parts.port or 80, name, headers)
     except ValueError:
         raise ProxyError(f"the proxy in {name} is not of the form http://HOST:PORT") from None
 
@@ -121,7 +116,7 @@ def open_connection(
     connection.sock = plain
     if proxy is None or secure:
         return connection, target, {}
-    return connection, f"http://{format_place(host, parts.port)}{target}", proxy.headers
+    return connection, f"http://{format_place(host, parts.port)}{target}", dict(proxy.headers)
 
 
 def format_place(host: str, port: int | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
 from nexus_cli.core.errors import ProviderError, iterate_causes
-from nexus_cli.core.proxy import Proxy, ProxyError, find_proxy
+from nexus_cli.core.proxy import ProxyError, find_proxy
 from nexus_cli.provider.endpoint import base_variable, set_key_hint, stored_name
 from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
 from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name
@@ -326,24 +327,16 @@ def missing_package(error: BaseException) -> str:
 
 
 def _address(links: Sequence[BaseException]) -> tuple[str, str, int | None]:
-    """Return scheme, host and port of the failed request; "" if no exception but those of litellm itself has them."""
-    for link in (link for link in reversed(links) if not type(link).__module__.startswith("litellm")):
+    """Return scheme, host and port of the failed request; "" if no exception has one."""
+    for link in reversed(links):
         try:
             request: Any = getattr(link, "request", None)  # httpx raises RuntimeError if there is none
             url = urlsplit(str(request.url))
-            scheme, host, port = url.scheme, url.hostname or "", url.port
         except (AttributeError, RuntimeError, ValueError):
-            scheme, host, port = "", getattr(link, "host", None) or "", getattr(link, "port", None)
-        if isinstance(host, str) and host:
-            return scheme, format_error_line(host), port if isinstance(port, int) else None
+            continue
+        if url.hostname and not type(link).__module__.startswith("litellm"):
+            return url.scheme, format_error_line(url.hostname), url.port
     return "", "", None
-
-
-def _find_proxy(scheme: str, host: str, port: int | None) -> Proxy | None:
-    try:
-        return find_proxy(scheme, host, port or (443 if scheme == "https" else 80)) if scheme else None
-    except ProxyError:
-        return None
 
 
 def _describe_network(f: ErrorFacts, error: BaseException, hint: str) -> tuple[str, str, bool]:
@@ -352,15 +345,16 @@ def _describe_network(f: ErrorFacts, error: BaseException, hint: str) -> tuple[s
     scheme, host, port = _address(links)
     if refused := find_certificate_error(links):
         return *describe_certificate_error(refused, host or "the server"), False
-    place, proxy = f"{host}:{port}" if host and port else host, _find_proxy(scheme, host, port)
+    place, proxy = f"{host}:{port}" if port else host, None
+    with suppress(ProxyError):
+        proxy = find_proxy(scheme, host, port or (443 if scheme == "https" else 80)) if host else None
     if proxy is None:
         return _network_line(error, f.line, f" to {place}" if place else "", place), hint, True
     way = f"the proxy {proxy.name} ({proxy.variable})"
     hint = f"Check {proxy.variable}, http://USER:PASSWORD@HOST:PORT; for no proxy: NO_PROXY={host}"
     answered = next((link for link in links if type(link).__name__ == "ProxyError"), None)
     if answered is not None or f.status == PROXY_LOGIN:
-        said = format_error_line(str(answered)) if answered else f"{f.status} {f.line}"
-        return f"{way} refused the connection to {place}: {said}", hint, False
+        return f"{way} refused the connection to {place}: {answered or f'{f.status} {f.line}'}", hint, False
     if any(isinstance(link, ConnectionRefusedError) for link in links):
         return f"{way} cannot be reached: the connection was refused", hint, True
     return _network_line(error, f.line, f" to {place} through {way}", f"of {way}"), hint, True

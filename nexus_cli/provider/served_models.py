@@ -14,10 +14,10 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from nexus_cli.config.paths import places
@@ -49,17 +49,16 @@ Row = dict[str, Any]
 Rows = Mapping[str, Row]
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
+class _Server(NamedTuple):
     """An address that is asked, with the key for it."""
 
     base: str
-    key: str = field(repr=False)
+    key: str
 
-    @property
-    def file(self) -> Path:
-        digest = hashlib.sha256(f"{self.base}\n{hashlib.sha256(self.key.encode()).hexdigest()}".encode()).hexdigest()
-        return places().cache / "servers" / f"{digest[:32]}.json"
+    def kept_in(self) -> Path:
+        """Return the file of the kept answers."""
+        digests = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in self]
+        return places().cache / "servers" / f"{'-'.join(digests)}.json"
 
 
 _known: dict[tuple[_Server, str], Rows] = {}
@@ -83,7 +82,7 @@ def list_served(provider: str, base: str = "") -> list[str]:
     one. Blocks as `served_model_info`."""
     server = _find_server(provider, f"{provider}/") if provider in _WAYS else None
     path = VERSIONED if provider == "ollama_chat" else LIST
-    return [f"{provider}/{name}" for name in _look(replace(server, base=base or server.base), path)] if server else []
+    return [f"{provider}/{name}" for name in _look(server._replace(base=base or server.base), path)] if server else []
 
 
 def has_own_price(info: ModelInfo) -> bool:
@@ -143,9 +142,9 @@ def _look(server: _Server, path: str, name: str = "") -> Rows:
     if (server, question) in _known:
         return _known[server, question]
     is_near = is_loopback(server.base)
-    kept = {} if is_near else _read_kept(server.file)
-    rows, age = kept.get(question, ({}, KEPT_SECONDS))[0], time.time() - kept.get(question, (0, 0.0))[1]
-    if age > (UNLISTED_SECONDS if name and name not in rows else KEPT_SECONDS):
+    kept = {} if is_near else _read_kept(server.kept_in())
+    rows, at = kept.get(question, ({}, 0.0))
+    if time.time() - at > (UNLISTED_SECONDS if name and name not in rows else KEPT_SECONDS):
         root = server.base if path == LIST else server.base.removesuffix("/v1")
         answer = ask_json(root + path, {"model": name, "name": name} if path == SHOW else None, server.key)
         if answer is None:
@@ -155,7 +154,7 @@ def _look(server: _Server, path: str, name: str = "") -> Rows:
         if found and not is_near:
             with suppress(OSError):
                 kept[question] = rows, time.time()
-                replace_private_file(server.file, json.dumps(kept).encode())
+                replace_private_file(server.kept_in(), json.dumps(kept).encode())
     _known[server, question] = rows
     return rows
 
@@ -163,8 +162,8 @@ def _look(server: _Server, path: str, name: str = "") -> Rows:
 def _read_kept(file: Path) -> dict[str, tuple[Rows, float]]:
     """Return rows and time of the kept answers, by question."""
     try:
-        return {question: (rows, float(at)) for question, (rows, at) in json.loads(file.read_bytes()).items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+        return dict(json.loads(file.read_bytes()))
+    except (OSError, ValueError, TypeError):
         return {}
 
 

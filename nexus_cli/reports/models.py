@@ -109,18 +109,23 @@ def _usable(
             yield name, f"{server.name} at {server.url}"
 
 
+def model_cells(model: Value) -> tuple[str, str, str, str, str, str]:
+    """Return name, window, prices of input and output, cache, and the reasons of a model, as a table shows them."""
+    unknown = "plan" if model.get("covered") else "-"
+    paid, earned = (
+        number(model[key]) if model[key] is not None else unknown for key in ("input_price", "output_price")
+    )
+    cache, because = "yes" if model["cache"] else "no", ", ".join(model["because"])
+    return model["name"], _window(model), paid, earned, cache, because
+
+
 def models_text(value: Value, width: int) -> str:
     """List the models that are usable now."""
     models = value["models"]
     if not models:
         return "\n".join(filled(NO_MODEL, width))
     rows = [("", "model", "window", "$ in", "$ out", "cache", "because")]
-    for m in models:
-        mark = "*" if m["name"] == value.get("chosen") else ""
-        unknown = "plan" if m.get("covered") else "-"
-        prices = (*(number(m[key]) if m[key] is not None else unknown for key in ("input_price", "output_price")),)
-        prices = (*prices, "yes" if m["cache"] else "no")
-        rows.append((mark, m["name"], _window(m), *prices, ", ".join(m["because"])))
+    rows += [("*" if m["name"] == value.get("chosen") else "", *model_cells(m)) for m in models]
     plan = f" plan: {COVERED}." if any(m.get("covered") for m in models) else ""
     foot = f"$ per million tokens, - is unknown.{plan} * is the default."
     return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from server.play import ScriptedServer
 
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.config.paths import Places, defaults_dir
@@ -128,6 +130,65 @@ def test_a_local_server_that_does_not_answer_as_expected_is_no_error() -> None:
     assert list_served("hosted_vllm", f"http://127.0.0.1:{port}/v1") == []
 
 
+def test_the_models_of_a_gateway_stand_in_place_of_those_of_the_public_host(nexus: Run) -> None:
+    import json
+
+    row = {"context_length": 50_000, "pricing": {"prompt": "0.000001", "completion": "0.000002"}}
+    listed = {"data": [*({"id": f"team/model-{number}", **row} for number in range(400)), {"id": "gpt-4o"}]}
+    with ScriptedServer(answers={("GET", "/gate/v1/models"): listed}) as server:
+        env = {
+            "OPENAI_API_BASE": f"{server.url}/gate/v1",
+            "OPENAI_API_KEY": "sk-1",
+            "NEXUS_MODEL": "openai/team/model-7",
+        }
+        value = json.loads(nexus("model", "list", "--json", env=env).stdout)
+        rows = {row["name"]: row for row in value["models"]}
+        assert len(rows) == 401 and "openai/gpt-5.6" not in rows
+        assert (rows["openai/team/model-7"]["window"], rows["openai/team/model-7"]["output_price"]) == (50_000, 2.0)
+        assert not rows["openai/team/model-7"]["list_price"] and rows["openai/gpt-4o"]["list_price"]
+        shown = " ".join(nexus("model", "show", "openai/gpt-4o", env=env).stdout.decode().split())
+        assert "2.5 per million tokens (list price of openai/gpt-4o; this server may differ)" in shown
+        assert "differ" not in nexus("model", "show", "openai/team/model-7", env=env).stdout.decode()
+        assert {one.headers.get("authorization") for one in server.others} == {"Bearer sk-1"}
+        assert len(server.others) == 3
+
+
+def test_a_server_at_a_documented_address_counts_like_one_on_its_usual_port(nexus: Run) -> None:
+    import json
+
+    answers = {("GET", path): {"data": [{"id": "near:7b"}]} for path in ("/v1/models", "/far/v1/models")}
+    with ScriptedServer(answers=answers) as server:
+        bases = {
+            "OLLAMA_API_BASE": (server.url, "ollama_chat"),
+            "HOSTED_VLLM_API_BASE": (f"{server.url}/far/v1", "hosted_vllm"),
+            "LM_STUDIO_API_BASE": (f"{server.url}/v1", "lm_studio"),
+        }
+        for variable, (base, provider) in bases.items():
+            listed = json.loads(nexus("model", "list", "--json", env={variable: base}).stdout)["models"]
+            assert any(row["name"] == f"{provider}/near:7b" and base in row["because"][0] for row in listed)
+            (check,) = (
+                one
+                for one in json.loads(nexus("doctor", "--json", env={variable: base}).stdout)["checks"]
+                if one["name"] == "local servers"
+            )
+            assert base in check["detail"]
+            refused = nexus("ask", "hi", env={variable: base})
+            assert f"--model {provider}/NAME" in refused.stderr.decode()
+
+
+def test_an_unknown_window_is_told_once_a_day_with_the_line_that_sets_it(nexus: Run) -> None:
+    from nexus_cli.config.paths import places
+
+    with ScriptedServer(["one", "two", "three", "four"]) as server:
+        env = {"OPENAI_API_BASE": f"{server.url}/v1", "NEXUS_MODEL": "openai/new"}
+        line = b"To set it: nexus config set 'models.\"openai/new\".window' 128000"
+        first, second = (nexus("ask", "hi", env=env) for _ in range(2))
+        assert line in first.stderr and b"unknown context window" not in second.stderr and second.returncode == 0
+        (mark,) = (places().cache / "notices").iterdir()
+        os.utime(mark, (0, 0))
+        assert line in nexus("ask", "hi", env=env).stderr
+
+
 def test_model_show_tells_all_that_is_known(nexus: Run, config: Path) -> None:
     import json
 
@@ -149,7 +210,12 @@ def test_model_use_writes_the_personal_setting(nexus: Run, config: Path) -> None
     assert nexus("model", "use", "fast").returncode == 0
     assert nexus("config", "get", "model").stdout == b"fast\n" and "# mine" in config.read_text()
     told = nexus("model", "use", "openai/not-in-any-table", env={"NEXUS_MODEL": "other/one"})
-    assert told.returncode == 0 and b"unknown context window" in told.stderr and b"NEXUS_MODEL is set" in told.stderr
+    assert (
+        told.returncode == 0
+        and b"unknown context window" in told.stderr
+        and b".window' 128000" in told.stderr
+        and b"NEXUS_MODEL is set" in told.stderr
+    )
     before = config.read_bytes()
     for name in ("not-a-model-at-all", "openai/", "", "[/bold]"):
         assert nexus("model", "use", name).returncode == 2
