@@ -94,7 +94,8 @@ LAZY = {
     "provider/light_import.py": {"pydantic"},  # a part of litellm
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "provider/head_start.py": {"httpcore", "urllib"},  # httpcore comes with litellm, after the request
-    "provider/served_models.py": {"http"},  # a model server of one's own
+    "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
+    "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
     "lane/skill_catalogue.py": {"nexus_cli"},  # relevance: only where there are skills
     "context/sections/front_matter.py": {"yaml"},  # slow, and few guides need it
     "context/tokens/counter.py": {"tiktoken"},

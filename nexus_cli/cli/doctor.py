@@ -39,10 +39,10 @@ from nexus_cli.config.stored_keys import key_place
 from nexus_cli.context.sections.instruction_files import instruction_layers
 from nexus_cli.core.certificates import (
     FILE_VARIABLES,
+    HAS_NATIVE_STORE,
     certificate_file,
     describe_certificate_error,
     find_certificate_error,
-    has_native_store,
     named_file,
 )
 from nexus_cli.core.elide import plural
@@ -275,7 +275,7 @@ def _network(look: CheckInput) -> Check:
     """List the variables of proxies and certificates, and try the way to the provider of the model."""
     url = _provider_address(look)
     named = [f"{name}={_without_login(look.environ[name])}" for name in NETWORK_VARIABLES if look.environ.get(name)]
-    store = certificate_file() or ("the system" if has_native_store() else "the list of Python's certifi")
+    store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "the list of Python's certifi")
     detail = f"{', '.join(named) or 'no proxy'}; certificates: {store}"
     name, path = named_file()
     if name and not os.path.exists(path):

@@ -24,6 +24,8 @@ SYSTEM_FILES = (
     "/etc/ssl/cert.pem",
 )
 """Where systems keep all certificates in one file: Debian, Fedora, older Fedora, SUSE, Alpine and the BSDs."""
+HAS_NATIVE_STORE = sys.platform in ("darwin", "win32")
+"""True if the system verifies certificates by itself."""
 _NOT_VALID = frozenset({9, 10, 62, 64})
 """OpenSSL's codes of certificates that no CA mends: not valid yet, expired, another name, another address."""
 
@@ -37,18 +39,13 @@ def certificate_file() -> str:
     """Return the file of trusted certificates: the environment's, else the system's; "" if there is none."""
     if os.path.isfile(named := named_file()[1]):
         return named
-    return next(filter(os.path.isfile, () if has_native_store() else SYSTEM_FILES), "")
-
-
-def has_native_store() -> bool:
-    """True if the system verifies certificates by itself."""
-    return sys.platform in ("darwin", "win32")
+    return next(filter(os.path.isfile, () if HAS_NATIVE_STORE else SYSTEM_FILES), "")
 
 
 def trust_system() -> None:
     """Let contexts that are made from now on use the system's own verification, where it has one, unless a variable
     names a file. To be called before a library is imported that makes contexts."""
-    if has_native_store() and not os.path.isfile(named_file()[1]):
+    if HAS_NATIVE_STORE and not os.path.isfile(named_file()[1]):
         import truststore  # noqa: PLC0415  (only there)
 
         truststore.inject_into_ssl()

@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from nexus_cli.core.proxy import ProxyError, find_proxy
-
 SECONDS, FAR_SECONDS = 0.05, 1.0
 """Time limits of a connection on loopback, and of one to an address of the environment."""
 
@@ -51,6 +49,8 @@ BASE_VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 def local_servers(servers: tuple[LocalServer, ...] = SERVERS) -> list[LocalServer]:
     """Return the servers that accept a connection, in the order of `servers`. Never raises."""
+    from nexus_cli.core.proxy import ProxyError, find_proxy  # noqa: PLC0415  (most starts name a model)
+
     found = []
     for server in servers:
         given = [os.environ.get(name, "").strip() for name in BASE_VARIABLES[server.prefix.rstrip("/")]]

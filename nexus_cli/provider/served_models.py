@@ -22,9 +22,7 @@ from urllib.parse import urlsplit
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.provider.endpoint import is_loopback, read_env_address, read_env_key, resolve_endpoint
 from nexus_cli.provider.model_names import split_model_name
@@ -95,6 +93,9 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
     """Return the JSON that a model server answers at `url`, {} if it does not, None if none can be reached; with `body`
     by a POST."""
     from http.client import HTTPException  # noqa: PLC0415  (few models need it)
+
+    from nexus_cli.core.bounded_call import shut_down_at  # noqa: PLC0415  (as above)
+    from nexus_cli.core.proxy import ProxyError, open_connection  # noqa: PLC0415  (as above)
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:

@@ -14,7 +14,6 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nexus_cli.config.daily_notice import is_first_today
 from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
@@ -189,9 +188,12 @@ def _open(
     if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
     info = load_model_info(ledger, name, settings, ledger.log(found.id) if found else None)
-    if not (info.known or info.window_refused) and is_first_today(f"window of {info.served_name}"):
+    if not (info.known or info.window_refused):
+        from nexus_cli.config.daily_notice import is_first_today  # noqa: PLC0415  (few models are unknown)
+
         assumed = f"unknown context window for {info.name}; assuming {info.window:,} tokens"
-        notices.append(f"{assumed}. To set it: {window_command(info, info.window)}")
+        if is_first_today(f"window of {info.served_name}"):
+            notices.append(f"{assumed}. To set it: {window_command(info, info.window)}")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,3 +132,18 @@ def test_a_proxy_that_refuses_or_is_away_is_named_and_not_the_provider(
     assert error is not None and waits == 4
     assert error.why == f"the proxy {place} (HTTPS_PROXY) cannot be reached: the connection was refused"
     assert model_server.requests == []
+
+
+def test_a_system_that_verifies_by_itself_does_so_unless_a_variable_names_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(certificates, "HAS_NATIVE_STORE", True)
+    monkeypatch.setattr(certificates, "SYSTEM_FILES", (__file__,))
+    plain, injected = ssl.SSLContext, []
+    monkeypatch.setattr("truststore.inject_into_ssl", lambda: injected.append(True))
+    monkeypatch.setenv("SSL_CERT_FILE", str(make_ca(tmp_path)))
+    assert isinstance(certificates.client_context(), plain) and injected == []
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nothing"))
+    assert certificates.certificate_file() == ""
+    certificates.trust_system()
+    assert injected == [True]
