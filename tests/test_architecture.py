@@ -442,32 +442,32 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (141, 0, 0),
     "acp": (7_484, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (65_534, 0, 4),
+    "cli": (65_957, 0, 4),
     "client": (2_407, 0, 2),
-    "commands": (25_650, 0, 17),
-    "config": (33_045, 0, None),
+    "commands": (25_599, 0, 17),
+    "config": (33_151, 0, None),
     "context": (77_773, 0, 194),
-    "core": (41_692, 0, None),
+    "core": (43_119, 0, None),
     "defaults": (0, 33_951, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_375, 0, 8),
     "lane": (57_161, 0, 177),
     "ledger": (50_448, 0, 34),
-    "mcp": (17_102, 0, 18),
-    "permission": (10_487, 0, 43),
+    "mcp": (17_183, 0, 18),
+    "permission": (10_490, 0, 43),
     "plugins": (6_233, 0, 22),
-    "provider": (28_800, 0, 51),
-    "reports": (76_461, 8_414, None),
+    "provider": (30_104, 0, 54),
+    "reports": (76_490, 8_414, None),
     "rpc": (16_509, 0, 15),
     "rules": (34_855, 0, 19),
     "runs": (23_950, 0, 46),
-    "sandbox": (38_620, 0, 27),
+    "sandbox": (38_739, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_067, 0, 83),
+    "session": (48_099, 0, 83),
     "spaces": (10_516, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
-    "tools": (57_220, 26_838, 48),
+    "tools": (56_495, 26_838, 48),
     "turn": (21_516, 0, 15),
     "ui": (98_693, 0, 45),
     "undo": (30_911, 0, 28),
@@ -485,7 +485,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (937_829, 70_240)
+SUM = (940_577, 70_240)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -84,7 +84,8 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     },
     "tools/process_tree.py": {
         "_find_marked": (SYSTEM, "listdir open"),
-        "_from_proc": (SYSTEM, "listdir open"),
+        "_from_proc": (SYSTEM, "listdir"),
+        "read_stat": (SYSTEM, "open"),
     },
     "tools/registry.py": {
         "*": (PACKAGE, ""),
