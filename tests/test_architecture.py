@@ -444,7 +444,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "commands": (25_650, 0, 17),
     "config": (33_045, 0, None),
     "context": (77_773, 0, 194),
-    "core": (41_692, 0, None),
+    "core": (41_806, 0, None),
     "defaults": (0, 33_951, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_375, 0, 8),
@@ -457,7 +457,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "reports": (76_461, 8_414, None),
     "rpc": (16_509, 0, 15),
     "rules": (34_855, 0, 19),
-    "runs": (23_950, 0, 46),
+    "runs": (23_996, 0, 46),
     "sandbox": (38_620, 0, 27),
     "service_list": (303, 0, 2),
     "session": (48_067, 0, 83),
@@ -482,7 +482,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (937_829, 70_240)
+SUM = (937_045, 70_240)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
