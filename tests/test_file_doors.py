@@ -92,7 +92,6 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     },
     "tools/wait_conditions.py": {
         "this_machine": (SYSTEM, "read_text"),
-        "is_kernel_thread": (SYSTEM, "read_bytes"),
         "_started": (SYSTEM, "read_text"),
     },
     "undo/byte_store.py": {

@@ -12,7 +12,7 @@ import typer
 
 from nexus_cli.cli.print_report import print_text
 from nexus_cli.config.ledger_place import LedgerPlace, is_server, ledger_place, shown_place
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.progress import track
 from nexus_cli.ledger import Ledger
@@ -38,8 +38,7 @@ def copy(
         raise NexusError("usage", f"the ledger {source}", "there is no such file", "Give an existing file as FROM")
     with closing(Ledger.open_for_reading(from_place)) as old:
         if busy := old.locked_sessions():
-            ids = ", ".join(busy[:5]) + (f" and {len(busy) - 5} more" if len(busy) > 5 else "")
-            why = f"a process works in session {ids}"
+            why = f"a process works in session {name_first(busy, 5)}"
             raise NexusError("usage", "the ledger cannot be copied", why, "End it first")
         with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)

@@ -12,6 +12,7 @@ from nexus_cli.cli.print_report import print_json, print_text
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.text.lines import CONFINED, name_origin
 from nexus_cli.rules.decide import CommandDecision, Level, decide_command
@@ -112,8 +113,7 @@ def decision_text(value: CommandDecision) -> str:
     """Format the decision: a summary line, then a line for each part."""
     lines = [f"{value.decision}: {value.why} ({CONFINED[value.profile]})"]
     for part in value.parts:
-        words = " ".join(part.command)
-        shown = words if len(words) <= 100 else words[:97] + "..."
+        shown = clip_text(" ".join(part.command), 100, "...")
         rule = f"{part.rule} in " if part.rule else ""
         lines.append(f"  {part.decision:<5}  {shown}  ({rule}{name_origin(part.source)})")
     return "\n".join(lines)

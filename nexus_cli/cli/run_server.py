@@ -21,6 +21,7 @@ from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Provider
 from nexus_cli.core.wire import json_text
@@ -272,9 +273,8 @@ class _Run:
     def _print_running(self) -> None:
         """Print the agents that the shutdown waits for."""
         if names := [agent.agent_id for agent in self._pool.list() if agent.dispatcher.state != "idle"]:
-            others = f" and {len(names) - 1} more" if names[1:] else ""
             write_stderr_line(
-                f"nexus: waiting until {names[0]}{others} finished a step, at most {STEP_SECONDS:g} s; "
+                f"nexus: waiting until {name_first(names, 1)} finished a step, at most {STEP_SECONDS:g} s; "
                 "a second signal ends it at once"
             )
 

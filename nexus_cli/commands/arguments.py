@@ -40,14 +40,14 @@ def split_act(rest: str) -> tuple[str, str]:
 def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
     """Return `rest` as one of the `known` words, ignoring case."""
     if rest.casefold() not in known:
-        raise usage_error(name, rest, f"it must be one of {', '.join(known)}")
+        raise usage_error("drops", rest, f"it must be one of {', '.join(known)}")
     return rest.casefold()
 
 
 def parse_session_name(name: str, rest: str) -> str:
     """Return `rest` as the name of a session."""
     if len(rest) > LONGEST_NAME:
-        raise usage_error(name, rest, f"a name has at most {LONGEST_NAME} characters")
+        raise usage_error("drops", rest, f"a name has at most {LONGEST_NAME} characters")
     return rest
 
 
@@ -82,7 +82,7 @@ def _no_ledger() -> NexusError:
     return NexusError("ledger", "this session has no ledger", "it was put together by hand", "Start nexus itself")
 
 
-def parse_drop_range(name: str, rest: str, context: CommandContext) -> tuple[str, str, int, int]:
+def parse_drop_range(rest: str, context: CommandContext) -> tuple[str, str, int, int]:
     """Parse `ID [A:B]`; return the id of a drop, its whole text, start and end of the characters.
 
     Raises `NexusError("usage", ...)` if the drop or the range does not exist, or is empty.
@@ -90,14 +90,14 @@ def parse_drop_range(name: str, rest: str, context: CommandContext) -> tuple[str
     drop_id, _, span = rest.partition(" ")
     text = require_record(context).original(drop_id)
     if text is None:
-        raise usage_error(name, drop_id, "this session has no such drop", "/drops lists them")
+        raise usage_error("drops", drop_id, "this session has no such drop", "/drops lists them")
     match = _RANGE.fullmatch(span.strip() or ":")
     if match is None:
-        raise usage_error(name, rest, "a range is A:B in characters", f"For example /{name} {drop_id} 0:2000")
+        raise usage_error("drops", rest, "a range is A:B in characters", f"For example /drops {drop_id} 0:2000")
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span.strip() and start >= end:
         why = f"the range is empty: {drop_id} has {len(text):,} characters"
-        raise usage_error(name, rest, why, f"For example /{name} {drop_id} 0:2000" if text else "")
+        raise usage_error("drops", rest, why, f"For example /drops {drop_id} 0:2000" if text else "")
     return drop_id, text, start, end
 
 

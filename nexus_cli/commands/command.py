@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
@@ -238,8 +239,7 @@ class Twin:
 
 def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:
     """Return the error for invalid arguments."""
-    shown = rest if len(rest) <= 60 else rest[:59] + "…"
-    return NexusError("usage", f"/{name} {shown}".rstrip(), why, hint or f"/help {name} for details")
+    return NexusError("usage", f"/{name} {clip_text(rest, 60)}".rstrip(), why, hint or f"/help {name} for details")
 
 
 async def run_act(context: CommandContext, what: str, act: Act) -> None:

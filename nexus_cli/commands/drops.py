@@ -28,7 +28,7 @@ async def show_drops(context: CommandContext, rest: str) -> None:
         value = reports.window_drops(context.session.id, drops, lane.items, lane.timeline.memos, lane.epoch.sections)
         context.show("drops", value)
         return
-    drop_id, text, start, end = parse_drop_range("drops", rest, context)
+    drop_id, text, start, end = parse_drop_range(rest, context)
     end = min(end, start + (MOST if " " in rest else SHOWN))
     drop = next((one for one in drops if one.id == drop_id), None)
     known = {"what": drop.what, "tokens": drop.tokens, "cause": str(drop.cause)} if drop else {"what": "left out"}
@@ -44,7 +44,7 @@ async def recall(context: CommandContext, rest: str) -> None:
     """
     if not rest:
         raise usage_error("drops", RECALL, "the ID is missing", "/drops lists them")
-    drop_id, text, start, end = parse_drop_range("drops", rest, context)
+    drop_id, text, start, end = parse_drop_range(rest, context)
     if start == end:
         raise usage_error("drops", rest, f"the range is empty: {drop_id} has {len(text):,} characters")
     session = context.session

@@ -11,7 +11,7 @@ from nexus_cli.commands.arguments import parse_session_name, require_ledger, req
 from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.user_messages import read_backwards
@@ -150,8 +150,7 @@ def _title(info: SessionInfo) -> str:
 
 
 def one_line_title(words: str) -> str:
-    line = " ".join(words[: 4 * TITLE].split())
-    return (line if len(line) <= TITLE else line[: TITLE - 1] + "…") or "(no words)"
+    return clip_text(" ".join(words[: 4 * TITLE].split()), TITLE) or "(no words)"
 
 
 def _cost(info: SessionInfo) -> str:

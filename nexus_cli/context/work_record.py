@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.context.untrusted_text import neutralize
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.entry import Entry, Kind, is_person
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.tool import COMMAND, Tool
@@ -310,8 +310,7 @@ def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missin
 
 def safe_line(text: str) -> str:
     """Return foreign text on one bounded line that cannot pose as ours."""
-    line = neutralize(one_line(text))
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+    return clip_text(neutralize(one_line(text)), LONGEST, "...")
 
 
 def safe_path(path: str) -> str:

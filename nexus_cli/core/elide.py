@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -269,6 +269,11 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..."
 
 
+def clip_text(text: str, most: int, end: str = "…") -> str:
+    """Return `text`, or as much of its beginning as `most` characters take with `end` behind it."""
+    return text if len(text) <= most else text[: most - len(end)] + end
+
+
 def cut_at_word(text: str, most: int) -> str:
     """Return `text` in at most `most` characters: whole, or cut at the end of a word and with `…`."""
     if len(text) <= most:
@@ -276,6 +281,12 @@ def cut_at_word(text: str, most: int) -> str:
     head = text[: most - 1]
     at = len(head) if text[most - 1].isspace() else head.rfind(" ", most // 2)  # some scripts have no spaces
     return (head[:at] if at > 0 else head).rstrip(" ,;:-") + "…"
+
+
+def name_first(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Join the first `most` names for a line of text, and say how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:

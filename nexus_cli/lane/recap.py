@@ -16,7 +16,7 @@ from typing import Any
 from nexus_cli.context.own_words import OwnWords, Quote, quote_lines
 from nexus_cli.context.untrusted_text import neutralize, neutralize_message
 from nexus_cli.context.work_record import find_command, read_run, safe_line
-from nexus_cli.core.elide import elide_text, one_line, plain_marker
+from nexus_cli.core.elide import clip_text, elide_text, one_line, plain_marker
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK
@@ -221,7 +221,7 @@ def describe_call(call: ToolCall, result: Message | None, subjects: Mapping[str,
 
 def _value(value: Any, most: int = ARGUMENT) -> str:
     text = neutralize(one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
-    short = text if len(text) <= most else f"{text[: most - 3]}..."
+    short = clip_text(text, most, "...")
     return f'"{short}"' if isinstance(value, str) else short
 
 
@@ -233,5 +233,4 @@ def _ended(call: ToolCall, result: str) -> str:
         ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
         return ended + (f": {safe_line(run.error)}" if run.error else "")
     line = next((line for line in result.splitlines() if line.strip()), "")
-    text = safe_line(line)
-    return text if len(text) <= OUTCOME else f"{text[: OUTCOME - 3]}..."
+    return clip_text(safe_line(line), OUTCOME, "...")

@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.core.elide import RECALL, one_line, plural
+from nexus_cli.core.elide import RECALL, name_first, one_line, plural
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import USE_TOOL
@@ -121,8 +121,7 @@ def select_tools(
     if counts or registry.starting:
         servers = [f"{name} ({plural(count, 'tool')})" for name, count in counts.items()]
         servers += [f"{name} (starting)" for name in registry.starting]
-        more = f" and {len(servers) - MOST_NAMED} more" if len(servers) > MOST_NAMED else ""
-        lines.append(f"- MCP servers {', '.join(servers[:MOST_NAMED])}{more}: words as `name` find their tools")
+        lines.append(f"- MCP servers {name_first(servers, MOST_NAMED)}: words as `name` find their tools")
     for one in definitions:
         if one["function"]["name"] == USE_TOOL:
             one["function"]["description"] = "\n".join([one["function"]["description"], *lines])

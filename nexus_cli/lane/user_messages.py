@@ -14,6 +14,7 @@ from typing import Any
 
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import PERSON, Entry, ItemForm, Kind, Memo
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.lane.user_input import PASTED, SOURCE, TRIGGER
@@ -123,5 +124,4 @@ def read_backwards(read: Callable[[int, int], Sequence[Entry]], last: int) -> It
 
 def first_words(text: str, most: int, *, end: str = "…") -> str:
     """Return the start of `text` as one line of at most `most` characters; `end` marks a cut."""
-    line = " ".join(text[: 4 * most].split())
-    return line if len(line) <= most else line[: most - len(end)] + end
+    return clip_text(" ".join(text[: 4 * most].split()), most, end)

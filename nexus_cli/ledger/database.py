@@ -174,9 +174,9 @@ class Database:
         """Run one statement for many rows, inside `write()`."""
         self.connection.executemany(sql, rows)
 
-    def day_of(self, column: str, *, local: bool) -> str:
-        """Return SQL for the day of a time in UTC, or in the system's time zone."""
-        return f"date({column}, 'localtime')" if local else f"date({column})"
+    def day_of_request(self, *, local: bool) -> str:
+        """Return SQL for the day of a request `r` in UTC, or in the system's time zone."""
+        return "date(r.at, 'localtime')" if local else "date(r.at)"
 
     def size(self) -> int:
         """Return the bytes that the ledger takes."""

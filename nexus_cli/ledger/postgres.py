@@ -364,11 +364,11 @@ class PostgresDatabase(Database):
 
     # The rest
 
-    def day_of(self, column: str, *, local: bool) -> str:
+    def day_of_request(self, *, local: bool) -> str:
         if not local:
-            return f"substr({column}, 1, 10)"
-        local_time = f"CAST({column} AS timestamptz) AT TIME ZONE {self._local_zone()}"
-        return f"CASE WHEN {column} ~ '^[0-9]{{4}}-[0-9-]*T[0-9]' THEN to_char({local_time}, 'YYYY-MM-DD') END"
+            return "substr(r.at, 1, 10)"
+        local_time = f"CAST(r.at AS timestamptz) AT TIME ZONE {self._local_zone()}"
+        return f"CASE WHEN r.at ~ '^[0-9]{{4}}-[0-9-]*T[0-9]' THEN to_char({local_time}, 'YYYY-MM-DD') END"
 
     def _local_zone(self) -> str:
         """Return this machine's time zone as SQL: its name, or its current offset if the server does not know the

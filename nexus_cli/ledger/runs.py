@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import (
@@ -648,8 +649,7 @@ def _run(row: Sequence[Any]) -> Run:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.replace("\0", "\ufffd").split())
-    return line if len(line) <= TITLE else line[: TITLE - 1] + "…"
+    return clip_text(" ".join(text.replace("\0", "\ufffd").split()), TITLE)
 
 
 def _json(value: Mapping[str, Any]) -> str:

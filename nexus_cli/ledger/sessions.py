@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode
@@ -347,9 +348,8 @@ def find(db: Database, key: str) -> SessionInfo:
         return _info((exact or rows)[0])
     if not rows:
         raise _unknown_session(db, key)
-    names = ", ".join(f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows[:5])
-    more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    raise NexusError("usage", f'"{key}" matches {len(rows)} sessions', names + more, "Give more of the id")
+    names = name_first([f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows], 5)
+    raise NexusError("usage", f'"{key}" matches {len(rows)} sessions', names, "Give more of the id")
 
 
 def rename(db: Database, session: str, name: str) -> None:

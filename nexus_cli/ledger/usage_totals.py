@@ -28,7 +28,7 @@ def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
 
     Days are UTC days, with `local` days in the system's time zone.
     """
-    day = db.day_of("r.at", local=local)
+    day = db.day_of_request(local=local)
     rows = db.all(
         f"""SELECT coalesce({day}, substr(r.at, 1, 10)) AS day, e.model, s.project, s.key,
             count(*), sum(coalesce(r.input, r.estimate)), coalesce(sum(r.output), 0), coalesce(sum(r.cache_read), 0),

@@ -137,7 +137,8 @@ def repeat_notice(call: ToolCall, times: int) -> str:
     """Return the notice that the model gets about a call that brought the same result `times` times."""
     return (
         f"{call.name} was called {times} times in a row with the same arguments and brought the same result: try "
-        f"something else, wait for what has to change, or say what is missing. The turn ends at {END_AT}."
+        "something else, wait in one call for what has to change (`until CHECK; do sleep 20; done`, or `wait_for`), or "
+        f"say what is missing. The turn ends at {END_AT}."
     )
 
 

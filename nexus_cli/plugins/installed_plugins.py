@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nexus_cli.config.paths import places
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, nearest_name
 
 if TYPE_CHECKING:
@@ -82,9 +83,8 @@ class InstalledPlugin:
             return f"plugin {self.name} is off: {self.problem}"
         if not self.changed:
             return ""
-        more = f" and {len(self.changed) - 3} more" if len(self.changed) > 3 else ""
-        named = ", ".join(self.changed[:3])
-        return f"plugin {self.name} was changed after you accepted it; off: {named}{more} (nexus plugin update)"
+        named = name_first(self.changed, 3)
+        return f"plugin {self.name} was changed after you accepted it; off: {named} (nexus plugin update)"
 
 
 def plugins_root() -> Path:

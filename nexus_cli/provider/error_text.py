@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.redact_secrets import redact
 
 LINE = 240
@@ -74,5 +75,4 @@ def format_error_line(text: str) -> str:
     text = TRACE.split(strip_wrapping(text), maxsplit=1)[0]
     message = find_error(parse_body(text)).get("message")
     words = " ".join((message if isinstance(message, str) and message else text).split())
-    line = redact(words[:SEARCHED], opaque=True)
-    return line if len(line) <= LINE else line[: LINE - 1] + "…"
+    return clip_text(redact(words[:SEARCHED], opaque=True), LINE)

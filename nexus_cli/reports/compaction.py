@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from nexus_cli.core.elide import name_first
 from nexus_cli.reports.pins import describe_pin
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
 
@@ -59,9 +60,8 @@ def _goes(goes: Value) -> str:
     inside = [str(entry) for entry in goes["without"]]
     if not inside:
         return f"{text}."
-    more = f" and {len(inside) - NAMED} more" if len(inside) > NAMED else ""
     stays = "stays" if len(inside) == 1 else "stay"
-    return f"{text}; {', '.join(inside[:NAMED])}{more} {stays}: your current request."
+    return f"{text}; {name_first(inside, NAMED)} {stays}: your current request."
 
 
 def _words(rows: Sequence[Value], width: int) -> list[str]:

@@ -74,19 +74,19 @@ def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) ->
     largest = value.get("largest", [])[:LARGEST]
     size = max((len(number(item["tokens"])) for item in largest), default=0)
     rows = [f"{number(item['tokens']):>{size}}  {cut_line(item['what'], room - size - 2)}" for item in largest]
-    lines += _titled("Largest", rows, width)
+    lines += _titled_rows(rows, width)
     for label, texts in _facts(value):
         lines += _labelled(label, texts, width)
     return "\n".join(lines)
 
 
-def _titled(label: str, rows: Sequence[str], width: int) -> list[str]:
-    """Return rows with a label before the first one, or above it if there is no room."""
+def _titled_rows(rows: Sequence[str], width: int) -> list[str]:
+    """Return the largest messages with a label before the first one, or above it if there is no room."""
     if not rows:
         return []
     if width < NARROW:
-        return [f"{label}:", *(f"  {row}" for row in rows)]
-    return [label.ljust(LABEL) + rows[0], *(" " * LABEL + row for row in rows[1:])]
+        return ["Largest:", *(f"  {row}" for row in rows)]
+    return ["Largest".ljust(LABEL) + rows[0], *(" " * LABEL + row for row in rows[1:])]
 
 
 def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:

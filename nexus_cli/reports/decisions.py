@@ -35,10 +35,10 @@ ANSWERS = {
 NO_DECISIONS = "No decisions yet: calls that the level allows are not listed."
 
 
-def decisions_report(log: LaneLog, most: int = NEWEST) -> DecisionsReport:
+def decisions_report(log: LaneLog) -> DecisionsReport:
     """Return the newest decisions of a session, newest last; `more` counts those before them."""
     memos, limits = log.memos(DECISION), log.memos(LIMITS)
-    rows = [_decision_value(memo, limits) for memo in memos[-most:]]
+    rows = [_decision_value(memo, limits) for memo in memos[-NEWEST:]]
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from nexus_cli.config.foreign_items import RULES, read_permissions
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.unsupported import MOST_BYTES, find_unsupported
-from nexus_cli.core.elide import cut_at_word, one_line, plural
+from nexus_cli.core.elide import cut_at_word, name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.skill_check import check_guides
@@ -124,4 +124,4 @@ def _guides(project: Path) -> Iterator[str]:
         where, _, said = line.partition(": ")
         files.setdefault(said, []).append(where.rpartition(":")[0] or where)
     for said, names in files.items():
-        yield f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {said}"
+        yield f"{name_first(names, 1)}: {said}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.clock import format_local_minute, format_utc, local_now
 from nexus_cli.core.duration import format_duration
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, name_level
 from nexus_cli.core.run import (
@@ -269,9 +269,7 @@ def _record_lines(value: Value) -> Iterator[str]:
         yield f"until: {one_line(until['command'])} {after}"
         yield from (f"| {line}" for line in until["left"])
     if value["branch"]:
-        commits = "; ".join(value["commits"][:NAMED]) or "no commit"
-        more = f" and {len(value['commits']) - NAMED} more" if value["commits"][NAMED:] else ""
-        yield f"branch {value['branch']}: {commits}{more}"
+        yield f"branch {value['branch']}: {name_first(value['commits'], NAMED, '; ') or 'no commit'}"
     failed = [
         f"{one_line(one['command'])} ({'no exit status' if one['status'] is None else 'exit {}'.format(one['status'])})"
         for one in value["failed_commands"]
@@ -283,9 +281,8 @@ def _record_lines(value: Value) -> Iterator[str]:
         ("failed", failed),
     )
     for word, found in named:
-        more = f" and {len(found) - NAMED} more" if found[NAMED:] else ""
         if found:
-            yield f"{word}: {', '.join(found[:NAMED])}{more}"
+            yield f"{word}: {name_first(found, NAMED)}"
 
 
 def _outcome(one: Value) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from nexus_cli.core.clock import format_utc
-from nexus_cli.core.elide import RECALL, one_line
+from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.message import ToolResult, restore_result
 from nexus_cli.core.typed_text import split_attachments
@@ -148,8 +148,7 @@ def make_row(
 def first_line(text: str) -> str:
     """Return the first non-blank line of `text`, at most `LONGEST` characters."""
     line = next((line for line in text.splitlines() if line.strip()), "")
-    line = line[: 4 * LONGEST].strip()
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return clip_text(line[: 4 * LONGEST].strip(), LONGEST)
 
 
 def _actor(name: str) -> dict[str, str]:

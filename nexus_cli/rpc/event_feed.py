@@ -134,8 +134,8 @@ class Listener:
 class EventFeed:
     """The events of one agent."""
 
-    def __init__(self, clock: Clock = local_now) -> None:
-        self._numbers = EventNumbers(clock)
+    def __init__(self) -> None:
+        self._numbers = EventNumbers(local_now)
         self._kept = BoundedQueue()
         self._listeners: set[Listener] = set()
 

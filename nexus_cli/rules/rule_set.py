@@ -23,6 +23,7 @@ from nexus_cli.config.protected_places import fold_name, fold_path
 from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.settings import find_line, quote_part, read_values, split_key
 from nexus_cli.config.worktree_record import find_source
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.path_globs import compile_parts, read_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
@@ -547,4 +548,4 @@ def _readings_of(signs: list[str]) -> list[list[str]]:
 
 def _quote(text: str) -> str:
     shown = "".join(char if char.isprintable() else "?" for char in text)
-    return f"`{shown if len(shown) <= 80 else shown[:77] + '...'}`"
+    return f"`{clip_text(shown, 80, '...')}`"

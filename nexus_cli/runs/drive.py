@@ -250,7 +250,10 @@ class RunDriver:
         if present >= end:
             return None
         pause = max(outcome.retry_after, PAUSES[min(value["tries"], len(PAUSES) - 1)])
-        value = {**value, "tries": value["tries"] + 1, "error": outcome.error["message"]}
+        error, usage = outcome.error["message"], self.ledger.runs.count_usage(self.run.session)["usage"]
+        if outcome.error["kind"] == "network" and not usage["input"]:
+            error = f"{error.rstrip('.')}; the provider has never answered this run: is its address right?"
+        value = {**value, "tries": value["tries"] + 1, "error": error}
         return Wait(PROVIDER, PROVIDER, value, min(present + pause, end))
 
     def _earlier_attempts(self, outcome: Outcome) -> Mapping[str, Any]:

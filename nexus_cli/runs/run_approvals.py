@@ -14,7 +14,7 @@ from typing import Any
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.run import APPROVAL, Run, Signal, Wait
@@ -87,8 +87,8 @@ class RunApprover:
             }
             for one in self.deferred
         ]
-        more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}{more}", {"questions": asked})
+        named = name_first([one.what[:200] for one in self.deferred], 1)
+        return Wait(APPROVAL, f"approval: {named}", {"questions": asked})
 
 
 def asks_approval(run: Run) -> bool:

@@ -284,7 +284,8 @@ class SessionJobs(RunningJobs["Session"]):
             return found
         await self._look()
         await self._ports.open(found.id)
-        return ToolResult("\n".join(self._ports.describe(found.id)) or f"{found.id} listens on no port")
+        lines = (line.replace("the person", "you") for line in self._ports.describe(found.id))  # written for the model
+        return ToolResult("\n".join(lines) or f"{found.id} listens on no port")
 
     def describe_all(self) -> list[list[str]]:
         earlier = [[one, how, name] for one, (how, name) in self._earlier.items()]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerTools
@@ -219,8 +219,7 @@ class SessionServers(ServerTools):
         if not self._has_epoch():
             return
         names = self._names(server)
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        now = f"now has the tools {', '.join(names[:MOST_NAMED])}{more}"
+        now = f"now has the tools {name_first(names, MOST_NAMED)}"
         now = now if server in self._catalogue.entries else "was removed"
         self._session.state.lane_state.upcoming.notices.append(f"the MCP server {server} {now}")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.json_types.report_types import UndoReport
@@ -153,5 +154,4 @@ def _describe(report: UndoReport) -> str:
 
 
 def _names(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return ", ".join(" ".join(path.split()) for path in paths[:NAMED]) + more
+    return name_first([" ".join(path.split()) for path in paths], NAMED)

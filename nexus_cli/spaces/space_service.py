@@ -14,6 +14,7 @@ from typing import Any
 
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clock import Clock, format_utc
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
@@ -204,7 +205,7 @@ class SpaceService(Spaces):
         if cause is None or cause.space == space.key:
             return {}
         asked = self.ledger.spaces.get(cause.space)
-        text = cause.text if len(cause.text) <= ORIGIN else cause.text[: ORIGIN - 1] + "…"
+        text = clip_text(cause.text, ORIGIN)
         return {"who": cause.sender.name, "text": text, "space": asked.name}
 
     # Spaces and messages

@@ -23,17 +23,17 @@ MOST_KEPT = 1 << 20
 class OutputRing:
     """The newest bytes of an output, and how far they were read. Thread-safe."""
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
-        self._most, self._data, self._lock = most, bytearray(), threading.Lock()
+    def __init__(self) -> None:
+        self._data, self._lock = bytearray(), threading.Lock()
         self._total = self._read = 0
 
     def add(self, data: bytes) -> None:
         """Append bytes; the oldest beyond the limit are lost. Amortized linear time."""
         with self._lock:
-            self._data += data[-self._most :]
+            self._data += data[-MOST_KEPT:]
             self._total += len(data)
-            if len(self._data) > self._most + self._most // 8:
-                del self._data[: len(self._data) - self._most]
+            if len(self._data) > MOST_KEPT + MOST_KEPT // 8:
+                del self._data[: len(self._data) - MOST_KEPT]
 
     @property
     def has_new(self) -> bool:
@@ -46,7 +46,7 @@ class OutputRing:
         An incomplete UTF-8 character at the end is left for the next call unless the output `is_over`.
         """
         with self._lock:
-            new = min(self._total - self._read, self._most)
+            new = min(self._total - self._read, MOST_KEPT)
             lost = self._total - self._read - new
             data = bytes(self._data[len(self._data) - new :]) if new else b""
             held = 0 if is_over else _count_incomplete(data)

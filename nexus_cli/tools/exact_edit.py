@@ -379,7 +379,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
         named = [_spell(part) for part in parts]
         if not any(named):
             continue
-        places = find_lines(keys, named, stop, 2)
+        places = find_lines(keys, named, stop)
         found = lines[places[0] : places[0] + len(parts)] if places else []
         if len(places) == 1 and sum(map(len, found)) <= _LONGEST_OFFER:
             if not differs and ["".join(line.split()) for line in found] == ["".join(part.split()) for part in parts]:
@@ -390,11 +390,11 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
     return None
 
 
-def find_lines(lines: Sequence[str], wanted: Sequence[str], stop: StopFlag, most: int) -> list[int]:
-    """Return the indexes of the first `most` places of the lines `wanted` in `lines`, with overlaps."""
+def find_lines(lines: Sequence[str], wanted: Sequence[str], stop: StopFlag) -> list[int]:
+    """Return the indexes of the first two places of the lines `wanted` in `lines`, with overlaps."""
     joined, part = "\n".join(["", *lines, ""]), "\n".join(["", *wanted, ""])
     places, at, line, counted = list[int](), joined.find(part), 0, 0
-    while at >= 0 and len(places) < most:
+    while at >= 0 and len(places) < 2:
         stop.raise_if_pressed()
         line, counted = line + joined.count("\n", counted, at), at
         places.append(line)

@@ -97,14 +97,14 @@ def sha256_hex(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> FileContent:
-    """Read at most `limit` bytes of a regular file, following links.
+def read_regular_file(path: Path) -> FileContent:
+    """Read at most `HARD_LIMIT` bytes of a regular file, following links.
 
     Raises `ToolError` for a FIFO, socket or device (which are not opened, so that nothing blocks), `IsADirectoryError`
     for a folder, and `OSError`.
     """
     _check_regular(os.stat(path).st_mode)
-    return _read_descriptor(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), limit)
+    return _read_descriptor(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), HARD_LIMIT)
 
 
 def read_real_file(path: Path, limit: int = HARD_LIMIT) -> FileContent:

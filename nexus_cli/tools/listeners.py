@@ -95,11 +95,11 @@ def is_own_address(url_host: str) -> bool:
     return found.is_loopback or found.is_unspecified
 
 
-def free_port(wanted: int, taken: Iterable[int], tries: int = 20) -> socket.socket:
+def free_port(wanted: int, taken: Iterable[int]) -> socket.socket:
     """Return a socket that is bound on 127.0.0.1: to `wanted`, else to one of the next ports that is not `taken`, else
     to any. Raises `OSError`."""
     refused = set(taken)
-    for port in (*(one for one in range(wanted, min(wanted + tries, 65_536)) if one not in refused), 0):
+    for port in (*(one for one in range(wanted, min(wanted + 20, 65_536)) if one not in refused), 0):
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a closed connection keeps for a minute
         try:

@@ -24,6 +24,7 @@ from typing import IO, Any, NamedTuple
 from nexus_cli.config.paths import private_dir
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.real_files import copy_content, list_folder, open_folder, open_regular, read_regular
 from nexus_cli.sandbox.own_git import Git, GitError, explain
 from nexus_cli.tools.atomic_write import is_draft
@@ -210,9 +211,8 @@ class LookedProject:
                 gone += [] if "cache" in path.rpartition("/")[2].lower() else [path]
             elif inside := before.inside.get(path):
                 gone += [f"{path}/{name}" for name in sorted(inside - self._list_names(path))]
-        more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
         verb = "were" if gone[1:] else "was"
-        told = f"{', '.join(gone[:3])}{more} {verb} removed; what is in folders that tools fill is not kept"
+        told = f"{name_first(gone, 3)} {verb} removed; what is in folders that tools fill is not kept"
         return told if gone else ""
 
     def _list_names(self, path: str) -> set[str]:
@@ -319,8 +319,7 @@ class LookedProject:
                 raise
             look = self._look_without_git(before, lost=False)  # it broke the repository
         if self._store is not None and (found := find_written(self._data, self.root)):
-            more = f" and {len(found) - 3} more" if found[3:] else ""
-            told = f"{', '.join(f'.git/{one}' for one in found[:3])}{more}: {WRITTEN}"
+            told = f"{name_first([f'.git/{one}' for one in found], 3)}: {WRITTEN}"
             look.lost = "; ".join(filter(None, (look.lost, told)))
         return look
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Answer, Approver, Question
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.usage import Usage
@@ -254,7 +254,7 @@ class Worker:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
+    return clip_text(line, SHOWN)
 
 
 class WorkerApprover:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import (
     copy_content,
     is_there,
@@ -115,10 +115,9 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
     return CarriedFiles(stamps, tuple(notices))
 
 
-def list_names(names: Sequence[str], most: int = 3) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Return the first names for one line of text, and how many more there are."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(map(one_line, names[:most])) + more
+    return name_first([*map(one_line, names)], 3)
 
 
 def read_carried(home: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import WorktreeRecord, read_git_file, read_records, worktrees_of
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import list_folder, open_folder, read_regular, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
@@ -72,8 +72,7 @@ class WorktreeState:
         elif self.has_moved and not counts.files:
             parts.append("its branch was moved")
         if self.kept:
-            more = f" and {len(self.kept) - 3} more" if len(self.kept) > 3 else ""
-            parts.append(f"not in the diff: {', '.join(self.kept[:3])}{more}")
+            parts.append(f"not in the diff: {name_first(self.kept, 3)}")
         return ", ".join(parts) or "nothing"
 
 

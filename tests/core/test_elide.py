@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.elide import ElidedText, cut_piece, drop_marker
+from nexus_cli.core.elide import (
+    ElidedText,
+    clip_text,
+    cut_piece,
+    drop_marker,
+    name_first,
+)
 from nexus_cli.core.elide import elide_text as cut
 
 
@@ -121,3 +127,13 @@ def test_few_calls_of_the_counter_and_only_one_with_everything() -> None:
     sizes.clear()
     cut_piece("word " * 1_000_000, 3, 5_000_000, 2000, counted)
     assert sum(sizes) < 200_000
+
+
+def test_a_list_is_cut_to_its_first_names_with_the_number_of_the_others() -> None:
+    assert (name_first(["a", "b"], 2), name_first([], 2)) == ("a, b", "")
+    assert name_first(list("abc"), 1, "; ") == "a and 2 more"
+    assert name_first(["a"] * 1003, 2) == "a, a and 1,001 more"
+
+
+def test_a_clipped_text_is_no_longer_than_its_limit() -> None:
+    assert (clip_text("abcd", 4), clip_text("abcde", 4), clip_text("abcde", 4, "...")) == ("abcd", "abc…", "a...")

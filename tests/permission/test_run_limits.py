@@ -218,6 +218,7 @@ def test_equal_results_are_told_at_the_third_and_end_the_turn_at_the_fifth(tmp_p
     assert "5 times in a row with the same arguments and the same result" in error["message"]
     told = ["brought the same result" in str(request[-1]["content"]) for request in provider.seen]
     assert told == [False, False, False, True, True]
+    assert "wait in one call for what has to change" in str(provider.seen[3][-1]["content"])
 
 
 def test_a_result_that_changes_begins_the_count_again(tmp_path: Path) -> None:

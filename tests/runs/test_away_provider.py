@@ -150,6 +150,27 @@ def test_what_may_pass_is_waited_for(folder: Path, kind: str) -> None:
     assert stored(run.key).state == "waiting_reply"
 
 
+def test_an_address_that_never_answered_a_run_is_doubted_in_the_list(folder: Path) -> None:
+    doubt = "the provider has never answered this run: is its address right?"
+    queue("look", folder)
+    run_due(fails(ProviderError("network", "no such name", transient=True)))
+    assert list_text().count(doubt) == 1
+    queue("look", folder)
+    run_due(fails(overloaded()))
+    assert list_text().count(doubt) == 1, "an overloaded server has answered"
+
+    breaks = fails()
+
+    def answer_once(request: Request) -> Reply:
+        breaks.errors = (ProviderError("network", "gone", transient=True),)
+        return [LOOK]
+
+    breaks.reply = answer_once
+    run = queue("look", folder)
+    run_due(breaks)
+    assert stored(run.key).state == "waiting_reply" and list_text().count(doubt) == 1
+
+
 @pytest.mark.parametrize("kind", ["auth", "provider", "refused", "usage"])
 def test_what_no_wait_mends_is_final(folder: Path, kind: str) -> None:
     run = queue("look", folder)

@@ -87,7 +87,7 @@ def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> p
         count=count,
         run=lane.run,
         earlier=hidden_words(lane),
-        answers=read_texts(lane, work.answers, own=False),
+        answers=read_texts(lane, work.answers),
         record=reserved,
         pins=pinned,
         beyond=beyond,

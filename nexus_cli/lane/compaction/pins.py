@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from nexus_cli.context.pin import Pin as Pin
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.elide import elide_text
+from nexus_cli.core.elide import clip_text, elide_text
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Role
@@ -111,8 +111,7 @@ def _number(what: str) -> int:
 
 
 def _short(what: str) -> str:
-    line = " ".join(what.split())
-    return line if len(line) <= SHORT else f"{line[: SHORT - 3]}..."
+    return clip_text(" ".join(what.split()), SHORT, "...")
 
 
 def _newest(timeline: Timeline) -> int:

@@ -31,7 +31,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.todo import MARKS, TODO_MEMO
-from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.lane.goals import list_goals
 from nexus_cli.lane.read_lines import READ, ReadLines, read_lines
 from nexus_cli.lane.user_input import COMMAND
@@ -68,11 +67,10 @@ async def read_log_in_pieces(lane: Lane, log: WorkLog) -> None:
         await asyncio.sleep(0)
 
 
-def read_texts(lane: Lane, entries: Sequence[int], own: bool) -> Iterator[tuple[int, str]]:
-    """Yield entry and text of the messages in `entries`, newest first; with `own`, without attachments."""
+def read_texts(lane: Lane, entries: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Yield entry and text of the messages in `entries`, newest first."""
     for number in reversed(entries):
-        text = lane.timeline.read(number, number)[0].message.content
-        yield number, split_attachments(text)[0] if own else text.strip()
+        yield number, lane.timeline.read(number, number)[0].message.content.strip()
 
 
 def make_record(lane: Lane, log: WorkLog) -> WorkRecord:

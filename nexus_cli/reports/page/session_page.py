@@ -47,9 +47,8 @@ def session_page(
     settings: Settings,
     *,
     raw: bool = False,
-    most: int = MOST,
 ) -> Iterator[str]:
-    """Yield the page in pieces, at most about `most` bytes; reads the ledger only.
+    """Yield the page in pieces, at most about `MOST` bytes; reads the ledger only.
 
     `subjects` are the names of the tools' main arguments; `raw` keeps secrets.
     """
@@ -71,8 +70,8 @@ def session_page(
     origins = log.memos(IMPORTED)
     origin = f"{origins[-1].value['from']}, {origins[-1].value['file']}" if origins else ""
     beside = value["totals"]["requests"] - len(requests)
-    before = [_head(markup, info, value, origin), *_timeline(requests, markup, info.id, int(most * FOR_PANELS), beside)]
-    room = most - sum(len(piece.encode()) for piece in before)
+    before = [_head(markup, info, value, origin), *_timeline(requests, markup, info.id, int(MOST * FOR_PANELS), beside)]
+    room = MOST - sum(len(piece.encode()) for piece in before)
     yield from before
     yield '<main id="talk"><h2>Conversation</h2>\n'
     yield from _bounded(blocks, room, info.id)

@@ -11,6 +11,7 @@ from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.context.window.lane import with_frame
 from nexus_cli.context.window.undo import UNDO, compaction_in_force, restored_head
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
@@ -145,5 +146,4 @@ def unpin(what: str) -> Act:
 
 
 def _names(crowded: Sequence[Pin]) -> str:
-    names = [one.id for one in crowded]
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return name_first([one.id for one in crowded], NAMED)

@@ -279,7 +279,7 @@ def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, s
     if hunk.at_end and last >= first and bodies[last:] == hunk.old:
         return last
     rest = bodies[first:]
-    places = find_lines(rest, hunk.old, stop, 2)
+    places = find_lines(rest, hunk.old, stop)
     if not places:
         return None
     if hunk.at_end:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Protocol, assert_never
 
 from nexus_cli.core import event as e
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
@@ -202,7 +203,7 @@ class ProgressLines:
             return
         text = " ".join(sanitize(self._mark + text).split(" ")).replace("\n", " ").replace("\t", " ")
         room = self._stream.width - 1
-        self._write(text if len(text) <= room else text[: room - 1] + "…", colour)
+        self._write(clip_text(text, room), colour)
 
     def _line(self, text: str, colour: str = "") -> None:
         from nexus_cli.text.cells import one_line  # noqa: PLC0415  (once there is something to say)

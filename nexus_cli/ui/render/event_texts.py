@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import LEVELS, name_level
 from nexus_cli.reports.text.lines import Value, dollars, plural, short, short_dollars, worker_title
@@ -73,10 +74,9 @@ def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
     this front end."""
     if not denied:
         return ""
-    calls = "; ".join(f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in denied[:NAMED])
-    more = f" and {len(denied) - NAMED} more" if len(denied) > NAMED else ""
+    calls = [f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in denied]
     count = "1 call was" if len(denied) == 1 else f"{len(denied)} calls were"
-    return " ".join([f"{count} refused: {calls}{more}.", *_ways(denied, switch)])
+    return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *_ways(denied, switch)])
 
 
 def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
