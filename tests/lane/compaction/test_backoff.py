@@ -156,7 +156,6 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
     asyncio.run(live())
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("priced", [True, False])
 def test_on_command_a_refused_summary_is_requested_again_with_a_word_on_its_price(tmp_path: Path, priced: bool) -> None:
     prices: dict[str, float | int | bool] = {"input_price": 3.0, "output_price": 15.0} if priced else {}
