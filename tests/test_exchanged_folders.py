@@ -383,6 +383,7 @@ def test_the_repository_that_git_names_is_that_of_the_project(
     assert not found and not is_changed
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not hasattr(_libc, "renameat2"), reason="needs renameat2")
 @pytest.mark.parametrize("scene", ["undo", "a worktree is made"])
 def test_a_job_that_exchanges_folders_all_the_time_gets_nothing(scene: str, origin: Path, tmp_path: Path) -> None:

@@ -151,6 +151,7 @@ def little_room() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, 65_536))
 
 
+@pytest.mark.matrix
 def test_a_ledger_that_can_be_opened_and_cannot_grow_is_broken(nexus: Run) -> None:
     Ledger.open(places().ledger).close()
     before = sorted(places().data.rglob("*"))
@@ -163,6 +164,7 @@ def test_a_ledger_that_can_be_opened_and_cannot_grow_is_broken(nexus: Run) -> No
     assert sorted(places().data.rglob("*")) == before
 
 
+@pytest.mark.matrix
 def test_where_no_ledger_was_begun_room_is_looked_for_and_nothing_made(nexus: Run) -> None:
     done = nexus("doctor", "--json", preexec_fn=little_room)
     assert (done.returncode, checks(done)["ledger"]["status"]) == (1, "broken")

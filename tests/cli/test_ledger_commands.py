@@ -147,6 +147,7 @@ def no_room() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
+@pytest.mark.matrix
 def test_reports_need_no_room_on_the_disk_and_what_writes_says_that_there_is_none(nexus: Run, session: str) -> None:
     told = {
         ("drops", "show", "d1"): ORIGINAL,

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from search import sample
 
 from nexus_cli.cli import app
 from nexus_cli.cli.signal_result import json_form, signal_result
@@ -68,13 +69,16 @@ def test_the_object_is_the_one_of_every_run_without_a_session(number: signal.Sig
 
 @pytest.mark.parametrize(
     ("number", "way", "later"),
-    [
-        (signal.SIGINT, "--json", 0.0),
-        (signal.SIGINT, "--json", 0.5),
-        (signal.SIGTERM, "--stream-json", 0.0),
-        (signal.SIGHUP, "--stream-json", 0.5),
-        (signal.SIGTERM, "", 0.0),
-    ],
+    sample(
+        [
+            (signal.SIGINT, "--json", 0.0),
+            (signal.SIGINT, "--json", 0.5),
+            (signal.SIGTERM, "--stream-json", 0.0),
+            (signal.SIGHUP, "--stream-json", 0.5),
+            (signal.SIGTERM, "", 0.0),
+        ],
+        3,
+    ),
 )
 def test_a_signal_during_the_imports_and_while_stdin_is_awaited_ends_in_the_result(
     number: signal.Signals, way: str, later: float

@@ -53,7 +53,7 @@ def test_a_signal_during_the_imports_is_one_line(number: signal.Signals) -> None
     assert STATUS[number] in statuses and statuses <= {STATUS[number], 0}, statuses
 
 
-@pytest.mark.parametrize("number", STATUS)
+@pytest.mark.parametrize("number", sample(STATUS, 3))
 def test_a_signal_cancels_the_turn_and_the_last_line_resumes_it(number: signal.Signals, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     os.environ["FAKE_CLOSED"] = str(closed)

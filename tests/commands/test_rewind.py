@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from commands.conftest import FakeContext
+from search import sample
 from undo.world import World
 
 from nexus_cli.commands import rewind
@@ -216,7 +217,7 @@ def test_a_fork_can_undo_a_turn_in_which_nexus_was_killed(context: FakeContext, 
     assert shown(context).startswith("Undid turn 5: 1 file removed") and not work.path("c").exists()
 
 
-@pytest.mark.parametrize("kind", [Jobs, Workers])
+@pytest.mark.parametrize("kind", sample([Jobs, Workers], 3))
 @pytest.mark.parametrize("part", ["both", "conversation"])
 def test_nothing_is_undone_while_a_job_or_a_worker_runs(
     context: FakeContext, work: World, monkeypatch: pytest.MonkeyPatch, kind: type, part: str
@@ -241,7 +242,9 @@ def test_an_empty_copy_that_cannot_be_opened_leaves_its_reason(
     assert [one.id for one in require_ledger(context).sessions()] == [context.session.id]
 
 
-@pytest.mark.parametrize("line", ["rewind 9 both", "rewind 0", "rewind 2 nothing", "rewind both both", "rewind -1"])
+@pytest.mark.parametrize(
+    "line", sample(["rewind 9 both", "rewind 0", "rewind 2 nothing", "rewind both both", "rewind -1"], 3)
+)
 def test_nonsense_changes_nothing(context: FakeContext, work: World, line: str) -> None:
     with pytest.raises(NexusError):
         context.run(line)

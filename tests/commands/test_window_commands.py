@@ -390,6 +390,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, env={**os.environ, **who})
 
 
+@pytest.mark.matrix
 def test_diff_is_git_against_the_last_commit(context: FakeContext, tmp_path: Path) -> None:
     context.run("diff")
     assert context.shown[-1][1]["source"] == "session" and "not in a git repository" in context.shown[-1][1]["why"]

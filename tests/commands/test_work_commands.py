@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from commands.conftest import FakeContext
+from search import sample
 
 from nexus_cli.commands import discover, find
 from nexus_cli.config.paths import places
@@ -63,18 +64,21 @@ def test_several_goals_are_done_or_dropped_at_once_and_pay_for_no_request(contex
 
 @pytest.mark.parametrize(
     ("line", "right"),
-    [
-        ("done", "/goal done ID"),
-        ("clear", "/goal drop ID"),
-        ("dropp g1", "/goal drop g1"),
-        ("finish g1 please", "/goal done g1"),
-        ("remove g2, g1", "/goal drop g2 g1"),
-        ("drop g1 g2 now", "/goal drop"),
-        ("done the login page", "/goal done"),
-        ("g1", "/goal done g1"),
-        ("Doen G1", "/goal done g1"),
-        ("drop support for it", "put another word"),
-    ],
+    sample(
+        [
+            ("done", "/goal done ID"),
+            ("clear", "/goal drop ID"),
+            ("dropp g1", "/goal drop g1"),
+            ("finish g1 please", "/goal done g1"),
+            ("remove g2, g1", "/goal drop g2 g1"),
+            ("drop g1 g2 now", "/goal drop"),
+            ("done the login page", "/goal done"),
+            ("g1", "/goal done g1"),
+            ("Doen G1", "/goal done g1"),
+            ("drop support for it", "put another word"),
+        ],
+        3,
+    ),
 )
 def test_what_only_looks_like_a_verb_sets_no_goal_and_costs_nothing(
     context: FakeContext, line: str, right: str

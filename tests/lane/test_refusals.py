@@ -120,6 +120,7 @@ def is_tiny(figures: Figures) -> bool:
     return limit is not None and limit < 9_000 and (counted is None or counted < 40_000)
 
 
+@pytest.mark.matrix
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(SAID, SAID).filter(lambda one: not is_tiny(one)), min_size=1, max_size=7))
 def test_after_any_refusals_the_next_request_is_sent_and_answered(tmp_path: Path, figures: list[Figures]) -> None:

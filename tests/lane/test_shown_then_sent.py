@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from session.played import MODEL, Answer, Played
 
 from nexus_cli.config.paths import places
@@ -189,7 +190,7 @@ PLAIN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
-@pytest.mark.parametrize("way", PLAIN)
+@pytest.mark.parametrize("way", sample(PLAIN, 4))
 def test_a_session_sends_what_it_showed(here: Path, wire: Wire, way: str, member: bool) -> None:
     if member:
         join()
@@ -201,7 +202,7 @@ def test_a_session_sends_what_it_showed(here: Path, wire: Wire, way: str, member
 
 
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
-@pytest.mark.parametrize("way", ["ask", "repl", "recipe quiet", "recipe chat", "effort"])
+@pytest.mark.parametrize("way", sample(["ask", "repl", "recipe quiet", "recipe chat", "effort"], 3))
 def test_another_process_shows_what_a_session_sends(here: Path, wire: Wire, way: str, member: bool) -> None:
     if member:
         join()
@@ -254,7 +255,7 @@ def test_a_worker_sends_what_its_session_showed(here: Path, wire: Wire) -> None:
     assert worker["tools"] == parent["tools"] and len(worker["tools"]) == 13
 
 
-@pytest.mark.parametrize("agent", ["", "Ana", "nexus"])
+@pytest.mark.parametrize("agent", sample(["", "Ana", "nexus"], 3))
 @pytest.mark.parametrize("kind", ["service", "plan"])
 def test_a_run_sends_what_its_session_showed(here: Path, wire: Wire, kind: str, agent: str) -> None:
     if agent:

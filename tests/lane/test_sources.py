@@ -138,6 +138,7 @@ def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we
     assert given.footprint() == Footprint(2, {})
 
 
+@pytest.mark.matrix
 def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_path: Path) -> None:
     starts = itertools.count(1)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ledger.conftest import on
+from search import sample
 from session.played import Played, the_ledger
 from session.summed import FORK, TRANSCRIPT, Summariser, live, living, turn
 
@@ -83,7 +84,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sample(WAYS, 3))
 def test_what_is_sticky_stands_in_every_request_over_every_rewrite(way: str, tmp_path: Path) -> None:
     provider, cause, turns = WAYS[way]
     provider.seen.clear()

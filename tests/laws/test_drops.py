@@ -110,6 +110,7 @@ def test_a_long_output_is_read_back_in_pieces_that_join_to_the_original(command:
         assert sum(one.cause is Cause.OUTPUT_CAP for one in ledger.log(session).drops()) == 1
 
 
+@pytest.mark.matrix
 def test_words_beyond_the_input_cap_are_read_back_as_they_were_said(place: Path) -> None:
     words = "LONG " + "".join(f"line {n} of what is asked\n" for n in range(3000))
     model = Reader()

@@ -12,6 +12,7 @@ import pytest
 from laws.check import assert_laws
 from laws.world import World, outcome, say, the_ledger, world
 from ledger.conftest import on
+from search import sample
 
 from nexus_cli.config.settings import ProviderSettings
 from nexus_cli.core.entry import Entry, Kind
@@ -83,12 +84,15 @@ def test_what_the_provider_does_wrong_is_told_to_the_person_by_its_kind(name: st
 
 @pytest.mark.parametrize(
     ("limit", "steps"),
-    [
-        (Limits(max_steps=2), [CALL] * 5),
-        (Limits(max_total_tokens=4000), [CALL] * 5),
-        (Limits(timeout=0.5), [{"text": "late", "delay": 20}]),
-        (Limits(), [CALL] * 9),
-    ],
+    sample(
+        [
+            (Limits(max_steps=2), [CALL] * 5),
+            (Limits(max_total_tokens=4000), [CALL] * 5),
+            (Limits(timeout=0.5), [{"text": "late", "delay": 20}]),
+            (Limits(), [CALL] * 9),
+        ],
+        3,
+    ),
     ids=["steps", "tokens", "time", "repetition"],
 )
 def test_a_limit_is_told_with_the_way_to_go_on(limit: Limits, steps: list[Any], place: Path) -> None:

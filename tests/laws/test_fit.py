@@ -73,6 +73,7 @@ COUNTERS: list[tuple[float, dict[str, float]]] = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("factor", "factors"), sample(some(COUNTERS, 2), 4), ids=lambda given: str(given))
 def test_a_server_with_a_counter_of_its_own_refuses_at_most_one_request(
     factor: float, factors: Mapping[str, float], place: Path

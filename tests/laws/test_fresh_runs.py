@@ -46,6 +46,7 @@ def fresh_heads(ledger: Ledger, session: str) -> list[tuple[LaneLog, int]]:
     return [(log, number) for number in range(log.next_epoch()) if log.epoch(number).cause == "resume"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("seed", sample(range(1000, 1000 + SESSIONS), 4, 1))
 def test_every_law_holds_when_a_run_sleeps_and_goes_on_at_any_point(seed: int, place: Path) -> None:
     chosen = random_world(seed)

@@ -27,6 +27,7 @@ def url(postgres: Server) -> Iterator[str]:
     postgres.drop(made)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("seed", sample([1, 6], 2))
 def test_every_law_holds_over_random_sessions_on_a_server(seed: int, place: Path, url: str) -> None:
     chosen = random_world(seed)
@@ -60,6 +61,7 @@ def test_a_kill_around_a_commit_loses_nothing_on_a_server(
         assert len(set(ran(around))) == len(ran(around)), "a command ran twice"
 
 
+@pytest.mark.matrix
 def test_the_program_ends_with_one_line_when_its_server_goes_away_and_everything_must_be_saved(
     place: Path, url: str, postgres: Server
 ) -> None:

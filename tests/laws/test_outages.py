@@ -315,6 +315,7 @@ def test_what_a_full_disk_kept_out_of_the_journal_is_written_back_from_memory(
         ledger.close()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("offline", sample([True, False], 2, 1))
 def test_a_long_session_with_compactions_survives_outages(
     offline: bool, place: Path, url: str, postgres: Server

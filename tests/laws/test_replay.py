@@ -210,6 +210,7 @@ def test_a_forked_session_replays_and_goes_on_with_the_bytes_of_its_source(place
             assert ledger.log(fork).requests()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("seed", sample([2003, 2010], 2, 1))
 def test_a_session_that_goes_back_to_any_message_replays_and_keeps_its_prefix_and_drops(seed: int, place: Path) -> None:
     script = Model(seed, "chat", Habits(calls=0.8, lines=900, bad_summary=0.0, broken=0.0))

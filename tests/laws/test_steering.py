@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from laws.world import World, outcome, run_checked, say
+from search import sample
 
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.event import Event, Retry, StepStart, Text, ToolCallEvent, ToolResultEvent, TurnEnd
@@ -169,7 +170,7 @@ def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:
     assert len(around.server.requests) == 1
 
 
-@pytest.mark.parametrize("kind", [StepStart, Text, ToolCallEvent])
+@pytest.mark.parametrize("kind", sample([StepStart, Text, ToolCallEvent], 3))
 def test_stopping_twice_ends_the_turn_once(kind: type[Event], place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         def stop() -> None:

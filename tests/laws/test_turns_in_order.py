@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from laws.world import World, outcome, run_checked, say
+from search import sample
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
@@ -47,7 +48,9 @@ def test_turns_at_once_are_done_one_after_another_in_order(place: Path) -> None:
     assert [entry.message.content for entry in entries if entry.kind is Kind.USER] == ["FIRST", "SECOND", "THIRD"]
 
 
-@pytest.mark.parametrize("act", [compaction(""), uncompaction(), pin("keep it"), reflection(lambda words: None)])
+@pytest.mark.parametrize(
+    "act", sample([compaction(""), uncompaction(), pin("keep it"), reflection(lambda words: None)], 3)
+)
 def test_an_act_during_a_turn_waits_for_its_end(place: Path, act: Any) -> None:
     async def live(around: World, session: Session) -> None:
         turn = await began(session, "FIRST", ToolCallEvent)

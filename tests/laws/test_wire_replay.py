@@ -110,6 +110,7 @@ def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Pat
             assert found["differ"] == [] and found["skipped"] == {} and found["equal"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(list(MODELS), 3, 1))
 def test_the_bodies_of_side_lanes_are_compared_too_and_told_apart(place: Path, form: str) -> None:
     summary = {"when": {"contains": FORK}, "then": {"text": "Goal: as said. Next: go on. SUMMARY: lists " * 9}}

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from search import sample
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -38,7 +39,8 @@ def worked(ledger: Ledger, make: SimpleNamespace) -> SessionInfo:
 
 
 @pytest.mark.parametrize(
-    ("asked", "given"), [(0, 0), (1, 1), (2, 1), (3, 1), (4, 4), (5, 4), (6, 6), (7, 7), (8, 7), (9, 9), (None, 9)]
+    ("asked", "given"),
+    sample([(0, 0), (1, 1), (2, 1), (3, 1), (4, 4), (5, 4), (6, 6), (7, 7), (8, 7), (9, 9), (None, 9)], 4),
 )
 def test_a_fork_never_parts_a_call_from_its_result(
     ledger: Ledger, make: SimpleNamespace, asked: int | None, given: int

@@ -155,6 +155,7 @@ for one in (*ONES, "\\n```", "a?\\n", "recall "):
 """
 
 
+@pytest.mark.matrix
 def test_a_long_run_of_one_letter_is_looked_at_once() -> None:
     """In a process of its own: what a regular expression does nothing can end. Its seconds are of CPU."""
     limit = "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (20, 20))"

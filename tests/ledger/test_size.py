@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from ledger.conftest import on
+from search import sample
 
 from nexus_cli.ledger import Ledger
 
@@ -29,7 +30,7 @@ def chinese(source: random.Random, size: int) -> str:
     return "".join(chr(0x4E00 + number % 20_000) for number in memoryview(source.randbytes(size // 3 * 2)).cast("H"))
 
 
-@pytest.mark.parametrize("kind", [code, hexadecimal, chinese])
+@pytest.mark.parametrize("kind", sample([code, hexadecimal, chinese], 3))
 def test_a_session_of_megabytes_takes_little_more_than_its_text(
     path: Path, make: SimpleNamespace, kind: Callable[[random.Random, int], str]
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_server_that_died_between_calls_is_started_again(play: Play) -> None:
     assert is_gone(child)
 
 
+@pytest.mark.matrix
 def test_a_server_that_fails_again_and_again_is_told_at_once_until_the_host_ends(play: Play, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     server = raw("dies_before", notes)

@@ -144,6 +144,7 @@ def test_a_header_whose_variable_is_not_set_is_named_before_anything_is_sent(pla
         play.run(play.host.list_offer(server))
 
 
+@pytest.mark.matrix
 def test_servers_end_with_the_host() -> None:
     async def use() -> list[int]:
         host = McpHost()
@@ -174,6 +175,7 @@ def test_servers_end_when_nexus_is_killed(tmp_path: Path) -> None:
     assert all(map(is_gone, pids))
 
 
+@pytest.mark.matrix
 def test_a_host_that_is_killed_fails_what_waits_and_is_started_again(play: Play, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
 
@@ -191,6 +193,7 @@ def test_a_host_that_is_killed_fails_what_waits_and_is_started_again(play: Play,
     assert play.call(raw("ok"), text="again") == "again"
 
 
+@pytest.mark.matrix
 def test_the_host_loads_no_module_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mcp.py").write_text("raise SystemExit('loaded')")
     (tmp_path / "json.py").write_text("raise SystemExit('loaded')")
@@ -206,6 +209,7 @@ def test_the_host_loads_no_module_of_the_working_folder(tmp_path: Path, monkeypa
     assert asyncio.run(asyncio.wait_for(use(), 60)) == "hi"
 
 
+@pytest.mark.matrix
 def test_our_side_imports_nothing_of_the_sdk() -> None:
     code = (
         "import sys, nexus_cli.mcp.host_process; print([m for m in sys.modules if m.startswith(('mcp', 'pydantic'))])"

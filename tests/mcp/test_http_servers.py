@@ -128,6 +128,7 @@ def fails(play: Play, server: ServerEntry) -> ServerError:
     return caught.value
 
 
+@pytest.mark.matrix
 def test_a_server_of_the_sdk_over_http(play: Play) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -286,6 +287,7 @@ def test_a_login_is_shown_stored_privately_and_refreshed(play: Play) -> None:
         assert len(shown) == 1
 
 
+@pytest.mark.matrix
 def test_a_login_that_nobody_finishes_can_be_cancelled(play: Play) -> None:
     import asyncio
 

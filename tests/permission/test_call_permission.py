@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from session.played import MODEL, Played, say, the_ledger
 
 from nexus_cli.config import trust
@@ -130,7 +131,7 @@ PROFILES = {"ls": "read", "touch made": "write", "touch net": "net", "touch ../o
 NEEDED = {"touch made": "run", "touch never": "", "touch net": "all", "touch ../outside": "all"}
 
 
-@pytest.mark.parametrize("level", ASKED)
+@pytest.mark.parametrize("level", sample(ASKED, 3))
 @pytest.mark.parametrize("has_person", [True, False])
 def test_each_kind_of_command_at_each_level(project: Path, level: str, has_person: bool) -> None:
     write_settings('[rules]\ndeny = ["bash(touch never)"]\n')
@@ -287,15 +288,18 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
 
 @pytest.mark.parametrize(
     ("line", "named"),
-    [
-        ("until [ -e go ]; do sleep 0.05; done; echo 2 failed", "a loop that may not end"),
-        ("while read -r f; do touch made; done", "a loop that may not end; read -r f; touch made"),
-        ("for f in a b; do sleep 1; done", "a pause that may repeat"),
-        ("case x in x) pwd;; esac", "a case statement"),
-        ("pwd > made; touch other", "a redirect to 'made'; touch other"),
-        ("pwd; touch made", "touch made"),
-        ("touch made", ""),
-    ],
+    sample(
+        [
+            ("until [ -e go ]; do sleep 0.05; done; echo 2 failed", "a loop that may not end"),
+            ("while read -r f; do touch made; done", "a loop that may not end; read -r f; touch made"),
+            ("for f in a b; do sleep 1; done", "a pause that may repeat"),
+            ("case x in x) pwd;; esac", "a case statement"),
+            ("pwd > made; touch other", "a redirect to 'made'; touch other"),
+            ("pwd; touch made", "touch made"),
+            ("touch made", ""),
+        ],
+        3,
+    ),
 )
 def test_the_question_names_what_asks_and_not_what_only_stands_in_it(project: Path, line: str, named: str) -> None:
     person = Person(Deny())
@@ -349,7 +353,7 @@ def test_for_the_session_stores_nothing(project: Path) -> None:
     assert [value.get("answer") for value in decisions(session)] == ["session", None]
 
 
-@pytest.mark.parametrize(("level", "asks"), [("read", True), ("run", True), ("all", False)])
+@pytest.mark.parametrize(("level", "asks"), sample([("read", True), ("run", True), ("all", False)], 3))
 def test_an_ask_rule_asks_at_every_level_but_all(project: Path, level: str, asks: bool) -> None:
     write_settings('[rules]\nask = ["bash(ls *)", "read_file(a.txt)"]\nallow = ["bash(ls *)"]\n')
     (project / "a.txt").write_text("one\n")
@@ -511,7 +515,7 @@ def test_rules_are_read_and_walls_tried_beside_the_event_loop(
     assert threads and threading.main_thread() not in threads
 
 
-@pytest.mark.parametrize("rule", ["red_file(.env)", "read_file()", "bash(touch *; ls)", "agent(x"])
+@pytest.mark.parametrize("rule", sample(["red_file(.env)", "read_file()", "bash(touch *; ls)", "agent(x"], 3))
 def test_a_deny_rule_that_cannot_be_read_is_told_at_the_start_and_nothing_runs_unguarded(
     project: Path, rule: str
 ) -> None:
@@ -606,7 +610,7 @@ def test_a_required_sandbox_that_is_not_there_opens_no_session(project: Path, mo
     assert error.value.kind == "config" and "sandbox.backend" in error.value.hint and "nexus doctor" in error.value.hint
 
 
-@pytest.mark.parametrize("level", ["read", "run", "all"])
+@pytest.mark.parametrize("level", sample(["read", "run", "all"], 3))
 def test_without_a_sandbox_every_command_asks_and_that_is_told_once(project: Path, level: str) -> None:
     edit = ("write_file", {"path": "a.txt", "content": "x"})
     person = Person(Deny())
@@ -755,7 +759,7 @@ def test_what_is_always_allowed_in_a_worktree_is_stored_for_its_project(tmp_path
     assert (rule.text, rule.folder) == ("bash(npm test *)", str(source))
 
 
-@pytest.mark.parametrize("ranges", ["", ":1", ":1-9", ":1-2,5-"])
+@pytest.mark.parametrize("ranges", sample(["", ":1", ":1-9", ":1-2,5-"], 3))
 def test_rules_and_places_decide_on_every_part_of_a_reading(project: Path, ranges: str) -> None:
     write_settings('[rules]\ndeny = ["read_file(secret.txt)"]\n')
     (project / "plain.txt").write_text("plain\n" * 9)

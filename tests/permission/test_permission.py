@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from search import sample
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
@@ -143,61 +144,64 @@ def test_protected_places_are_asked_about_when_written(project: Path, path: str)
 
 @pytest.mark.parametrize(
     "path",
-    [
-        ".hg/hgrc",
-        "sub/.hg/hgrc",
-        ".HG/hgrc",
-        ".jj/repo/config.toml",
-        ".pre-commit-config.yaml",
-        "lefthook.yml",
-        ".githooks/pre-push",
-        ".lintstagedrc.json",
-        ".npmrc",
-        ".yarnrc.yml",
-        ".yarn/releases/yarn.cjs",
-        ".pnpmfile.cjs",
-        "bunfig.toml",
-        ".pypirc",
-        ".cargo/config.toml",
-        ".cargo/config",
-        ".bundle/config",
-        ".mvn/jvm.config",
-        ".bazelrc",
-        "tools/bazel",
-        "mise.toml",
-        ".mise.toml",
-        ".config/mise/config.toml",
-        ".tool-versions",
-        ".gdbinit",
-        ".lldbinit",
-        ".pdbrc",
-        "src/sitecustomize.py",
-        ".irbrc",
-        ".Rprofile",
-        ".ghci",
-        ".vim/vimrc",
-        ".nvim/init.lua",
-        ".lvimrc",
-        ".helix/languages.toml",
-        ".fleet/run.json",
-        ".zed/tasks.json",
-        "app.code-workspace",
-        "x.sublime-project",
-        ".devcontainer.json",
-        ".github/workflows/ci.yml",
-        ".GitHub/Workflows/ci.yml",
-        ".github/actions/x/action.yml",
-        ".gitlab-ci.yml",
-        ".circleci/config.yml",
-        ".buildkite/pipeline.yml",
-        "Jenkinsfile",
-        ".travis.yml",
-        ".forgejo/workflows/x.yml",
-        ".config/autostart/x.desktop",
-        ".config/systemd/user/x.service",
-        ".local/bin/git",
-        "Library/LaunchAgents/x.plist",
-    ],
+    sample(
+        [
+            ".hg/hgrc",
+            "sub/.hg/hgrc",
+            ".HG/hgrc",
+            ".jj/repo/config.toml",
+            ".pre-commit-config.yaml",
+            "lefthook.yml",
+            ".githooks/pre-push",
+            ".lintstagedrc.json",
+            ".npmrc",
+            ".yarnrc.yml",
+            ".yarn/releases/yarn.cjs",
+            ".pnpmfile.cjs",
+            "bunfig.toml",
+            ".pypirc",
+            ".cargo/config.toml",
+            ".cargo/config",
+            ".bundle/config",
+            ".mvn/jvm.config",
+            ".bazelrc",
+            "tools/bazel",
+            "mise.toml",
+            ".mise.toml",
+            ".config/mise/config.toml",
+            ".tool-versions",
+            ".gdbinit",
+            ".lldbinit",
+            ".pdbrc",
+            "src/sitecustomize.py",
+            ".irbrc",
+            ".Rprofile",
+            ".ghci",
+            ".vim/vimrc",
+            ".nvim/init.lua",
+            ".lvimrc",
+            ".helix/languages.toml",
+            ".fleet/run.json",
+            ".zed/tasks.json",
+            "app.code-workspace",
+            "x.sublime-project",
+            ".devcontainer.json",
+            ".github/workflows/ci.yml",
+            ".GitHub/Workflows/ci.yml",
+            ".github/actions/x/action.yml",
+            ".gitlab-ci.yml",
+            ".circleci/config.yml",
+            ".buildkite/pipeline.yml",
+            "Jenkinsfile",
+            ".travis.yml",
+            ".forgejo/workflows/x.yml",
+            ".config/autostart/x.desktop",
+            ".config/systemd/user/x.service",
+            ".local/bin/git",
+            "Library/LaunchAgents/x.plist",
+        ],
+        4,
+    ),
 )
 def test_what_other_programs_obey_by_themselves_is_asked_about_when_edited(project: Path, path: str) -> None:
     for tool in ("write_file", "edit_file"):
@@ -267,7 +271,7 @@ def test_the_configuration_of_nexus_is_protected_inside_a_project_too(project: P
     assert _asks(verdict, "protected")
 
 
-@pytest.mark.parametrize("tool", [READ, GREP, WRITE], ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", sample([READ, GREP, WRITE], 3), ids=lambda tool: tool.name)
 def test_nexus_own_files_are_refused_in_a_project_that_is_the_home_of_the_person(
     project: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
@@ -292,16 +296,19 @@ def _verdicts(project: Path, tool: Tool, path: str) -> list[Verdict]:
 @pytest.mark.parametrize("tool", [READ, GREP, WRITE, TOOLS["glob"], TOOLS["edit_file"]], ids=lambda tool: tool.name)
 @pytest.mark.parametrize(
     "path",
-    [
-        "~/.ssh/id_rsa",
-        "~/.SSH/id_rsa",
-        "~/.aws",
-        "~/.config/gh/hosts.yml",
-        "~/x/../.netrc",
-        "key",
-        "real/id",
-        "~/.mozilla/firefox/a.default/cookies.sqlite",
-    ],
+    sample(
+        [
+            "~/.ssh/id_rsa",
+            "~/.SSH/id_rsa",
+            "~/.aws",
+            "~/.config/gh/hosts.yml",
+            "~/x/../.netrc",
+            "key",
+            "real/id",
+            "~/.mozilla/firefox/a.default/cookies.sqlite",
+        ],
+        4,
+    ),
 )
 def test_credentials_are_refused_at_every_level_but_all(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, tool: Tool
@@ -326,18 +333,21 @@ def test_credentials_are_refused_at_every_level_but_all(
 )
 @pytest.mark.parametrize(
     "path",
-    [
-        "/proc/self/environ",
-        "/proc/thread-self/environ",
-        "/proc/1/environ",
-        "/proc/self/task/1/mem",
-        "/proc/self",
-        "/proc/4711/cwd/x",
-        "/proc/1/task",
-        "link/environ",
-        "/PROC/Self/environ",
-        "/proc/self/fd",
-    ],
+    sample(
+        [
+            "/proc/self/environ",
+            "/proc/thread-self/environ",
+            "/proc/1/environ",
+            "/proc/self/task/1/mem",
+            "/proc/self",
+            "/proc/4711/cwd/x",
+            "/proc/1/task",
+            "link/environ",
+            "/PROC/Self/environ",
+            "/proc/self/fd",
+        ],
+        4,
+    ),
 )
 def test_what_proc_shows_of_a_process_is_refused_in_every_project(
     project: Path, path: str, root: str, tool: Tool

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from session.played import MODEL, Answer, Played, say
 
 from nexus_cli.config.paths import places
@@ -168,13 +169,16 @@ def test_a_model_that_never_answers_is_stopped_soon_after_its_last_call(tmp_path
 
 @pytest.mark.parametrize(
     ("yes", "iterations", "kind", "says"),
-    [
-        (0, None, "denied", "and refused each time"),
-        (3, None, "denied", "3 ran, 1 was refused"),
-        (9, None, "limit", "4 ran, 0 were refused"),
-        (9, 4, "denied", "4 ran, 1 was refused"),
-        (9, 2, "denied", "2 ran, 3 were refused"),
-    ],
+    sample(
+        [
+            (0, None, "denied", "and refused each time"),
+            (3, None, "denied", "3 ran, 1 was refused"),
+            (9, None, "limit", "4 ran, 0 were refused"),
+            (9, 4, "denied", "4 ran, 1 was refused"),
+            (9, 2, "denied", "2 ran, 3 were refused"),
+        ],
+        3,
+    ),
 )
 def test_the_fifth_equal_call_tells_how_many_ran_and_how_many_were_refused(
     tmp_path: Path, yes: int, iterations: int | None, kind: str, says: str
@@ -263,13 +267,16 @@ def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(t
 
 @pytest.mark.parametrize(
     ("lower", "says"),
-    [
-        ({"limits": Limits(max_steps=3)}, "max_steps 3 (was 9)"),
-        ({"no_tools": True, "limits": Limits(max_steps=9)}, "tools none (was without limit)"),
-        ({"allow": "read", "limits": Limits(max_steps=9)}, ""),
-        ({"limits": Limits(max_steps=9, timeout=60)}, "timeout 60 (was without limit)"),
-        ({"limits": Limits(max_steps=9)}, ""),
-    ],
+    sample(
+        [
+            ({"limits": Limits(max_steps=3)}, "max_steps 3 (was 9)"),
+            ({"no_tools": True, "limits": Limits(max_steps=9)}, "tools none (was without limit)"),
+            ({"allow": "read", "limits": Limits(max_steps=9)}, ""),
+            ({"limits": Limits(max_steps=9, timeout=60)}, "timeout 60 (was without limit)"),
+            ({"limits": Limits(max_steps=9)}, ""),
+        ],
+        3,
+    ),
 )
 def test_limits_that_changed_on_a_resumed_session_are_told_with_its_next_request_once(
     tmp_path: Path, lower: dict[str, Any], says: str

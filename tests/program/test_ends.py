@@ -190,6 +190,7 @@ def test_a_signal_during_the_answer_closes_the_request_and_prints_nothing(seen: 
     assert done.told[1].startswith("Resume with: ") and shown["left"] and shown["sound"]
 
 
+@pytest.mark.matrix
 def test_a_kill_at_any_moment_leaves_a_sound_ledger_and_no_half_file(seen: Seen) -> None:
     for done, safe in seen["at_random"]:
         assert safe and clean(done), done

@@ -220,6 +220,7 @@ def test_a_pipe_gets_the_answer_untouched_and_stderr_nothing_raw(seen: Seen) -> 
     assert b"od" in done.stderr
 
 
+@pytest.mark.matrix
 def test_a_folder_that_has_vanished_is_one_line(seen: Seen) -> None:
     for done in seen["gone_before"]:
         assert done.status == 2 and clean(done) and len(done.told) == 1

@@ -16,6 +16,7 @@ from search import sample
 SLOW = {"default": {"text": "word ", "repeat": 4000, "pace": 0.02}}
 
 
+@pytest.mark.matrix
 def test_twenty_open_files_are_enough(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         done = place.shell("ulimit -n 20; exec nexus ask hi", installed=True)
@@ -71,6 +72,7 @@ def interrupted(place: Stage, line: str) -> tuple[int, bytes, list[str]]:
         end(child, group=True)
 
 
+@pytest.mark.matrix
 def test_ctrl_c_ends_a_whole_pipeline_and_the_session_can_go_on(tmp_path: Path) -> None:
     with stage(tmp_path, SLOW) as place:
         status, stdout, told = interrupted(place, "nexus ask hi | cat")

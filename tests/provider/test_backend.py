@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from provider.talk import ASKED, MODELS, ask, hear, request
+from search import sample
 from server.play import ScriptedServer
 
 from nexus_cli.core.errors import ProviderError
@@ -37,7 +38,7 @@ def test_text_thinking_and_several_calls_arrive_in_every_wire_form(form: str, mo
 
 
 @FORMS
-@pytest.mark.parametrize("write", [1, "utf8"])
+@pytest.mark.parametrize("write", sample([1, "utf8"], 3))
 def test_a_stream_split_at_every_byte_is_the_same_answer(
     form: str, write: int | str, model_server: ScriptedServer
 ) -> None:
@@ -63,7 +64,7 @@ def test_arguments_of_any_kind_become_a_recorded_call(form: str, arguments: str,
     assert (call.arguments, call.raw) == expected.get(arguments, ({}, arguments))
 
 
-@pytest.mark.parametrize("ids", ["given", "missing", "empty", "same", "echoed"])
+@pytest.mark.parametrize("ids", sample(["given", "missing", "empty", "same", "echoed"], 4))
 @pytest.mark.parametrize("indexes", ["given", "missing"])
 @pytest.mark.parametrize("fragment", [0, 1])
 def test_calls_with_odd_ids_and_indexes_are_told_apart(

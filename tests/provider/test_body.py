@@ -90,6 +90,7 @@ TURN = st.one_of(
 )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "model", sample(["openai/gpt-4o", "openai/gpt-5", "openai/mine", "lm_studio/m", "llamafile/m"], 3)
 )

@@ -64,7 +64,7 @@ def test_an_answer_without_the_last_mark_counts_after_its_reason(form: str, mode
 
 
 @FORMS
-@pytest.mark.parametrize(("fault", "expected"), [("no_finish", ("none", TEXT)), ("empty", ("empty", ""))])
+@pytest.mark.parametrize(("fault", "expected"), sample([("no_finish", ("none", TEXT)), ("empty", ("empty", ""))], 3))
 def test_an_answer_without_a_reason_is_not_finished(
     form: str, fault: str, expected: tuple[str, str], model_server: ScriptedServer
 ) -> None:
@@ -75,7 +75,7 @@ def test_an_answer_without_a_reason_is_not_finished(
             assert (heard.reply.finish, heard.reply.message.content) == expected, framing
 
 
-@pytest.mark.parametrize("after", [-1, 0, 2])
+@pytest.mark.parametrize("after", sample([-1, 0, 2], 3))
 @FORMS
 def test_a_body_that_is_cut_is_never_finished(form: str, after: int, model_server: ScriptedServer) -> None:
     for framing in FRAMINGS:
@@ -90,7 +90,7 @@ STALL = 0.1
 """Seconds: a body that is shorter than announced is waited for so long."""
 
 
-@pytest.mark.parametrize("form", ["chat", "anthropic", "gemini"])
+@pytest.mark.parametrize("form", sample(["chat", "anthropic", "gemini"], 3))
 def test_a_damaged_stream_ends_within_its_limits(form: str, model_server: ScriptedServer) -> None:
     call = {"name": "look", "arguments": {"at": "x"}}
     rng = random.Random(form)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ledger.conftest import on
+from search import sample
 from session.played import the_ledger
 from session.prefix_cache import SETTINGS, lived, opened, working
 
@@ -106,7 +107,9 @@ def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
     assert lines[-1].replace(" cost $3.80", "") in rewrite_lines([*rows[:47], {**rows[47], "cost": None}], 80)
 
 
-@pytest.mark.parametrize("words", [["why", "99"], ["why", "0"], ["why", "x"], ["--session", "nobody"], ["nonsense"]])
+@pytest.mark.parametrize(
+    "words", sample([["why", "99"], ["why", "0"], ["why", "x"], ["--session", "nobody"], ["nonsense"]], 3)
+)
 def test_what_is_not_there_is_one_line_and_status_two(
     missed: str, words: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,7 +129,7 @@ def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: st
         assert "1 request for reflections: 0 tokens in" in text and "compact 1" not in text
 
 
-@pytest.mark.parametrize("width", [70, 80, 120, 150])
+@pytest.mark.parametrize("width", sample([70, 80, 120, 150], 3))
 def test_a_long_reason_is_cut_in_the_table_and_whole_where_it_is_asked_for(missed: str, width: int) -> None:
     with the_ledger() as ledger:
         value = cache_report(ledger, missed, SETTINGS)
@@ -210,7 +213,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("step", ["0", "-1", "6", "99"])
+@pytest.mark.parametrize("step", sample(["0", "-1", "6", "99"], 3))
 def test_a_request_that_is_not_there_is_named_with_how_many_there_are(
     missed: str, step: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ import aiohttp
 import pytest
 from aiohttp.http_exceptions import BadStatusLine
 from rpc.serving import TOKEN, Answering, Served, serving, until
+from search import sample
 
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.server_token import UNIX
@@ -221,7 +222,7 @@ IDLE = {
 }
 
 
-@pytest.mark.parametrize("held", IDLE)
+@pytest.mark.parametrize("held", sample(IDLE, 3))
 @pytest.mark.parametrize("file", [False, True])
 async def test_who_has_no_token_cannot_hold_the_places_of_those_who_have_one(
     tmp_path: Path, held: str, file: bool
@@ -397,6 +398,7 @@ def _feed(served: Served, agent_id: str) -> EventFeed:
     return agent.dispatcher.feed
 
 
+@pytest.mark.matrix
 async def test_a_reader_that_takes_nothing_holds_up_no_agent_and_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,6 +417,7 @@ async def test_a_reader_that_takes_nothing_holds_up_no_agent_and_no_memory(
         assert (await served.client.send("a", "go"))["ok"]
 
 
+@pytest.mark.matrix
 async def test_a_slow_reader_is_cut_off_with_a_last_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_feed, "MOST_BYTES", 300_000)
     async with serving(tmp_path, Answering(flood)) as served:

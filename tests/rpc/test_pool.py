@@ -207,6 +207,7 @@ async def test_destroy_stops_the_turn_and_the_session_goes_on_elsewhere(tmp_path
         assert ledger.lock(agent.session.id), "its lock is free"
 
 
+@pytest.mark.matrix
 def test_a_plain_session_loads_nothing_of_this_room() -> None:
     code = (
         "import sys, nexus_cli.cli.run_turn, nexus_cli.cli.run_repl\n"

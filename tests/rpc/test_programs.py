@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from json_shape import problems
 from rpc.serving import Answering, Reply, serving, until, words
+from search import sample
 from worktrees.repository import make_project, make_worktree
 
 from nexus_cli.client import CallError, Client
@@ -153,7 +154,7 @@ async def test_what_waits_can_be_taken_back(tmp_path: Path) -> None:
         assert provider.asked == ["first", "last"]
 
 
-@pytest.mark.parametrize("ticks", range(8))
+@pytest.mark.parametrize("ticks", sample(range(8), 3))
 async def test_what_was_taken_back_is_never_sent_and_the_rest_is(tmp_path: Path, ticks: int) -> None:
     """At each moment of a beginning turn: either the words come back and no turn has them, or the turn runs."""
     provider = Answering()
@@ -261,6 +262,7 @@ async def test_a_worktree_in_which_an_agent_works_cannot_be_removed(tmp_path: Pa
 BIG = "x" * 3_000_000
 
 
+@pytest.mark.matrix
 async def test_an_event_of_any_size_arrives_whole_and_cuts_nobody_who_reads(tmp_path: Path) -> None:
     async with serving(tmp_path, Answering(lambda request: BIG)) as served:
         await served.client.create_agent("a")
@@ -367,6 +369,7 @@ async def test_a_server_that_cannot_start_is_an_error_and_leaves_nothing(
     assert "nonsense" in capfd.readouterr().err
 
 
+@pytest.mark.matrix
 async def test_a_server_that_is_started_imports_nothing_from_its_folder(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit(9)\n")
     async with Client.start(cwd=str(tmp_path)) as client:

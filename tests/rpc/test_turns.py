@@ -515,6 +515,7 @@ async def test_everything_works_over_a_socket_file_that_only_the_person_can_open
             assert failed.value.code == 401
 
 
+@pytest.mark.matrix
 async def test_fifty_turns_at_once_none_is_lost_and_each_session_keeps_its_order(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         for agent in range(25):

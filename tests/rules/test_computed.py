@@ -43,6 +43,7 @@ def test_a_listed_name_may_stand_in_a_text(project: Path) -> None:
     assert not asked(['for f in $(git ls-files); do echo "== $f"; head -2 "$f"; done', 'echo "a $(ls) b"'], project)
 
 
+@pytest.mark.matrix
 def test_of_harmless_lines_at_most_one_in_twenty_asks(project: Path) -> None:
     rows = read_rows("harmless.tsv")
     wrong = asked([line for line, expected in rows if expected == "allow"], project)

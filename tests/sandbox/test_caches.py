@@ -203,6 +203,7 @@ def test_go_builds_offline_with_modules_of_the_home_folder(ground: Ground) -> No
     assert in_scene(ground, act) == ["3\n", "3\n"]
 
 
+@pytest.mark.matrix
 @once_each
 def test_npm_installs_offline_from_the_cache_of_the_home_folder(ground: Ground) -> None:
     need("npm", "/usr/local/bin:/usr/bin:/bin")
@@ -256,6 +257,7 @@ def registry(crate: bytes) -> Iterator[str]:
         thread.join()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ground", sample(ONE_EACH, 2, 1), ids=lambda ground: ground.name, indirect=True)
 def test_cargo_builds_offline_with_crates_of_the_home_folder(ground: Ground) -> None:
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from search import sample
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import ProgramRefused
@@ -188,7 +189,7 @@ TRAPS = (
 )
 
 
-@pytest.mark.parametrize("trap", TRAPS)
+@pytest.mark.parametrize("trap", sample(TRAPS, 4))
 def test_a_repository_that_leads_elsewhere_gives_a_worktree_without_it_or_none(
     backend: Backend, project: Path, trap: Callable[[Path], None]
 ) -> None:
@@ -331,7 +332,9 @@ def test_git_of_one_process_follows_the_variables_of_its_settings(
             (project.parent / name / "one" / place).unlink()
 
 
-@pytest.mark.parametrize("name", [".git/index", ".git/refs/heads/x", ".git/worktrees/x/gitdir", "a/.gitignore"])
+@pytest.mark.parametrize(
+    "name", sample([".git/index", ".git/refs/heads/x", ".git/worktrees/x/gitdir", "a/.gitignore"], 3)
+)
 def test_git_waits_for_no_pipe(backend: Backend, project: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_git, "_PATIENCE", 0.1)
     os.mkfifo(project / "pipe")
@@ -353,12 +356,15 @@ def test_git_waits_for_no_pipe(backend: Backend, project: Path, name: str, monke
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        "[include]\n\tpath = ../pipe",
-        '[core] excludesFile = "pi"pe # quoted in part',
-        "[include]\n\tpath = ../shared",
-        "[core]\n\tattributesFile = \\\n{project}/pipe",
-    ],
+    sample(
+        [
+            "[include]\n\tpath = ../pipe",
+            '[core] excludesFile = "pi"pe # quoted in part',
+            "[include]\n\tpath = ../shared",
+            "[core]\n\tattributesFile = \\\n{project}/pipe",
+        ],
+        3,
+    ),
 )
 def test_git_waits_for_no_pipe_that_the_repository_names(
     backend: Backend, project: Path, settings: str, monkeypatch: pytest.MonkeyPatch
@@ -375,13 +381,16 @@ def test_git_waits_for_no_pipe_that_the_repository_names(
 
 @pytest.mark.parametrize(
     ("setting", "named"),
-    [
-        ("include.path", "pipe"),
-        ("include.path", "shared"),
-        ("includeIf.gitdir:/**.path", "pipe"),
-        ("core.excludesFile", "pipe"),
-        ("core.attributesFile", "pipe"),
-    ],
+    sample(
+        [
+            ("include.path", "pipe"),
+            ("include.path", "shared"),
+            ("includeIf.gitdir:/**.path", "pipe"),
+            ("core.excludesFile", "pipe"),
+            ("core.attributesFile", "pipe"),
+        ],
+        3,
+    ),
 )
 def test_git_goes_without_settings_of_the_person_that_lead_to_a_pipe_in_the_project(
     backend: Backend, project: Path, setting: str, named: str, monkeypatch: pytest.MonkeyPatch

@@ -141,13 +141,16 @@ def test_protected_places_are_as_they_were(ground: Ground) -> None:
 @once_each
 @pytest.mark.parametrize(
     ("words", "mounted"),
-    [
-        ("mv .git g2 && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit", "pre-commit"),
-        ("mv .git g2 && cp -r g2 .git && echo evil | tee g2/hooks/pre-commit g2/hooks/post-merge", "g2"),
-        ("mkdir evil; mv .git g2; echo 'gitdir: evil' > .git", ""),
-        ("mkdir -p a/b; mv .git a/b/c; echo evil > a/b/c/hooks/pre-commit; chmod 500 a/b/c", ""),
-        ("rm -rf .git; ln -s g2 .git", ""),
-    ],
+    sample(
+        [
+            ("mv .git g2 && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit", "pre-commit"),
+            ("mv .git g2 && cp -r g2 .git && echo evil | tee g2/hooks/pre-commit g2/hooks/post-merge", "g2"),
+            ("mkdir evil; mv .git g2; echo 'gitdir: evil' > .git", ""),
+            ("mkdir -p a/b; mv .git a/b/c; echo evil > a/b/c/hooks/pre-commit; chmod 500 a/b/c", ""),
+            ("rm -rf .git; ln -s g2 .git", ""),
+        ],
+        3,
+    ),
 )
 def test_what_takes_the_place_of_a_git_folder_that_was_moved_is_not_obeyed(
     ground: Ground, words: str, mounted: str

@@ -74,7 +74,7 @@ def test_secrets_of_the_system_are_hidden_from_root(ground: Ground) -> None:
 
 
 @each_ground
-@pytest.mark.parametrize("place", ["home/src/project", "home"])
+@pytest.mark.parametrize("place", sample(["home/src/project", "home"], 3))
 def test_a_project_in_the_home_folder_is_seen_without_credentials(ground: Ground, place: str) -> None:
     def act(scene: Scene) -> Any:
         project = scene.base / place
@@ -112,7 +112,7 @@ SETTINGS = """[user]
 
 
 @each_ground
-@pytest.mark.parametrize("is_worktree", [False, True])
+@pytest.mark.parametrize("is_worktree", sample([False, True], 3))
 def test_git_reads_with_the_settings_of_the_person(ground: Ground, is_worktree: bool) -> None:
     def act(scene: Scene) -> Any:
         for variable in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):

@@ -165,6 +165,7 @@ def test_programs_that_links_on_the_path_lead_to_are_there(ground: Ground) -> No
     assert run_in(ground, act) == ("a\nb\nc\n", [])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ground", sample(ONE_EACH, 2), ids=lambda ground: ground.name)
 def test_many_links_on_the_path_keep_commands_running(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -180,19 +181,25 @@ def test_many_links_on_the_path_keep_commands_running(ground: Ground) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "files"),
-    [
-        ("[include]\n path = ~/a.inc # mine\n", {"a.inc": "[user]\n name = Me\n"}),
-        ("[include] path = ~/a.inc\n", {"a.inc": "[user]\n name = Me\n"}),
-        (
-            "[include]\n path = a.inc\n",
-            {"a.inc": "[include]\n path = b/b.inc\n", "b/b.inc": "[user]\n name = Me\n"},
-        ),
-        ("[user]\n name = Me\n[core]\n excludesFile = \\\n ~/my.ignore\n", {"my.ignore": "tracked\nx.o\n"}),
-        ('[user]\n name = Me\n[core]\n attributesFile="~/at tr"\n', {"at tr": "*.x text\n"}),
-        ("[user]\n name = Me\n[blame]\n ignoreRevsFile = ~/revs\n", {"revs": ""}),
-        ("[user]\n name = Me\n[mailmap]\n file = ~/map\n", {"map": "B <a@example.org>\n"}),
-        ('[includeIf "gitdir:/"]\n path = ~/a.inc\n', {"a.inc": "[include]\n path = b\n", "b": "[user]\n name = Me\n"}),
-    ],
+    sample(
+        [
+            ("[include]\n path = ~/a.inc # mine\n", {"a.inc": "[user]\n name = Me\n"}),
+            ("[include] path = ~/a.inc\n", {"a.inc": "[user]\n name = Me\n"}),
+            (
+                "[include]\n path = a.inc\n",
+                {"a.inc": "[include]\n path = b/b.inc\n", "b/b.inc": "[user]\n name = Me\n"},
+            ),
+            ("[user]\n name = Me\n[core]\n excludesFile = \\\n ~/my.ignore\n", {"my.ignore": "tracked\nx.o\n"}),
+            ('[user]\n name = Me\n[core]\n attributesFile="~/at tr"\n', {"at tr": "*.x text\n"}),
+            ("[user]\n name = Me\n[blame]\n ignoreRevsFile = ~/revs\n", {"revs": ""}),
+            ("[user]\n name = Me\n[mailmap]\n file = ~/map\n", {"map": "B <a@example.org>\n"}),
+            (
+                '[includeIf "gitdir:/"]\n path = ~/a.inc\n',
+                {"a.inc": "[include]\n path = b\n", "b": "[user]\n name = Me\n"},
+            ),
+        ],
+        3,
+    ),
 )
 def test_git_reads_what_its_settings_name(ground: Ground, settings: str, files: dict[str, str]) -> None:
     def act(scene: Scene) -> Any:
@@ -220,7 +227,7 @@ def test_settings_that_name_other_files_do_not_show_them(ground: Ground) -> None
 
 
 @each_ground
-@pytest.mark.parametrize("place", [".gitconfig", "a.inc"])
+@pytest.mark.parametrize("place", sample([".gitconfig", "a.inc"], 3))
 def test_with_a_password_in_git_settings_safe_folders_are_all_that_git_gets(ground: Ground, place: str) -> None:
     def act(scene: Scene) -> Any:
         use_own_git(

@@ -78,7 +78,7 @@ LEADS_OUT = {
 }
 
 
-@pytest.mark.parametrize("name", LEADS_OUT)
+@pytest.mark.parametrize("name", sample(LEADS_OUT, 3))
 def test_nothing_outside_the_project_changes_whatever_leads_there(ground: Ground, name: str) -> None:
     def act() -> tuple[list[str], tuple[str, ...]]:
         with open_scene(ground) as scene:
@@ -160,6 +160,7 @@ def random_words(seed: int) -> str:
     return "; ".join(["P=$PWD", *lines])
 
 
+@pytest.mark.matrix
 def test_whatever_a_command_mixes_nothing_outside_the_project_changes(ground: Ground) -> None:
     """What was outside is the same in bytes, names and modes; what was not compared is compared by the next command."""
 
@@ -202,7 +203,7 @@ PLANT = "mkdir -p .vscode; for f in " + " ".join(PLANTS) + "; do echo evil > $f;
 
 
 @once_each
-@pytest.mark.parametrize("place", ["the project", "a worktree of it", "a folder above it"])
+@pytest.mark.parametrize("place", sample(["the project", "a worktree of it", "a folder above it"], 3))
 def test_a_session_does_not_restore_what_a_command_of_another_planted_meanwhile(ground: Ground, place: str) -> None:
     def act() -> list[str]:
         with open_scene(ground) as scene:
@@ -319,7 +320,7 @@ LIMITS = {"NOFILE": resource.RLIMIT_NOFILE, "FSIZE": resource.RLIMIT_FSIZE, "AS"
 
 
 @once_each
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("limit", sample(LIMITS, 3))
 def test_what_could_not_be_compared_stops_the_next_command_until_it_is(ground: Ground, limit: str) -> None:
     """A limit that makes it impossible to look, or to write: nothing is lost, nothing goes on as if all were well."""
 
@@ -408,7 +409,7 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("name", sample(LINKS, 3))
 def test_a_repository_that_a_command_put_into_an_index_runs_nothing(ground: Ground, name: str) -> None:
     def act() -> tuple[bool, str]:
         with open_scene(ground) as scene:
@@ -444,7 +445,7 @@ def test_the_git_file_of_a_submodule_is_guarded_wherever_it_lies(ground: Ground,
 
 
 @once_each
-@pytest.mark.parametrize("place", [".git/info", ".git/modules/n/objects/x", ".git/worktrees", "evil"])
+@pytest.mark.parametrize("place", sample([".git/info", ".git/modules/n/objects/x", ".git/worktrees", "evil"], 3))
 def test_a_new_git_file_does_not_lead_to_a_configuration_that_nobody_looks_at(ground: Ground, place: str) -> None:
     words = (
         f"git init -q e; {EVIL.replace('{}', 'e')}; mkdir -p {place} .git/modules/n/refs; "
@@ -652,6 +653,7 @@ def test_a_name_that_is_too_long_hinders_no_comparison(ground: Ground) -> None:
     assert in_user(ground.user, act) == [(), ()]
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_large_file_that_cannot_be_put_back_is_not_taken_away_with_its_folder(ground: Ground) -> None:
     def act() -> tuple[int, tuple[str, ...]]:

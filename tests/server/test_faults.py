@@ -6,6 +6,7 @@ import socket
 from functools import partial
 
 import pytest
+from search import sample
 from server.fault import KINDS
 from server.fixtures import Start
 from server.play import ScriptedServer, closed_port
@@ -227,7 +228,7 @@ def test_a_stall_before_the_head_delays_all_of_it(model_server: ScriptedServer) 
     )
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", sample(FORMS, 4))
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_fault_is_recorded_and_the_server_goes_on(
     model_server: ScriptedServer, form: str, kind: str

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from search import sample
 from server.blocks import first_difference, is_prefix
 from server.fixtures import Start
 from server.play import ScriptedServer, closed_port
@@ -105,7 +106,7 @@ def at(server: ScriptedServer, form: str) -> dict[str, Any]:
 TALK: list[dict[str, Any]] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}]
 
 
-@pytest.mark.parametrize("form", MODELS)
+@pytest.mark.parametrize("form", sample(MODELS, 3))
 @pytest.mark.parametrize("write", [0, 1, "utf8"])
 def test_text_thinking_and_calls_arrive_in_every_form(start_server: Start, ask: Ask, form: str, write: object) -> None:
     server = start_server([STEP | {"write": write}])
@@ -168,7 +169,7 @@ def test_a_tool_loop_keeps_its_prefix_and_reads_the_cache(start_server: Start, a
     assert form == "ollama" or details.cached_tokens == reads[2]
 
 
-@pytest.mark.parametrize("form", MODELS)
+@pytest.mark.parametrize("form", sample(MODELS, 4))
 @pytest.mark.parametrize(
     ("fault", "word"),
     [

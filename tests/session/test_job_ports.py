@@ -165,11 +165,14 @@ def test_where_commands_ask_the_person_decides_on_each_server(folder: Path, port
 
 @pytest.mark.parametrize(
     ("options", "why"),
-    [
-        ({"forward": "off"}, "jobs.forward is off"),
-        ({"interactive": False}, "nobody is here"),
-        ({"allow": "read", "person": Person(Deny("", said=False))}, "declined"),
-    ],
+    sample(
+        [
+            ({"forward": "off"}, "jobs.forward is off"),
+            ({"interactive": False}, "nobody is here"),
+            ({"allow": "read", "person": Person(Deny("", said=False))}, "declined"),
+        ],
+        3,
+    ),
 )
 def test_what_is_not_forwarded_is_said_with_the_reason(folder: Path, port: int, options: Any, why: str) -> None:
     async def work() -> None:

@@ -86,6 +86,7 @@ def reads(folder: Path, length: int, summary: str, read: list[Any]) -> int:
     return asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("summary", [SUMMARY, ""], ids=["compaction", "truncation"])
 def test_a_rewrite_reads_no_more_late_in_a_session_than_early(tmp_path: Path, summary: str, read: list[Any]) -> None:
     early, late = (reads(tmp_path, length, summary, read) for length in (EARLY, LATE))

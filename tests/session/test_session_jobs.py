@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 from programs import need
+from search import sample
 from session.played import MODEL, Played
 from session.summed import Summariser, asks_for_summary, ended, live, turn
 
@@ -256,7 +257,7 @@ def test_the_person_lists_looks_at_and_stops_jobs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", ["off", "bwrap"])
-@pytest.mark.parametrize("level", ["plan", "read", "edit", "run", "all"])
+@pytest.mark.parametrize("level", sample(["plan", "read", "edit", "run", "all"], 3))
 def test_what_is_written_to_a_job_is_decided_on_as_a_command(tmp_path: Path, level: str, backend: str) -> None:
     """A job that was allowed once may be a shell: its input is asked about, and refused, as commands are."""
     if backend == "bwrap":
@@ -320,6 +321,7 @@ def test_a_session_with_running_jobs_is_not_left_for_another_one(tmp_path: Path)
     live(work())
 
 
+@pytest.mark.matrix
 def test_twenty_jobs_are_too_many(tmp_path: Path) -> None:
     async def work() -> None:
         many: Step = [("bash", {"command": f"sleep {60 + n}", "background": True}) for n in range(18)]
@@ -351,6 +353,7 @@ def test_what_the_person_changes_between_turns_is_never_taken_for_a_jobs(tmp_pat
     live(work())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_running_command_goes_on_in_the_background_when_the_person_wants_it(tmp_path: Path, ends: bool) -> None:
     line = "echo begun; sleep 3.5; echo late > late.txt; " + ("exit 3" if ends else "exec sleep 60")
@@ -376,6 +379,7 @@ def test_a_running_command_goes_on_in_the_background_when_the_person_wants_it(tm
     live(work())
 
 
+@pytest.mark.matrix
 def test_commands_in_the_background_take_no_place_in_the_pool_and_no_more_than_sixteen_go_there(
     tmp_path: Path,
 ) -> None:

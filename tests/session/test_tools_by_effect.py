@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from permission.test_call_permission import SETTINGS, Call, Person, opened, results, write_settings
+from search import sample
 from session.made_up import DEFINITIONS, made_up_tools
 from session.played import say
 
@@ -72,23 +73,26 @@ def test_no_room_names_them() -> None:
 
 @pytest.mark.parametrize(
     ("rule", "call"),
-    [
-        ("word_tally(secret.txt)", TALLY),
-        ("word_tally", TALLY),
-        ("read_file(secret.txt)", TALLY),
-        ("read_file(*.txt)", TALLY),
-        ("read_file", TALLY),
-        ("pry_through", PRY),
-        ("stamp_upon(secret.txt)", STAMP),
-        ("edit_file(secret.txt)", STAMP),
-        ("write_file(secret.txt)", STAMP),
-        ("edit_file", STAMP),
-        ("run_yonder(rm *)", REMOVE),
-        ("run_yonder", REMOVE),
-        ("bash(rm *)", REMOVE),
-        ("dial_up", DIAL),
-        ("greet_all", ("greet_all", {"name": "x"})),
-    ],
+    sample(
+        [
+            ("word_tally(secret.txt)", TALLY),
+            ("word_tally", TALLY),
+            ("read_file(secret.txt)", TALLY),
+            ("read_file(*.txt)", TALLY),
+            ("read_file", TALLY),
+            ("pry_through", PRY),
+            ("stamp_upon(secret.txt)", STAMP),
+            ("edit_file(secret.txt)", STAMP),
+            ("write_file(secret.txt)", STAMP),
+            ("edit_file", STAMP),
+            ("run_yonder(rm *)", REMOVE),
+            ("run_yonder", REMOVE),
+            ("bash(rm *)", REMOVE),
+            ("dial_up", DIAL),
+            ("greet_all", ("greet_all", {"name": "x"})),
+        ],
+        4,
+    ),
 )
 def test_a_deny_rule_refuses_and_an_ask_rule_asks(rule: str, call: Call, project: Path) -> None:
     rules(deny=[rule])
@@ -104,18 +108,21 @@ def test_a_deny_rule_refuses_and_an_ask_rule_asks(rule: str, call: Call, project
 
 @pytest.mark.parametrize(
     ("rule", "call"),
-    [
-        ("edit_file(secret.txt)", TALLY),
-        ("grep(secret.txt)", TALLY),
-        ("glob(secret.txt)", TALLY),
-        ("stamp_upon(secret.txt)", TALLY),
-        ("word_tally(secret.txt)", STAMP),
-        ("word_tally(secret.txt)", ("read_file", {"path": "secret.txt"})),
-        ("stamp_upon(new.txt)", ("write_file", {"path": "new.txt", "content": "x"})),
-        ("edit_file(new.txt)", ("write_file", {"path": "new.txt", "content": "x"})),
-        ("run_yonder(touch *)", ("bash", {"command": "touch made"})),
-        ("bash(rm *)", ("run_yonder", {"command": "ls"})),
-    ],
+    sample(
+        [
+            ("edit_file(secret.txt)", TALLY),
+            ("grep(secret.txt)", TALLY),
+            ("glob(secret.txt)", TALLY),
+            ("stamp_upon(secret.txt)", TALLY),
+            ("word_tally(secret.txt)", STAMP),
+            ("word_tally(secret.txt)", ("read_file", {"path": "secret.txt"})),
+            ("stamp_upon(new.txt)", ("write_file", {"path": "new.txt", "content": "x"})),
+            ("edit_file(new.txt)", ("write_file", {"path": "new.txt", "content": "x"})),
+            ("run_yonder(touch *)", ("bash", {"command": "touch made"})),
+            ("bash(rm *)", ("run_yonder", {"command": "ls"})),
+        ],
+        3,
+    ),
 )
 def test_a_deny_rule_holds_for_no_tool_of_another_effect_or_name(rule: str, call: Call, project: Path) -> None:
     rules(deny=[rule])
@@ -130,13 +137,16 @@ def test_a_search_leaves_out_what_a_deny_rule_names(rule: str, project: Path) ->
 
 @pytest.mark.parametrize(
     ("rule", "call"),
-    [
-        ("word_tally({})", "word_tally"),
-        ("read_file({})", "word_tally"),
-        ("stamp_upon({})", "stamp_upon"),
-        ("edit_file({})", "stamp_upon"),
-        ("read_file({})", "pry_through"),
-    ],
+    sample(
+        [
+            ("word_tally({})", "word_tally"),
+            ("read_file({})", "word_tally"),
+            ("stamp_upon({})", "stamp_upon"),
+            ("edit_file({})", "stamp_upon"),
+            ("read_file({})", "pry_through"),
+        ],
+        3,
+    ),
 )
 def test_an_allow_rule_with_a_path_opens_a_place_outside(rule: str, call: str, project: Path) -> None:
     outside = project.parent / "elsewhere"
@@ -179,7 +189,7 @@ def test_credentials_and_protected_places_are_as_closed_as_to_others(project: Pa
     assert [one.kind for one in person.asked] == ["protected"]
 
 
-@pytest.mark.parametrize("level", ["plan", "read", "edit", "run"])
+@pytest.mark.parametrize("level", sample(["plan", "read", "edit", "run"], 3))
 def test_the_levels_are_those_of_the_effect(level: str, project: Path) -> None:
     asked = {
         "plan": (),

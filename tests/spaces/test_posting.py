@@ -57,6 +57,7 @@ def make_space(ledger: Ledger, people: list[str], agents: list[str]) -> tuple[Sp
     return ledger.spaces.create("Alpha", AT, members=members), members
 
 
+@pytest.mark.matrix
 def test_concurrent_posts_of_processes_are_neither_lost_nor_doubled(ledger: Ledger) -> None:
     names = ["Husam", "Sarah", "Ahmad"]
     space, members = make_space(ledger, names, ["Ana"])

@@ -136,6 +136,7 @@ def test_a_plain_session_has_the_tools_only_while_nexus_takes_part(ledger: Ledge
     assert tools() == set()
 
 
+@pytest.mark.matrix
 def test_a_plain_session_loads_nothing_of_spaces_runs_and_plans(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom pathlib import Path\nfrom nexus_cli.cli import ask, run_repl, run_turn\n"
@@ -316,6 +317,7 @@ def end_at(commit_number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "commit", commit)
 
 
+@pytest.mark.matrix
 def test_a_kill_at_any_commit_posts_once_and_waits_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = call("send_message", text="@Sarah which?", wait=True)
     for at in range(1, 40):

@@ -23,6 +23,7 @@ def start(folder: Path, path: str, name: str, rounds: int, *more: str) -> subpro
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.matrix
 def test_no_edit_of_racing_processes_is_lost_also_through_a_link(desk: Any) -> None:
     path = desk.write("sub/a", "end\n")
     (desk.project / "link").symlink_to("sub/a")

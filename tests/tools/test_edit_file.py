@@ -105,6 +105,7 @@ def test_the_text_that_the_model_has_just_written_is_not_sent_again(desk: Any) -
     assert result.output == "2 line two\n-51 lines after 9\n-1 line after 19"
 
 
+@pytest.mark.matrix
 def test_the_changed_lines_are_named_up_to_a_bound_and_how_far_they_go(desk: Any) -> None:
     desk.write("a", "".join(f"x\nrow {n}\n" for n in range(1000)))
     output = desk.run("edit_file", path="a", edits=[_edit("x\n", "z\n", all=True)]).output
@@ -327,6 +328,7 @@ def test_the_nearest_places_do_not_overlap_and_a_bounded_count_says_so() -> None
     assert apply_edits("x" * 100_005, [_edit("x", "y", all=True)], StopFlag()).text == "y" * 100_005
 
 
+@pytest.mark.matrix
 def test_a_search_in_equal_lines_is_linear() -> None:
     # Sizes at which comparing every place in full takes minutes, without a moment to stop.
     for end in ("\n", "\r\n"):

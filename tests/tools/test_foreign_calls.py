@@ -351,6 +351,7 @@ def test_only_line_feeds_end_a_line_of_a_patch(desk: Any, sign: str) -> None:
     assert kept.read_bytes() == b"y\n", done
 
 
+@pytest.mark.matrix
 def test_a_search_for_a_hunk_in_equal_lines_is_linear(desk: Any) -> None:
     """Sizes at which comparing at every line takes ten minutes."""
     path = desk.write("a", "0,0,0,0\n" * 100_000 + "1\n")

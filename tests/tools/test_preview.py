@@ -67,6 +67,7 @@ def test_where_nothing_can_be_told_the_preview_is_empty(desk: Any, data: bytes) 
         assert seen(desk, "write_file", path=path, content="y") == ""
 
 
+@pytest.mark.matrix
 def test_a_preview_that_is_too_long_says_that_it_was_cut(desk: Any) -> None:
     shown = seen(desk, "write_file", path="new", content="y\n" * LARGEST)
     assert shown.endswith("more lines of this diff are not kept\n")

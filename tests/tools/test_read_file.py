@@ -278,6 +278,7 @@ def test_outlining_hostile_lines_takes_no_time(desk: Any) -> None:
         assert time.process_time() - begun < 60, name
 
 
+@pytest.mark.matrix
 def test_a_pdf_comes_by_its_pages(desk: Any) -> None:
     desk.write("s.pdf", make_pdf(["One\nfirst", "Two (2)", ""]))
     assert desk.run("read_file", path="s.pdf").output == (
@@ -296,6 +297,7 @@ def test_a_pdf_comes_by_its_pages(desk: Any) -> None:
     assert desk.run("read_file", path="bad.pdf").error.startswith("bad.pdf: is a PDF: it cannot be read as PDF")
 
 
+@pytest.mark.matrix
 def test_a_pdf_that_blows_up_or_never_ends_is_stopped(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write("bomb.pdf", make_pdf(["boom", "after"], blow_up=1 << 28))
     result = desk.run("read_file", path="bomb.pdf")

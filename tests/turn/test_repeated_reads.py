@@ -91,6 +91,7 @@ def test_a_command_that_fails_in_the_same_words_is_referred_to_with_its_status(f
     assert shown[5] == TEXT.replace("value_7 =", "value_seven =") + "[exit status 3]"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("seed", some(range(4), 4))
 def test_whoever_follows_the_reference_has_the_text_whatever_the_window_lost(seed: int, tmp_path: Path) -> None:
     """The window is so small that it is pruned, truncated or summarized all the time."""

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from search import sample
 from session.played import opened, say
 from session.test_last_said import Steps
 
@@ -31,7 +32,7 @@ def test_a_complete_reply_that_ends_in_our_mark_is_complete(mark: str, tmp_path:
 
 
 @pytest.mark.parametrize("fork", [False, True])
-@pytest.mark.parametrize("end", [LOST, FinishDelta("length"), FinishDelta("content_filter")])
+@pytest.mark.parametrize("end", sample([LOST, FinishDelta("length"), FinishDelta("content_filter")], 3))
 def test_half_a_reply_is_unfinished_also_in_a_fork(
     end: ProviderError | FinishDelta, fork: bool, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import need
@@ -172,6 +173,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.matrix
 def test_mixes_leave_git_as_it_is_and_give_the_tree_back(tmp_path: Path) -> None:
     """Of edits, commands of git, and what the person does: index, HEAD, refs and stash stay byte for byte."""
     need("git")

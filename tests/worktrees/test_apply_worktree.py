@@ -116,7 +116,8 @@ CHANGES: dict[str, Act] = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "dirty"), [*zip(CHANGES, cycle([True, False])), *(zip(CHANGES, cycle([False, True])) if SEARCHES else ())]
+    ("kind", "dirty"),
+    sample([*zip(CHANGES, cycle([True, False])), *(zip(CHANGES, cycle([False, True])) if SEARCHES else ())], 4),
 )
 def test_every_kind_of_change_arrives(project: Path, kind: str, dirty: bool) -> None:
     if dirty:  # carried over, and no part of what is applied
@@ -195,7 +196,7 @@ CLASHES: dict[str, tuple[Act, Act, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", CLASHES)
+@pytest.mark.parametrize("kind", sample(CLASHES, 4))
 def test_what_cannot_be_merged_stays_as_the_person_has_it(project: Path, kind: str) -> None:
     there, here, path = CLASHES[kind]
     outside = project.parent / "out/data.bin"
@@ -363,7 +364,7 @@ def test_a_file_takes_the_place_of_a_folder_out_of_which_a_changed_one_moved(pro
     assert (project / "box").read_text() == "x" and (project / "moved.py").read_text().endswith("mine\n")
 
 
-@pytest.mark.parametrize("kind", ["text", "deletion", "large"])
+@pytest.mark.parametrize("kind", sample(["text", "deletion", "large"], 3))
 def test_what_is_typed_while_a_file_is_written_is_not_overwritten(
     project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -493,6 +494,7 @@ def test_a_new_file_has_no_more_rights_than_in_the_worktree(project: Path, mode:
     assert stat.S_IMODE((project / "sub/key").stat().st_mode) == mode & ~0o022
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_a_draft_that_a_killed_apply_left_is_removed_by_the_next_command(
     project: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool
@@ -517,6 +519,7 @@ def test_a_draft_that_a_killed_apply_left_is_removed_by_the_next_command(
     assert sorted(path.name for path in project.rglob(".nexus-*")) == [".nexus-mine"]
 
 
+@pytest.mark.matrix
 def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) -> None:
     def work(folder: Path) -> None:
         all_of(edit(2, "theirs"), put("new", "new\n"), delete("old.txt"))(folder)

@@ -51,7 +51,7 @@ def test_commits_are_published_when_a_stay_ends_and_survive_the_worktree(project
     assert "missing" not in git(project, "fsck", "--strict") and "nexus" not in git(project, "for-each-ref")
 
 
-@pytest.mark.parametrize("act", ["moved", "deleted", "checked out"])
+@pytest.mark.parametrize("act", sample(["moved", "deleted", "checked out"], 3))
 def test_a_branch_that_the_person_took_over_is_left_alone(project: Path, act: str) -> None:
     stay = enter_worktree(project, "fix")
     mine = commit(stay.record.folder, "one")
@@ -141,6 +141,7 @@ def test_a_linked_worktree_of_an_earlier_version_is_worked_in_applied_and_remove
     assert list_worktrees(project) == [] and tip(project) == "" and git(project, "worktree", "list").count("\n") == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("place", sample(["create_branch", "create_repository", "carry_files"], 2))
 @pytest.mark.parametrize("is_taken", sample([False, True], 2))
 def test_a_making_that_was_killed_leaves_nothing_and_takes_no_branch_of_the_person(
@@ -164,6 +165,7 @@ def test_a_making_that_was_killed_leaves_nothing_and_takes_no_branch_of_the_pers
     assert record.branch == ("worktree-fix-2" if is_taken else "worktree-fix") and diff_worktree(record) == b""
 
 
+@pytest.mark.matrix
 def test_an_empty_worktree_of_a_killed_process_is_removed_with_the_next_making(project: Path) -> None:
     before = git(project, "for-each-ref")
     for name, text in (("empty", ""), ("full", "x")):
@@ -232,6 +234,7 @@ def test_a_branch_of_an_empty_worktree_that_the_person_works_on_stays(project: P
     assert tip(project) == mine and not stay.record.folder.exists() and "nexus" not in git(project, "for-each-ref")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("place", ["project", "linked"])
 def test_a_clean_up_of_the_project_deletes_nothing_that_a_worktree_borrows(
     project: Path, tmp_path: Path, place: str
@@ -303,7 +306,9 @@ def test_of_a_deleted_folder_no_commit_is_promised_that_was_not_published(projec
     assert stay.leave() == ""
 
 
-@pytest.mark.parametrize("name", ["info/exclude", "info/attributes", "info/sparse-checkout", "config.worktree"])
+@pytest.mark.parametrize(
+    "name", sample(["info/exclude", "info/attributes", "info/sparse-checkout", "config.worktree"], 3)
+)
 @pytest.mark.parametrize("is_large", [False, True])
 def test_what_is_no_small_file_of_the_repository_is_not_copied_into_a_worktree(
     project: Path, tmp_path: Path, name: str, is_large: bool
@@ -350,7 +355,7 @@ LEADS = {
 """What a command leaves in the repository of its worktree to lead git of ours elsewhere."""
 
 
-@pytest.mark.parametrize("lead", LEADS)
+@pytest.mark.parametrize("lead", sample(LEADS, 3))
 def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_worktree(
     project: Path, tmp_path: Path, lead: str
 ) -> None:

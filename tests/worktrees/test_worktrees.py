@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from search import sample
 from worktrees.repository import git, make_project, make_worktree, put_link, read_tree
 
 from nexus_cli.config.paths import places
@@ -187,7 +188,7 @@ WORK: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", WORK)
+@pytest.mark.parametrize("kind", sample(WORK, 4))
 def test_a_worktree_with_something_in_it_stays(project: Path, kind: str) -> None:
     stay = enter_worktree(project, "fix")
     folder = stay.record.folder

@@ -93,6 +93,7 @@ def test_what_the_provider_lost_is_not_blamed_on_the_change_behind_it(change: Ch
     assert "had not changed" in found.why and "besides" in found.why and "entry" in found.why
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("numbers", [2, 8])
 def test_a_beginning_is_as_long_as_the_provider_counts_content_of_its_kind(numbers: int, tmp_path: Path) -> None:
     for lost, cause in ((True, "provider"), (False, "message")):
@@ -144,6 +145,7 @@ def test_what_expired_is_not_blamed_on_the_change_behind_it(change: Change, tmp_
     assert found.why.startswith("it has probably expired: 12 min") and "besides" in found.why
 
 
+@pytest.mark.matrix
 def test_a_change_at_the_beginning_is_ours_until_the_cache_is_surely_gone(tmp_path: Path) -> None:
     for hours, lost, cause in ((0.0, True, "section"), (0.2, False, "section"), (2.0, False, "expired")):
         folder = tmp_path / cause / str(hours)
@@ -175,6 +177,7 @@ def switching(folder: Path, *pauses: float) -> tuple[CacheResult, Mapping[str, A
     return found[0], value
 
 
+@pytest.mark.matrix
 def test_a_switch_of_model_is_ours_only_while_there_was_something_to_lose(tmp_path: Path) -> None:
     for pauses, cause in (((0.05,), "model"), ((2.0,), "expired"), ((0.05, 2.0), "expired"), ((2.0, 0.05), "model")):
         folder = tmp_path / "-".join(map(str, pauses))

@@ -60,6 +60,7 @@ def grow(ledger: Ledger, session: str, chance: random.Random, clock: list[dateti
             on(ledger, lane).record_reply(None, step, Usage(chance.randint(100, 1000), 1, read), "stop", True)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("back", [False, True], ids=["a clock that goes on", "a clock that is set back"])
 def test_the_notable_requests_say_what_all_of_them_would(back: bool) -> None:
     for seed in range(60):

@@ -39,6 +39,7 @@ def tried(events: Sequence[Event], first: int = 1) -> list[int]:
     return found
 
 
+@pytest.mark.matrix
 def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restart(tmp_path: Path) -> None:
     script = Summariser("", talk)
 

@@ -92,6 +92,7 @@ def many(command: str, number: int) -> Answer:
     return [("bash", {"command": command.format(place)}) for place in range(number)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("share", [0.4, 0.59])
 def test_a_large_request_does_not_keep_a_run_from_being_summed_up(share: float, tmp_path: Path) -> None:
     room = 20_000 / 1.1 - 1100
@@ -129,6 +130,7 @@ def test_what_the_person_said_first_outlives_every_compaction(tmp_path: Path) ->
     assert_replays(session)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("good", [True, False])
 def test_no_second_summary_within_ten_steps_while_the_window_holds_also_after_a_restart(
     good: bool, tmp_path: Path
@@ -259,6 +261,7 @@ def test_recalled_pieces_cut_short_cite_the_drop_they_come_from(tmp_path: Path) 
     assert_replays(session)
 
 
+@pytest.mark.matrix
 def test_recall_gives_back_every_message_that_went_behind_an_old_request(tmp_path: Path) -> None:
     good = True
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from session.played import Answer
 from session.prefix_cache import MODEL, PRICES, Remembering, lived, opened, results
 from session.summed import SUMMARY, asks_for_summary, done, ended, noted
@@ -87,6 +88,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tmp_path: Path) -> None:
     """It fits by what the provider had reported; by our count and its known error it would not."""
     provider = Remembering(listing)

@@ -196,6 +196,7 @@ def test_words_that_are_pinned_reach_the_model_with_the_next_request(tmp_path: P
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
     script = Summariser(summary="")
 
@@ -241,6 +242,7 @@ def test_a_pin_is_a_plain_value() -> None:
     assert replace(made, entry=0).quotation == "[p1]\n> a\n> b"
 
 
+@pytest.mark.matrix
 def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_drop(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(summary=""), "hello", window=12_000) as session:

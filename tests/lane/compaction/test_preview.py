@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from session.played import MODEL
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
@@ -114,7 +115,7 @@ def test_where_nothing_would_go_it_says_so_and_still_lists_the_pins(tmp_path: Pa
     asyncio.run(live())
 
 
-@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@pytest.mark.parametrize("width", sample([20, 40, 80, 200], 3))
 def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path: Path) -> None:
     async def live() -> Mapping[str, Any]:
         said = ("first 日本 \x1b[31m words", *TURNS)
@@ -130,6 +131,7 @@ def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path:
             assert part in text
 
 
+@pytest.mark.matrix
 def test_a_second_preview_tells_that_the_originals_are_read(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(SUMMARY), *TURNS, window=60_000) as session:

@@ -114,6 +114,7 @@ def test_stale_results_leave_the_window_in_batches_and_can_be_read_back_exactly(
     assert 0.8 < figures["total"]["missed"] / sum(one["cold"] for one in rewrites) < 1.25, "what was foreseen came true"
 
 
+@pytest.mark.matrix
 def test_what_is_taken_out_makes_the_session_cheaper(tmp_path: Path) -> None:
     project(tmp_path)
     sums = []
@@ -136,6 +137,7 @@ def test_what_would_cost_more_than_it_saves_is_left_alone(tmp_path: Path) -> Non
     assert not pruned(events)
 
 
+@pytest.mark.matrix
 def test_an_expired_cache_is_taken_as_the_chance(tmp_path: Path) -> None:
     project(tmp_path)
     clock = Clock()
@@ -200,6 +202,7 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
     assert taken and all(one.drop.entries != (3, 3) for one in taken)
 
 
+@pytest.mark.matrix
 def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     project(tmp_path)
     off = replace(SMALL, compact=CompactSettings(prune=False))
@@ -239,6 +242,7 @@ def assert_whole(provider: Remembering) -> None:
         assert any("look at it" in str(message["content"]) for message in sent if message["role"] == "user")
 
 
+@pytest.mark.matrix
 def test_a_window_that_stale_results_fill_is_pruned_instead_of_summed_up(tmp_path: Path) -> None:
     """Pruning a warm cache does not pay at these prices; at the mark the choice is between that and a summary."""
     (tmp_path / "small.py").write_text("x = 1\n" * 900)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
+from search import sample
 from session.played import Answer, Played, the_ledger
 from session.summed import (
     FORK,
@@ -53,7 +54,7 @@ BAD: dict[str, Answer] = {
 }
 
 
-@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("kind", sample(BAD, 3))
 def test_whatever_a_summariser_answers_wrongly_leaves_the_window_as_it_was(kind: str, tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(lambda request: BAD[kind]), *TURNS) as session:
@@ -84,7 +85,7 @@ def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_
     asyncio.run(live())
 
 
-@pytest.mark.parametrize("window", [12_000, 16_000, 24_000])
+@pytest.mark.parametrize("window", sample([12_000, 16_000, 24_000], 3))
 def test_a_summary_that_does_not_fit_is_cut_at_a_sentence_and_its_end_can_be_recalled(
     window: int, tmp_path: Path
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_summary_that_the_output_limit_ends_is_used_and_says_so(tmp_path: Path
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("window", [12_000, 60_000])
 def test_both_forms_of_the_request_say_what_is_kept_and_the_transcript_has_the_current_request(
     window: int, tmp_path: Path
@@ -339,6 +341,7 @@ def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) ->
     assert max(sizes) < 4 * 7000
 
 
+@pytest.mark.matrix
 def test_the_end_of_the_summary_of_a_piece_can_be_recalled(tmp_path: Path) -> None:
     models: dict[str, dict[str, float | int | bool]] = {"openai/small": {"window": 7000}}
     answers = iter([SUMMARY + "\nA detail. " * 1_500 + "LAST of the first piece."])
@@ -405,6 +408,7 @@ def test_goals_and_files_are_read_again_from_their_source(tmp_path: Path) -> Non
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_path: Path) -> None:
     async def refuses(lane_state: LaneState, *_: str) -> None:
         raise NexusError("provider", "no facts", "the model was away")

@@ -53,6 +53,7 @@ def test_undo_gives_back_every_message_and_what_came_since(tmp_path: Path) -> No
     assert_replays(asyncio.run(live()))
 
 
+@pytest.mark.matrix
 def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: Path) -> None:
     async def live() -> str:
         hashes = []
@@ -100,6 +101,7 @@ def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_p
     assert_replays(asyncio.run(live()))
 
 
+@pytest.mark.matrix
 def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(), *TURNS * 3, window=26_000) as session:

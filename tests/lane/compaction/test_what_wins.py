@@ -95,6 +95,7 @@ LIES: dict[str, tuple[str, str]] = {
 """Lies of a summarizer, and what contradicts them. Not reached: what a file holds inside (its port, a function)."""
 
 
+@pytest.mark.matrix
 def test_what_wins_contradicts_the_lies_of_a_summarizer(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     for name, text in {
@@ -177,6 +178,7 @@ def quoting(rules: list[str]) -> str:
     return f"Goal: go on.\nRules:\n{lines}\nNext: what comes."
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("again", [False, True], ids=["once", "and a lazy summary after it"])
 def test_what_the_person_laid_down_in_one_long_message_stands_word_for_word(tmp_path: Path, again: bool) -> None:
     summaries = ["Goal: on.\nNext: so.", quoting([*RULES, "Push to main at once, the person said."])]
@@ -263,6 +265,7 @@ def test_a_quotation_stands_as_the_whole_sentence_and_never_from_others(tmp_path
     assert "obey this program" in others and "obey this program" not in head.partition(SAID)[2].partition(OTHERS)[0]
 
 
+@pytest.mark.matrix
 def test_the_record_stands_where_a_summary_was_refused_and_history_is_cut(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
 

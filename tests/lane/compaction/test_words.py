@@ -173,6 +173,7 @@ def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: P
         assert ledger.session(session).id == session and typed == [(7,)], "of a transcript too, in a lane of its own"
 
 
+@pytest.mark.matrix
 def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows(tmp_path: Path) -> None:
     steps: list[int] = []
     sent = 0
@@ -255,6 +256,7 @@ def test_nothing_is_read_for_an_epoch_that_never_begins(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(number: int, tmp_path: Path) -> None:
     """The request and the newest step are far above the target: older turns yield, the pin does not."""
@@ -275,6 +277,7 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_request_that_was_shortened_in_the_window_is_not_counted_as_word_for_word(tmp_path: Path) -> None:
     long = " ".join(f"word{number}" for number in range(4500))
     several: Answer = [("bash", {"command": f"seq 1 {3000 + number}"}) for number in range(12)]

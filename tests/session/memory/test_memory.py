@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ledger.conftest import on
+from search import sample
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
 from nexus_cli.config.paths import places
@@ -287,17 +288,20 @@ def test_how_to_answer_matters_for_every_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [
-        ("Prefers a short answer", True),
-        ("Start the answer with a summary", True),
-        ("No emojis in any response", True),
-        ("Wants to be answered in German", True),
-        ("Be brief when answering", True),
-        ("Respond in French", True),
-        ("Reply-to address is ann@example.org", False),
-        ("Response times matter", False),
-        ("The answer key is 7", False),
-    ],
+    sample(
+        [
+            ("Prefers a short answer", True),
+            ("Start the answer with a summary", True),
+            ("No emojis in any response", True),
+            ("Wants to be answered in German", True),
+            ("Be brief when answering", True),
+            ("Respond in French", True),
+            ("Reply-to address is ann@example.org", False),
+            ("Response times matter", False),
+            ("The answer key is 7", False),
+        ],
+        3,
+    ),
 )
 def test_a_fact_says_how_to_answer_or_is_of_another_matter(text: str, told: bool, tmp_path: Path) -> None:
     with the_ledger() as ledger:

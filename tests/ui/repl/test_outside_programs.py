@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+from search import sample
 from terminal.terminal import NotSeenError, Terminal, ctrl
 
 DRIVER = [sys.executable, str(Path(__file__).parents[1] / "screen" / "screen_driver.py")]
@@ -102,7 +103,7 @@ def test_control_c_is_the_programs_alone(started: Callable[[str, str], Terminal]
 
 
 @ORDERS
-@pytest.mark.parametrize("code", [READS, STUBBORN + READS])
+@pytest.mark.parametrize("code", sample([READS, STUBBORN + READS], 3))
 def test_who_is_told_to_end_ends_the_program_first(
     started: Callable[[str, str], Terminal], tmp_path: Path, order: str, code: str
 ) -> None:

@@ -1146,6 +1146,7 @@ def test_the_model_of_before_is_in_force_again_after_a_turn_that_failed_unexpect
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: Path) -> None:
     need("bwrap")
     with socket.create_server(("127.0.0.1", 0)) as one:

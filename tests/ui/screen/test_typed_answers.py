@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from search import sample
 from ui.keyboard import Keys
 from ui.put_clock import run_at_once
 from ui.screen.screen_driver import PlainController
@@ -168,7 +169,7 @@ def play(way: Any, folder: Path, typing: Typing) -> list[Answer]:
     return run_at_once(work())
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sample(WAYS, 3))
 @settings(max_examples=2 * settings().max_examples)
 @given(typing=typings())
 def test_no_text_at_any_speed_approves_a_call(
@@ -178,7 +179,7 @@ def test_no_text_at_any_speed_approves_a_call(
     assert not [one for one in answers if isinstance(one, Allow)], answers
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sample(WAYS, 4))
 @pytest.mark.parametrize("before", [0, 1, 5])
 @pytest.mark.parametrize("text", ["stop", "add a test first", "yes please but only X", "say yes", "do a", "not y"])
 def test_the_natural_first_words_approve_nothing(way: Any, tmp_path: Path, text: str, before: int) -> None:
@@ -187,7 +188,7 @@ def test_the_natural_first_words_approve_nothing(way: Any, tmp_path: Path, text:
         assert not [one for one in answers if isinstance(one, Allow)]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sample(WAYS, 4))
 @pytest.mark.parametrize("answer", sorted(ANSWERS - {"all", "yes all"}))
 def test_an_answer_that_was_begun_before_the_question_is_none(way: Any, tmp_path: Path, answer: str) -> None:
     for before in range(1, len(answer) + 1):
