@@ -146,15 +146,11 @@ def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: 
     A fork also has those of its ancestors up to the fork; `own` leaves these out. `first` leaves out notes before that
     entry.
     """
-    found: list[Memo] = []
-    for segment in reversed(ancestry(db, lane)[: 1 if own else None]):
-        rows = db.all(
-            "SELECT kind, at, entry, blob FROM memos WHERE lane = ? AND ? IN (kind, '') AND entry BETWEEN ? AND ?"
-            " ORDER BY key",
-            segment.lane,
-            kind,
-            first,
-            segment.last,
-        )
-        found.extend(Memo(row[0], row[1], row[2], dict(blobs.get_json(db, row[3]))) for row in rows)
-    return found
+    chain = ancestry(db, lane)[: 1 if own else None]
+    shown = " OR ".join(["(lane = ? AND entry BETWEEN ? AND ?)"] * len(chain))
+    values = [value for segment in chain for value in (segment.lane, first, segment.last)]
+    # A fork is a later lane than its ancestors.
+    rows = db.all(
+        f"SELECT kind, at, entry, blob FROM memos WHERE ? IN (kind, '') AND ({shown}) ORDER BY lane, key", kind, *values
+    )
+    return [Memo(row[0], row[1], row[2], dict(blobs.get_json(db, row[3]))) for row in rows]
