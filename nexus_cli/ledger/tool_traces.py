@@ -69,5 +69,7 @@ def was_started(db: Database, lane: int, call: str) -> bool:
 
     Later calls of an ancestor have the same ids, because both lanes continue counting from the fork.
     """
-    shown, values = lanes.select_shown(lanes.ancestry(db, lane))
+    chain = lanes.ancestry(db, lane)
+    shown = " OR ".join(["(lane = ? AND entry <= ?)"] * len(chain))
+    values = [value for segment in chain for value in (segment.lane, segment.last)]
     return db.one(f"SELECT 1 FROM started WHERE call = ? AND ({shown})", call, *values) is not None
