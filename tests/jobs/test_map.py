@@ -381,4 +381,4 @@ def test_a_pipe_among_the_files_holds_up_no_other(place: Stage) -> None:
     piped, read = lines(done)
     assert done.status == 3 and read["ok"] and read["text"] == "about a.txt"
     assert not piped["ok"] and "it is a pipe" in piped["error"]["message"]
-    assert place.shell(f"nexus map '{PROMPT}' <(echo from a command)").status == 0
+    assert place.shell(f"nexus map '{PROMPT}' <(echo from a command)", installed=True).status == 0

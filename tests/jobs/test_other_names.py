@@ -97,9 +97,9 @@ def test_rules_and_levels_decide_on_what_the_call_becomes(place: Stage) -> None:
     place.settings(QUICK + PRICED + '[rules]\ndeny = ["edit_file(shop.py)", "bash(python3 *)"]\n')
     steps = [
         calls(
+            ("shell", {"command": ["python3", "test_shop.py"]}),  # behind a refused edit it would not even be decided
             ("Edit", {"file_path": "shop.py", **EDIT}),
             ("apply_patch", {"input": PATCH}),
-            ("shell", {"command": ["python3", "test_shop.py"]}),
             ("Read", {"file_path": "/etc/shadow"}),
         )
     ]

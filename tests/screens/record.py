@@ -238,6 +238,7 @@ def night(here: Place, path: Path) -> None:
         shell.wait_for("k of 112k")
         shell.wait_quiet(0.5)
         draw(shell, path)
+        types("/exit" + ENTER)  # the folder goes as soon as it has ended
 
 
 def record_sessions(folder: Path) -> None:
