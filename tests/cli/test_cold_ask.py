@@ -68,6 +68,7 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return {"functions": read["functions"][0], "modules": read["modules"]}
 
 
+@pytest.mark.matrix
 def test_a_cold_ask_enters_no_more_than_its_bounds(noted: dict[str, list[str]]) -> None:
     functions = noted["functions"]
     counts = (len(noted["modules"]), named(functions), len(functions), len(files(functions)))

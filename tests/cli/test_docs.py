@@ -53,6 +53,7 @@ def test_an_unknown_page_is_one_line_that_names_them_all(nexus: Run) -> None:
     assert all(topic.encode() in done.stderr for topic in TOPICS)
 
 
+@pytest.mark.matrix
 def test_every_page_has_a_title_and_every_written_one_a_topic_and_a_fair_length() -> None:
     assert set(WRITTEN) < set(TOPICS)
     for topic in TOPICS:
@@ -182,6 +183,7 @@ def test_tables_of_pages_are_complete() -> None:
     assert words == sorted(words), "sort the words of nexus_cli/docs/glossary.md"
 
 
+@pytest.mark.matrix
 def test_the_example_of_a_tool_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (definition,), (source,) = blocks("tools", "json"), blocks("tools", "python")
     folder, project = tmp_path / "tools", tmp_path / "project"

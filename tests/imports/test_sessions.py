@@ -282,6 +282,7 @@ def conversations(draw: st.DrawFn) -> list[Message]:
     return found
 
 
+@pytest.mark.matrix
 @settings(max_examples=60, deadline=None)
 @given(messages=conversations())
 def test_what_is_exported_is_imported_as_the_same_messages(

@@ -206,7 +206,7 @@ def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("accepted", [True, False])
+@pytest.mark.parametrize("accepted", sample([True, False], 2))
 def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid_for_it(
     accepted: bool, tmp_path: Path
 ) -> None:

@@ -112,6 +112,7 @@ async def come_in(session: Session, person: Refuser, way: str, words: str) -> No
         pass
 
 
+@pytest.mark.matrix
 @settings(max_examples=settings().max_examples // 2)
 @given(st.lists(st.sampled_from(list(WAYS)), min_size=1, max_size=5))
 def test_only_what_the_person_typed_counts_as_their_words(

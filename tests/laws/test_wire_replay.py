@@ -79,6 +79,7 @@ def test_another_body_and_another_version_are_told_apart(place: Path) -> None:
         assert json.loads(json.dumps(found)) == found
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(["chat", "anthropic"], 2))
 def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Path, form: str) -> None:
     """Claude's cache marks say how much of a request was sent before: after a rewrite that is what both begin with."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ledger.conftest import on
+from search import sample
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
@@ -114,7 +115,7 @@ def run(path: Path, make: SimpleNamespace, say: Callable[[str], None], at: int, 
         say(name)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", sample(["before", "after"], 2))
 def test_a_kill_around_any_commit_loses_nothing_that_was_confirmed(
     _isolated: Path, make: SimpleNamespace, when: str
 ) -> None:

@@ -149,6 +149,7 @@ def cut_connection(postgres: Server, connection: Any) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.matrix
 def test_a_commit_of_which_nothing_can_be_found_out_says_so(
     postgres: Server, served: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_what_was_deleted_leaves_the_log_once_another_process_has_read(
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_processes_that_write_and_delete_at_once_lose_nothing_on_a_server(
     postgres: Server, make: SimpleNamespace
 ) -> None:

@@ -33,6 +33,7 @@ MESSAGES = st.builds(
 )
 
 
+@pytest.mark.matrix
 @given(st.lists(st.tuples(MESSAGES, ANY_TEXT, st.sampled_from(list(Kind))), max_size=6))
 def test_every_entry_comes_back_as_it_was_recorded(things: list[tuple[Message, str, Kind]]) -> None:
     ledger = Ledger.open(None)

@@ -179,6 +179,7 @@ def test_a_server_that_does_not_answer_a_call_is_started_afresh_for_the_next(pla
     assert notes.read_text().split().count("begin") == 2
 
 
+@pytest.mark.matrix
 def test_a_server_that_ignores_the_end_of_its_input_and_sigterm_is_killed_with_its_children(play: Play) -> None:
     server = raw("stubborn")
     pids = list(map(int, play.call(server).split()))

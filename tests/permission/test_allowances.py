@@ -99,6 +99,7 @@ def test_what_no_rule_can_say_is_allowed_for_the_session_and_taken_back_by_its_n
     assert not remove_allowance(dispatcher.always, "edits", dispatcher.project)
 
 
+@pytest.mark.matrix
 def test_reads_outside_the_project_are_allowed_by_folder(project: Path, tmp_path: Path) -> None:
     other = tmp_path / "other" / "repository"
     (other / ".git").mkdir(parents=True)

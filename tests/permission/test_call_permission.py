@@ -212,7 +212,7 @@ def test_a_search_of_a_folder_leaves_out_what_a_deny_rule_names(project: Path) -
     assert set(listed.text.splitlines()) == {".env", "open"} and named.text == "no files"
 
 
-@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+@pytest.mark.parametrize("backend", sample(["bwrap", "landlock"], 2))
 def test_a_command_cannot_read_what_a_deny_rule_names_in_a_folder_that_it_reads_whole(
     project: Path, backend: str
 ) -> None:
@@ -308,6 +308,7 @@ def test_the_question_names_what_asks_and_not_what_only_stands_in_it(project: Pa
     assert shown.partition(" \N{MIDDLE DOT} ")[2] == (f"needs approval: {named}" if named else "")
 
 
+@pytest.mark.matrix
 def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project: Path) -> None:
     person = Person(Allow(always=True, stored=True))
     another = ("bash", {"command": "touch another"})
@@ -414,6 +415,7 @@ def test_a_rule_may_name_a_tool_that_is_called_by_the_name_of_another_program(pr
     assert src.denied and insert.denied and lib.ran and not (project / "src").exists(), (src, lib, insert)
 
 
+@pytest.mark.matrix
 def test_an_allow_rule_for_files_leaves_the_project_only_where_it_names_the_place(project: Path) -> None:
     outside, secret = project.parent / "outside.txt", Path(os.environ["HOME"]) / ".netrc"
     secret.write_text("password hunter2\n")
@@ -686,7 +688,7 @@ def test_a_free_command_gets_safe_folders_of_git_settings_that_it_does_not_see(
     assert env["GIT_CONFIG_GLOBAL"] == os.devnull and token not in env.values()
 
 
-@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+@pytest.mark.parametrize("backend", sample(["bwrap", "landlock"], 2))
 def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str) -> None:
     found = probe.find_backend(backend, own=places(), project=project)
     if found.backend == "none":

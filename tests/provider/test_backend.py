@@ -157,6 +157,7 @@ logging.getLogger("LiteLLM").error("as litellm reports what we report ourselves"
 """
 
 
+@pytest.mark.matrix
 def test_nothing_is_printed_nothing_left_in_the_environment_and_no_env_file_read(
     tmp_path: Any, start_server: Any
 ) -> None:

@@ -125,6 +125,7 @@ def test_a_difference_is_told_by_session_step_request_and_line() -> None:
     assert "the script is another one" in difference("s", steps("1"), steps("1", "nexus ask 'ho'"))
 
 
+@pytest.mark.matrix
 def test_ids_are_numbered_as_they_come_and_nothing_else_is_replaced() -> None:
     of = Replacements("/tmp/nexus-recorded-123456", 4711).of
     first, second = "01JHJ0QTH9WAP1XB2F38MFMRJD", "01JHJ0QTHCHT4Q887302NDVY1H"

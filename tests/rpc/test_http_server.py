@@ -248,6 +248,7 @@ async def test_who_has_no_token_cannot_hold_the_places_of_those_who_have_one(
             one.writer.close()
 
 
+@pytest.mark.matrix
 async def test_a_storm_of_connections_keeps_nobody_out_who_has_the_token(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         open_ones: list[Raw] = []

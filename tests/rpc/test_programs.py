@@ -105,6 +105,7 @@ async def test_limits_bind_every_turn_of_an_agent_and_wrong_ones_are_named(tmp_p
         assert "effort is one of" in await refused(served.client.create_agent("w", effort="most"), -32602)
 
 
+@pytest.mark.matrix
 async def test_an_agent_with_limits_is_told_its_budget_and_reports_with_the_last_request(tmp_path: Path) -> None:
     def busy(request: Request) -> Reply:
         last = str(request.messages[-1]["content"])

@@ -118,6 +118,7 @@ STORED = (
 )
 
 
+@pytest.mark.matrix
 def test_what_bash_would_run_is_never_allowed(tmp_path: Path) -> None:
     """Lines of a grammar of hiding places, each run by bash where a stub stands for `rm` and says so."""
     stubs, project, said = tmp_path / "bin", tmp_path / "project", tmp_path / "said"

@@ -276,7 +276,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize(
     ("name", "level"),
-    [*sample([(name, "run") for name in HOSTILE], 2), *((name, "read") for name in some(list(HOSTILE)[::3], 4))],
+    sample(
+        [*sample([(name, "run") for name in HOSTILE], 2), *((name, "read") for name in some(list(HOSTILE)[::3], 4))], 3
+    ),
 )
 def test_a_hostile_line_is_decided_in_bounded_time_and_never_allowed(name: str, level: Level, tmp_path: Path) -> None:
     decide("ls", tmp_path)  # the parser is loaded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from rules.rows import TOOLS, decide, read_rows
 
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
@@ -17,6 +18,7 @@ def count_asked(rules: RuleSet, level: str, folder: Path) -> list[str]:
     return [row[0] for row in rows if decide(row[0], folder, level, rules).decision != "allow"]  # type: ignore[arg-type]
 
 
+@pytest.mark.matrix
 def test_few_commands_ask_under_run(tmp_path: Path) -> None:
     rows = read_rows("corpus.tsv")
     assert len(rows) >= 300

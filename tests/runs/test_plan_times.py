@@ -254,6 +254,7 @@ def test_nonsense_is_refused_or_has_a_time(text: str, which: str) -> None:
         assert now < found.next_at < now + 3700 * 86400
 
 
+@pytest.mark.matrix
 def test_missed_times_are_counted_by_days_and_listed_only_where_clocks_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     listed, times_on = list[date](), CronTimes._times_on
 

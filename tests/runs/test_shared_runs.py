@@ -278,6 +278,7 @@ def asks(request: Request) -> Reply:
     return "well" if has_run else [("bash", {"command": "touch mark"})]
 
 
+@pytest.mark.matrix
 def test_only_who_was_asked_approves_a_call_on_their_machine(team: Team) -> None:
     mark = team.project / "mark"
     with closing(team.open("ana")) as ledger:

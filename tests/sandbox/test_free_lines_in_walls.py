@@ -141,6 +141,7 @@ def test_a_free_line_reads_nothing_outside_and_changes_nothing(ground: Ground) -
     assert sum(not what for what in found.values()) > len(found) / 2, "most were run"
 
 
+@pytest.mark.matrix
 def test_each_line_gets_its_decision_in_a_plain_project(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.py").touch()

@@ -143,6 +143,7 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {str(one): (one.stat().st_mode, one.read_bytes() if one.is_file() else b"") for one in folder.rglob("*")}
 
 
+@pytest.mark.matrix
 def test_protected_places_below_the_top_are_as_they_were(ground: Ground) -> None:
     for name, (evil, lost, told, text) in after_harm(ground).items():
         assert not evil and not lost, (name, evil, lost, told, text)

@@ -268,6 +268,7 @@ ROOTS = {
 """Attempts that need more than an ordinary user has, or a system that lets everybody."""
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_the_attempts_succeed_where_there_are_no_walls() -> None:
     """Otherwise a failure would prove nothing."""

@@ -80,6 +80,7 @@ def check(folder: Path, names: tuple[str, ...]) -> None:
         assert now == kept, f"{name}.svg is old: python tests/screens/record.py"
 
 
+@pytest.mark.matrix
 def test_the_pictures_of_a_session_show_what_the_program_shows(tmp_path: Path) -> None:
     record_sessions(tmp_path)
     check(tmp_path, SESSIONS)

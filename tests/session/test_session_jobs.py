@@ -106,6 +106,7 @@ def result(events: list[Any]) -> ToolResult:
     return next(event.result for event in events if isinstance(event, ToolResultEvent))
 
 
+@pytest.mark.matrix
 def test_a_job_outlives_its_turn_and_a_compaction_and_ends_with_the_session(tmp_path: Path) -> None:
     async def work() -> None:
         numbers = [[("bash", {"command": f"seq {n}000 {n}900"})] for n in range(1, 5)]
@@ -187,6 +188,7 @@ def test_the_person_is_told_of_a_job_that_ended_with_a_killed_nexus(tmp_path: Pa
     live(work())
 
 
+@pytest.mark.matrix
 def test_a_resumed_session_lists_how_each_job_ended(tmp_path: Path) -> None:
     async def work() -> None:
         jobs = [

@@ -74,6 +74,7 @@ def record_of(lane: Lane, session: Session) -> list[str]:
     return list(make_record(lane, session.state.lane_state.work).goals)
 
 
+@pytest.mark.matrix
 def test_a_compaction_keeps_what_is_left_and_what_is_done(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("z z z z z z\n" * 400)
 

@@ -284,6 +284,7 @@ def test_an_agent_knows_its_runs(ledger: Ledger, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.matrix
 def test_agents_that_answer_each_other_stop(ledger: Ledger, tmp_path: Path) -> None:
     husam, _, ana, bob = people(ledger, "Ana", "Bob")
     space = make_space(ledger, "Alpha", [husam, ana, bob])

@@ -285,6 +285,7 @@ def test_a_refused_target_on_the_same_server_is_not_followed(site: Site) -> None
     assert site.asked == ["/a"]
 
 
+@pytest.mark.matrix
 def test_bombs_are_bounded(site: Site) -> None:
     def endless(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -307,6 +308,7 @@ def test_bombs_are_bounded(site: Site) -> None:
     assert "damaged" in got(f"{site.url}/bad").error and "'br'" in got(f"{site.url}/br").error
 
 
+@pytest.mark.matrix
 def test_a_deeply_nested_page_is_text(site: Site) -> None:
     site.pages["/deep"] = (200, {"Content-Type": "text/html"}, b"<div>" * 20_000 + b"core" + b"</div>" * 20_000)
     assert "core" in got(f"{site.url}/deep").output

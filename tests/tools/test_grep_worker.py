@@ -29,6 +29,7 @@ def test_a_link_that_appears_after_the_listing_is_not_followed(desk: Any, monkey
             list(grep_worker.lines_of(path))
 
 
+@pytest.mark.matrix
 def test_a_file_is_searched_line_by_line_and_never_held_whole(desk: Any) -> None:
     path = desk.write("a", "ab\n" * 100_000 + "needle\n")
     job = grep_worker.SearchJob("needle", False, 2, 5, "")
@@ -85,6 +86,7 @@ def test_unreadable_and_huge_files_are_counted(desk: Any) -> None:
     assert output == "a\n1:x\n[1 file could not be searched: unreadable, or over 64 MiB]"
 
 
+@pytest.mark.matrix
 def test_the_matches_beyond_the_limit_are_counted_for_a_bounded_time(desk: Any) -> None:
     desk.write("a", "x\ny\n" * 20)
     desk.write("b", "x\n" * 5)

@@ -319,6 +319,7 @@ def test_a_notebook_of_too_many_values_is_read_as_text_and_says_so(desk: Any, mo
     assert not parsed and result.output.endswith('\n{"cells":[{},\n{},\n'), result.output
 
 
+@pytest.mark.matrix
 def test_the_text_of_a_notebook_stops_at_a_bound(desk: Any) -> None:
     image = {"data": {"image/png": "A" * 8_000_000}}
     outputs = [{"text": "\n" * 60 + "x"}] * 40_000

@@ -182,7 +182,7 @@ def test_grep_gives_these_results_whoever_lists_and_helps(helped: Any, listed: s
         assert (result.output, result.error) == (output, ""), arguments
 
 
-@pytest.mark.parametrize("git", [True, False])
+@pytest.mark.parametrize("git", sample([True, False], 2))
 def test_stored_keys_are_searched_only_where_they_are_asked_for(
     desk: Any, monkeypatch: pytest.MonkeyPatch, git: bool
 ) -> None:
@@ -465,6 +465,7 @@ def test_a_long_list_of_patterns_is_taken_apart_in_one_pass() -> None:
     assert PathPattern("{a, b").matches("{a, b")
 
 
+@pytest.mark.matrix
 def test_what_was_found_is_counted_for_the_person(desk: Any) -> None:
     for name in ("a", "b", "c"):
         desk.write(f"{name}.txt", f"one {name}\ntwo {name}\none more\n")

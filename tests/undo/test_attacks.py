@@ -373,6 +373,7 @@ def test_a_full_disk_at_any_step_loses_nothing_and_the_undo_is_carried_on(tmp_pa
         assert tree(world.project) == after, number
 
 
+@pytest.mark.matrix
 def test_folders_that_may_not_be_written_are_named(tmp_path: Path) -> None:
     """As an ordinary user: root may write everywhere."""
     script = f"""

@@ -464,6 +464,7 @@ def act(root: Path, action: tuple[str, str, str]) -> None:
         pass
 
 
+@pytest.mark.matrix
 @given(
     st.booleans(),
     st.lists(ACTIONS, max_size=10),

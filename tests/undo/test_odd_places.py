@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from search import sample
 from undo.test_looks import NAMES, git, repository
 from undo.test_only_copies import command, not_root
 from undo.world import World, files, tree
@@ -79,7 +80,7 @@ def test_an_ignore_file_that_changes_between(world: World) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("has_git", [True, False])
+@pytest.mark.parametrize("has_git", sample([True, False], 2))
 def test_odd_names(world: World, has_git: bool) -> None:
     if has_git:
         git(world.project, "init", "-q")
@@ -180,6 +181,7 @@ for full in ("project", "data"):
 """
 
 
+@pytest.mark.matrix
 def test_a_full_disk(tmp_path: Path) -> None:
     tests = Path(__file__).resolve().parents[1]
     (tmp_path / "small").mkdir()

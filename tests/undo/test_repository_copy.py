@@ -246,7 +246,9 @@ def test_every_branch_of_a_repository_that_another_one_replaced_comes_back(
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("then", ["git init -q .", "git init -q .; git add -A; git commit -qm anew --no-verify"])
+@pytest.mark.parametrize(
+    "then", sample(["git init -q .", "git init -q .; git add -A; git commit -qm anew --no-verify"], 2)
+)
 def test_a_repository_that_was_just_written_and_moved_away_is_somewhere(
     world: World, then: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

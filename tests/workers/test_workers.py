@@ -736,6 +736,7 @@ def test_only_a_plan_goes_on_while_a_worker_works(mode: str | None, starts: bool
 # Worktrees
 
 
+@pytest.mark.matrix
 def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     (project / "sub/b.txt").write_text("two\n")

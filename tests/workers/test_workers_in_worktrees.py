@@ -57,6 +57,7 @@ def test_a_worker_that_only_reads_leaves_no_worktree(project: Path) -> None:
     assert held == [True] and list_worktrees(project) == [] and git(project, "branch").split() == ["*", "main"]
 
 
+@pytest.mark.matrix
 def test_a_worker_of_a_session_in_a_worktree_begins_with_what_that_one_has(project: Path) -> None:
     outer = enter_worktree(project, "outer")
     (outer.record.folder / "app.py").write_text("outer\n")

@@ -263,6 +263,7 @@ def test_work_that_was_taken_back_after_it_was_applied_is_taken_back(project: Pa
     assert not apply_worktree(record).conflicts and read_tree(project) == before
 
 
+@pytest.mark.matrix
 def test_an_error_half_way_loses_nothing_and_is_gone_on_with(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record, _ = make_worktree(project, "fix")
     for number in range(4):
@@ -320,6 +321,7 @@ def test_a_project_that_is_gone_is_told(project: Path) -> None:
     assert "theirs" in (record.folder / "app.py").read_text()
 
 
+@pytest.mark.matrix
 def test_a_worktree_of_a_worktree_is_applied_to_that_one(project: Path) -> None:
     outer = enter_worktree(project, "outer")
     edit(2, "outer")(outer.record.folder)
@@ -469,6 +471,7 @@ def test_a_rename_to_another_name_of_the_same_file_deletes_nothing(project: Path
     assert [one.path for one in result.conflicts] == ["OLD.txt"] and (project / "old.txt").read_text() == "old\n"
 
 
+@pytest.mark.matrix
 def test_names_that_differ_in_case_alone_are_two_files_whatever_git_was_told(project: Path) -> None:
     git(project, "config", "core.ignorecase", "true")
     (project / "a.txt").write_text("first\n" * 30)
@@ -495,7 +498,7 @@ def test_a_new_file_has_no_more_rights_than_in_the_worktree(project: Path, mode:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("is_shared", sample([False, True], 2))
 def test_a_draft_that_a_killed_apply_left_is_removed_by_the_next_command(
     project: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool
 ) -> None:

@@ -154,6 +154,7 @@ def test_a_set_up_command_runs_once_in_the_sandbox_and_its_failure_is_told(proje
     stay.leave()
 
 
+@pytest.mark.matrix
 def test_a_projects_own_set_up_command_waits_for_trust(project: Path) -> None:
     put(project, {".nexus/config.toml": '[worktree]\nsetup = "touch made.log"\ninclude = ["secret"]\n'})
     stay = enter_prepared(project, "fix")

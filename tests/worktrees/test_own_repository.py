@@ -35,6 +35,7 @@ def tip(project: Path, name: str = "worktree-fix") -> str:
     return git(project, "for-each-ref", "--format=%(objectname)", f"refs/heads/{name}").strip()
 
 
+@pytest.mark.matrix
 def test_commits_are_published_when_a_stay_ends_and_survive_the_worktree(project: Path) -> None:
     stay = enter_worktree(project, "fix")
     first = commit(stay.record.folder, "one")
@@ -121,6 +122,7 @@ def test_the_projects_hooks_and_settings_hold_in_a_worktree(project: Path) -> No
     assert "own@example.org" in (record.folder / ".git/config").read_text()
 
 
+@pytest.mark.matrix
 def test_a_linked_worktree_of_an_earlier_version_is_worked_in_applied_and_removed(
     project: Path, tmp_path: Path
 ) -> None:
@@ -235,7 +237,7 @@ def test_a_branch_of_an_empty_worktree_that_the_person_works_on_stays(project: P
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("place", ["project", "linked"])
+@pytest.mark.parametrize("place", sample(["project", "linked"], 2))
 def test_a_clean_up_of_the_project_deletes_nothing_that_a_worktree_borrows(
     project: Path, tmp_path: Path, place: str
 ) -> None:
@@ -267,6 +269,7 @@ def test_a_clean_up_of_the_project_deletes_nothing_that_a_worktree_borrows(
     assert "nexus" not in git(project, "for-each-ref")
 
 
+@pytest.mark.matrix
 def test_commits_are_published_although_a_killed_process_did_not_note_the_last_ones(project: Path) -> None:
     stay = enter_worktree(project, "fix")
     commit(stay.record.folder, "one")
@@ -296,6 +299,7 @@ def test_a_forced_removal_tells_the_commits_of_each_branch_and_stash_and_keeps_t
     assert git(project, "show", f"{stashed}:app.py") == "stashed\n"
 
 
+@pytest.mark.matrix
 def test_of_a_deleted_folder_no_commit_is_promised_that_was_not_published(project: Path) -> None:
     stay = enter_worktree(project, "fix")
     commit(stay.record.folder, "one")

@@ -280,6 +280,7 @@ def test_a_detached_head_and_a_merge_under_way_are_carried_over(project: Path) -
     assert inspect_worktree(record).is_empty(record)
 
 
+@pytest.mark.matrix
 def test_submodules_and_inner_repositories_are_told_and_left_out(project: Path, tmp_path: Path) -> None:
     inner = make_project(tmp_path / "inner")
     git(project, "submodule", "add", "-q", str(inner), "deps/inner")
@@ -296,6 +297,7 @@ def test_submodules_and_inner_repositories_are_told_and_left_out(project: Path, 
         remove_worktree(record)
 
 
+@pytest.mark.matrix
 def test_a_worktree_of_a_worktree_works(project: Path, tmp_path: Path) -> None:
     git(project, "worktree", "add", "-q", str(tmp_path / "second"))
     (tmp_path / "second/app.py").write_text("second\n")
@@ -388,6 +390,7 @@ def test_own_folders_inside_the_project_are_not_carried_over(project: Path, monk
     assert not (record.folder / "home").exists() and inspect_worktree(record).is_empty(record)
 
 
+@pytest.mark.matrix
 def test_a_folder_that_was_deleted_by_hand_is_told_and_made_again(project: Path) -> None:
     record = made(project)
     (record.folder / "app.py").write_text("x\n")

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from search import sample
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, noted, turn
 
@@ -156,7 +157,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
     asyncio.run(live())
 
 
-@pytest.mark.parametrize("priced", [True, False])
+@pytest.mark.parametrize("priced", sample([True, False], 2))
 def test_on_command_a_refused_summary_is_requested_again_with_a_word_on_its_price(tmp_path: Path, priced: bool) -> None:
     prices: dict[str, float | int | bool] = {"input_price": 3.0, "output_price": 15.0} if priced else {}
     script = Summariser("all is done")

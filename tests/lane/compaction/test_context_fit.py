@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from session.played import MODEL, Answer, Played, the_ledger
 
 from nexus_cli.config.settings import CompactSettings, Settings
@@ -93,7 +94,7 @@ def many(command: str, number: int) -> Answer:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("share", [0.4, 0.59])
+@pytest.mark.parametrize("share", sample([0.4, 0.59], 2))
 def test_a_large_request_does_not_keep_a_run_from_being_summed_up(share: float, tmp_path: Path) -> None:
     room = 20_000 / 1.1 - 1100
     provider = working(listing, "Goal: as said. Next: go on. SUMMARY: " + "detail " * 300)
@@ -131,7 +132,7 @@ def test_what_the_person_said_first_outlives_every_compaction(tmp_path: Path) ->
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("good", [True, False])
+@pytest.mark.parametrize("good", sample([True, False], 2))
 def test_no_second_summary_within_ten_steps_while_the_window_holds_also_after_a_restart(
     good: bool, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_long_result_is_pinned_in_part_and_says_where_the_rest_is() -> None:
     assert len(made.text) <= pins.RESULT_CAP and "message 2" in made.text
 
 
+@pytest.mark.matrix
 def test_pins_stand_word_for_word_below_every_summary_and_are_not_doubled(tmp_path: Path) -> None:
     script = Summariser()
 

@@ -85,6 +85,7 @@ def pruned(events: list[Event]) -> list[ContextDrop]:
     return [event for event in events if isinstance(event, ContextDrop) and event.drop.cause is Cause.PRUNED]
 
 
+@pytest.mark.matrix
 def test_stale_results_leave_the_window_in_batches_and_can_be_read_back_exactly(tmp_path: Path) -> None:
     project(tmp_path)
     provider = reading(60)
@@ -183,6 +184,7 @@ def test_what_will_be_taken_out_is_told_before(tmp_path: Path, monkeypatch: pyte
     assert 0.7 < said / saved <= 1, (line, done)
 
 
+@pytest.mark.matrix
 def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
     project(tmp_path)
     provider = reading(6)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from search import sample
 from session.played import MODEL, Answer, Played
 from session.summed import asks_for_summary, ended, living, summary_of, turn
 
@@ -179,7 +180,7 @@ def quoting(rules: list[str]) -> str:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("again", [False, True], ids=["once", "and a lazy summary after it"])
+@pytest.mark.parametrize("again", sample([False, True], 2), ids=["once", "and a lazy summary after it"])
 def test_what_the_person_laid_down_in_one_long_message_stands_word_for_word(tmp_path: Path, again: bool) -> None:
     summaries = ["Goal: on.\nNext: so.", quoting([*RULES, "Push to main at once, the person said."])]
 

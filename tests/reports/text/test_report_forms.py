@@ -904,6 +904,7 @@ def test_a_paragraph_begins_with_its_label_and_leaves_out_what_says_nothing() ->
     assert table([("name", "tokens", ""), (long, "12", "")], 30) == [long, "    tokens 12"]
 
 
+@pytest.mark.matrix
 def test_a_text_of_megabytes_on_one_line_takes_no_time_to_speak_of() -> None:
     assert len(folded("x" * 5_000_000, 80)) == len(filled("x" * 5_000_000, 80)) == 62_500
     assert cells(cut_line("é" * 5_000_000, 80)) == 80

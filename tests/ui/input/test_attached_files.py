@@ -271,6 +271,7 @@ def test_each_attachment_has_a_record(folder: Path, monkeypatch: pytest.MonkeyPa
     assert found.uncounted == 500, "the chosen lines are whole"
 
 
+@pytest.mark.matrix
 def test_a_pdf_is_attached_as_its_text_and_pages_of_it_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)  # of an environment in the working folder's project nothing starts
     (folder / "paper.pdf").write_bytes(make_pdf(["first things", "second thoughts", "third rail"]))

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from search import sample
 
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
@@ -170,7 +171,7 @@ def test_a_fence_that_stays_open_swallows_nothing_after_the_turn() -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("colour", [False, True])
+@pytest.mark.parametrize("colour", sample([False, True], 2))
 def test_deltas_split_at_every_position_give_the_same(colour: bool) -> None:
     whole = Seen(colour=colour).feed(e.Thinking("a b\nc"), e.Text(ANSWER), e.TurnEnd(DONE)).text
     one_by_one = [e.Text(char) for char in ANSWER]
@@ -732,6 +733,7 @@ def test_a_note_while_text_streams_does_not_tear_the_open_block() -> None:
     assert seen.text == "· by the way\n\na\nb\n\nend\n"
 
 
+@pytest.mark.matrix
 def test_a_delta_costs_nothing_but_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """50 MB without a newline are the same work for each delta, and nothing of it is kept: shown with 2 MB."""
     seen = Seen()

@@ -282,6 +282,7 @@ def test_stopping_a_command_of_this_terminal_leaves_the_agent_alone(tmp_path: Pa
     play(tmp_path, scene)
 
 
+@pytest.mark.matrix
 def test_the_transcript_is_that_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paged: list[str] = []
 

@@ -354,6 +354,7 @@ def test_a_line_of_fifty_megabytes_from_a_pipe_arrives_whole() -> None:
     assert asyncio.run(play()) == size
 
 
+@pytest.mark.matrix
 def test_an_input_that_cannot_be_waited_for_is_the_end() -> None:
     async def play() -> None:
         nowhere = os.open(os.devnull, os.O_RDWR)

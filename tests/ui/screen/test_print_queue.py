@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def test_pieces_are_whole_lines_and_make_up_the_whole(texts: list[str], sizes: l
     assert not pending
 
 
+@pytest.mark.matrix
 def test_every_character_of_a_huge_text_is_copied_once() -> None:
     text, pending, pieces = Watched("a line of some words\n" * 100_000), PrintQueue(), 0
     Watched.cut = 0

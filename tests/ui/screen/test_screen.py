@@ -69,6 +69,7 @@ def test_what_is_put_before_the_screen_runs_and_after_it_ended_is_printed_once()
     assert run_at_once(play()) == ["before", "at the end", "after"]
 
 
+@pytest.mark.matrix
 def test_much_text_is_put_whole_and_in_order() -> None:
     async def play() -> list[str]:
         async with stand() as on:
@@ -454,6 +455,7 @@ def test_every_size_is_drawn_and_typed_into(columns: int, rows: int) -> None:
     assert run_at_once(play()) == ["entered 'typed words'"]
 
 
+@pytest.mark.matrix
 def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> None:
     async def play() -> tuple[list[str], int]:
         async with stand() as on:
@@ -885,6 +887,7 @@ _DOING = st.one_of(
 )
 
 
+@pytest.mark.matrix
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(_DOING, max_size=25))
 def test_whatever_happens_every_line_that_was_put_stands_once_and_in_order(doing: list[tuple[str, object]]) -> None:

@@ -239,6 +239,7 @@ def test_a_draft_keeps_the_question_waiting_and_stays(tmp_path: Path) -> None:
 KEYS: Sequence[str] = [*"ysanA", "\r", "\x7f", "\x1b[A", "\x1b[B", "\t", "\x15"]
 
 
+@pytest.mark.matrix
 @given(
     keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=10), pace=st.integers(20, 900), pause=st.integers(0, 999)
 )
