@@ -47,6 +47,7 @@ def test_names_of_keys_are_shown_and_never_their_values(nexus: Run) -> None:
     assert b"nexus can work here." in done.stdout
 
 
+@pytest.mark.matrix
 def test_its_own_environment_on_the_path_is_a_note_and_none_of_it_is_none(nexus: Run, tmp_path: Path) -> None:
     own = os.path.join(sys.prefix, "bin")
     on_path = checks(nexus("doctor", "--json", env={"PATH": f"{own}/:{os.defpath}"}))["path"]
@@ -98,6 +99,7 @@ def test_a_missing_sandbox_is_told_with_what_to_do(
     assert ("bubblewrap" in found["hint"]) == (setting == "required" and sys.platform.startswith("linux"))
 
 
+@pytest.mark.matrix
 def test_rules_that_cannot_be_read_are_told_with_file_and_line(nexus: Run, config: Path) -> None:
     config.write_text('[rules]\nallow = ["bash(make *)", "bsh(ls)"]\n')
     found = nexus("doctor", "--json")
@@ -181,6 +183,7 @@ def test_a_full_disk_is_told_with_what_helps(tmp_path: Path, monkeypatch: pytest
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.matrix
 def test_broken_settings_hide_no_key_that_is_set(nexus: Run, config: Path) -> None:
     config.write_text("bad = \n")
     found = checks(nexus("doctor", "--json", env={"OPENAI_API_KEY": "x"}))
@@ -189,6 +192,7 @@ def test_broken_settings_hide_no_key_that_is_set(nexus: Run, config: Path) -> No
     assert "OPENAI_API_KEY" in checks(nexus("doctor", "--json"))["keys"]["hint"]
 
 
+@pytest.mark.matrix
 def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None:
     url = postgres.new_database()
     nexus("config", "set", "ledger.url", url.replace("nexus@", "nexus:s3cr3t@"))

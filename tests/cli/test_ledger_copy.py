@@ -130,6 +130,7 @@ def test_a_target_that_is_not_empty_is_refused(nexus: Run, filled: Path, tmp_pat
     assert done.returncode == 2 and b"no such file" in done.stderr and not (tmp_path / "to.db").exists()
 
 
+@pytest.mark.matrix
 def test_a_ledger_in_which_somebody_works_is_not_copied(nexus: Run, filled: Path, urls: list[str]) -> None:
     assert nexus("ledger", "copy", str(filled), urls[0]).returncode == 0
     for place in (filled, urls[0]):

@@ -222,6 +222,7 @@ def test_a_narrow_pipe_is_kept_to(two: tuple[Seen, Seen]) -> None:
     assert not wide, wide
 
 
+@pytest.mark.matrix
 def test_an_edit_that_changes_nothing_is_noticed(tmp_path: Path) -> None:
     seen = ended(*begun(tmp_path, bug=BROKEN))
     assert seen.status == 1
@@ -230,6 +231,7 @@ def test_an_edit_that_changes_nothing_is_noticed(tmp_path: Path) -> None:
     assert list(seen.tmp.iterdir()) == []
 
 
+@pytest.mark.matrix
 def test_a_scene_that_does_not_come_off_ends_it_with_the_reason(tmp_path: Path) -> None:
     wrong = {
         LOSES: "the window was not compacted: ",
@@ -273,6 +275,7 @@ def test_in_a_terminal_enter_goes_on_everywhere(tmp_path: Path) -> None:
         assert list(tmp.iterdir()) == []
 
 
+@pytest.mark.matrix
 def test_a_no_is_respected_and_the_way_goes_on(tmp_path: Path) -> None:
     with terminal(tmp_path, NO_COLOR="1") as (child, tmp):
         for _ in range(2):
@@ -290,6 +293,7 @@ def test_a_no_is_respected_and_the_way_goes_on(tmp_path: Path) -> None:
         assert child.exitstatus == 0 and list(tmp.iterdir()) == []
 
 
+@pytest.mark.matrix
 def test_who_allows_nothing_sees_the_rest_all_the_same(tmp_path: Path) -> None:
     with terminal(tmp_path, hurried=True, NO_COLOR="1") as (child, tmp):
         shown = ""

@@ -14,7 +14,7 @@ MOST_LINES, LONGEST_LINE = 6, 700
 """What may be told on stderr."""
 
 
-@pytest.mark.parametrize("name", sample(TREES, 2))
+@pytest.mark.parametrize("name", sample(TREES, 6))
 def test_a_hostile_tree_is_named_and_harms_nothing(tmp_path: Path, name: str) -> None:
     make, said = TREES[name]
     with stage(tmp_path, lambda body: {"text": "Done."}) as place:

@@ -50,6 +50,7 @@ def test_whatever_is_raised_stays_with_its_task(error: BaseException) -> None:
     assert tasks[1].succeeded and tasks[1].value == "fine"
 
 
+@pytest.mark.matrix
 def test_tasks_that_hang_cost_their_own_limit_once_and_the_others_nothing() -> None:
     free = threading.Event()
     spent: list[list[float]] = []

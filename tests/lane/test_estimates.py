@@ -174,6 +174,7 @@ def test_the_system_text_is_as_many_tokens_at_every_step_that_is_shown(tmp_path:
     ]
 
 
+@pytest.mark.matrix
 def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -> None:
     provider = Tokenizing(listing)
 

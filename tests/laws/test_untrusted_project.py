@@ -276,6 +276,7 @@ def test_nothing_of_a_project_runs_or_is_redirected_while_a_session_works_in_it(
     asyncio.run(session.aclose())
 
 
+@pytest.mark.matrix
 def test_no_program_of_a_project_is_started_by_a_command_of_ours(hostile: Path) -> None:
     env = {**os.environ, "PATH": f".{os.pathsep}{os.pathsep}{os.environ['PATH']}"}
     for words in (["status"], ["context"], ["config", "show"], ["skill", "list"], ["trust", "--revoke"], ["doctor"]):

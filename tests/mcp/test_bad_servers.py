@@ -102,6 +102,7 @@ def test_logs_on_stdout_are_left_out(play: Play) -> None:
     assert play.call(raw("stdout_log"), text="hi") == "hi"
 
 
+@pytest.mark.matrix
 def test_notifications_without_end_harm_one_call_and_no_other_server(play: Play) -> None:
     async def both() -> tuple[str, str]:
         storm = asyncio.create_task(play.host.call(raw("storm", call=3), "read_file", {}))

@@ -21,6 +21,7 @@ from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerPrompt, 
 RIGHT = (sys.executable, str(Path(__file__).with_name("right_server.py")))
 
 
+@pytest.mark.matrix
 def test_a_server_of_the_sdk_lists_calls_reads_and_prompts(play: Play) -> None:
     server = ServerEntry("right", RIGHT, start_seconds=20)
     host = play.host
@@ -156,6 +157,7 @@ def test_servers_end_with_the_host() -> None:
     assert all(map(is_gone, asyncio.run(asyncio.wait_for(use(), 60))))
 
 
+@pytest.mark.matrix
 def test_servers_end_when_nexus_is_killed(tmp_path: Path) -> None:
     code = (
         "import asyncio, os, sys\n"

@@ -90,6 +90,7 @@ def test_one_signal_ends_a_turn_whose_loop_is_blocked(
         assert "some words" in each.shown, "what came before the loop was blocked is kept"
 
 
+@pytest.mark.matrix
 def test_the_time_limit_ends_a_turn_that_no_cancellation_ends(ended: Callable[[str, str, int], Ended]) -> None:
     done = ended("limit", DEAF, 0).done
     assert (done.status, done.kind, resumes(done)) == (3, "limit", True)

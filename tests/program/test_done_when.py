@@ -239,6 +239,7 @@ def test_the_session_shows_what_happened(seen: Seen) -> None:
     assert [call["name"] for entry in entries for call in entry["calls"]] == ["bash", "read_file", "edit_file", "bash"]
 
 
+@pytest.mark.matrix
 def test_a_review_in_a_pipeline_comes_out_whole(seen_cold: Seen) -> None:
     shown = seen_cold["review"]
     assert (shown["done"].status, shown["done"].stderr) == (0, b"")

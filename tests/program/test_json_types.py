@@ -236,6 +236,7 @@ def test_a_report_on_a_session_has_its_type(seen: Seen, name: str) -> None:
     check([(seen["conversation"]["reports"][name], REPORTS[name])])
 
 
+@pytest.mark.matrix
 def test_a_decision_by_its_id_and_the_context_of_a_new_session_have_their_types(seen: Seen) -> None:
     told = seen["conversation"]
     (decision,) = [value for name, value in told["reports"].items() if name.startswith("why ")]

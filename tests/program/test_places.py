@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from program.stage import NEXUS, QUICK, Done, Seen, calls, clean, play, stage
+from search import sample
 
 HIDDEN = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 HOSTILE = f"<|endoftext|> \x1b[31mred\x1b]0;title\x07 \x9b2J {HIDDEN} \u202etxt"
@@ -177,7 +178,7 @@ def test_broken_settings_name_file_line_and_key(seen: Seen, name: str, says: tup
     assert all(word in done.told[0] for word in says), done.told
 
 
-@pytest.mark.parametrize("name", ["folder", "fifo", "empty"])
+@pytest.mark.parametrize("name", sample(["folder", "fifo", "empty"], 3))
 def test_instructions_without_text_count_as_absent(seen: Seen, name: str) -> None:
     done, tokens = seen["instructions"][name]
     assert done.status == 0 and tokens == 0 and clean(done)

@@ -210,6 +210,7 @@ def test_nothing_due_is_fast_and_loads_no_engine(place: Stage) -> None:
     assert done.stdout == b"0 []\n", done
 
 
+@pytest.mark.matrix
 def test_the_dollars_of_a_day_hold_runs_back_until_the_next(place: Stage) -> None:
     place.settings(QUICK + PRICED + "[runs]\nmax_cost_day = 0.05\n")
     place.script({"default": {"text": "x" * 4000}})
@@ -290,6 +291,7 @@ def test_a_run_that_changed_a_file_and_was_cut_is_not_done_after_its_look_back(p
     assert (place.folder / "made").exists()
 
 
+@pytest.mark.matrix
 def test_the_steps_of_a_run_are_counted_over_its_answers(place: Stage) -> None:
     place.script({"default": LINE})
     place.run("plan", "add", "lines", "--in", "1 hour", "--max-steps", "3", "--ask")

@@ -122,6 +122,7 @@ def test_scheduled_work_is_done_once_its_command_passes(place: Stage) -> None:
     assert plan["until"] == "grep -q 2 slug.py"
 
 
+@pytest.mark.matrix
 def test_scheduled_work_whose_command_never_passes_has_failed_with_its_last_lines(place: Stage) -> None:
     value = night(place, *["All is done."] * 9, until="echo 3 tests failed; exit 1")
     assert value["state"] == "failed" and "changed neither files nor its output" in value["error"]
@@ -132,6 +133,7 @@ def test_scheduled_work_whose_command_never_passes_has_failed_with_its_last_line
     assert place.run("runs", "resume", "run-1").status == 3, "the command binds a resumed run too"
 
 
+@pytest.mark.matrix
 def test_a_command_to_work_for_whose_pipe_fails_is_not_said_to_exit_with_0_alone(place: Stage) -> None:
     value = night(place, *["All is done."] * 9, until="false | cat")
     assert (value["state"], value["until"]["status"]) == ("failed", 0)
@@ -168,6 +170,7 @@ def test_a_night_in_a_worktree_leaves_the_persons_half_sentence_alone(place: Sta
     assert (place.folder / "slug.py").read_text() == "x = 2\n" and (place.folder / "left.txt").exists()
 
 
+@pytest.mark.matrix
 def test_a_run_in_a_worktree_that_waits_continues_there_and_an_empty_one_is_removed(place: Stage) -> None:
     away = {"fault": {"status": 503}}
     place.script({"steps": [*bash("echo half > half.txt")], "default": away})
@@ -230,6 +233,7 @@ def test_commits_of_others_while_a_run_waited_are_not_in_its_report(place: Stage
     assert f"Committed by others while you waited: {other}." in told
 
 
+@pytest.mark.matrix
 def test_a_run_that_a_limit_stopped_is_told_its_new_budget_when_it_is_resumed(place: Stage) -> None:
     again = bash("echo again")
     value = night(place, *bash("ls"), {**again[0], "text": "One more."}, max_steps="2", until="true")

@@ -206,6 +206,7 @@ def test_wrong_options_are_one_line(place: Stage, arguments: tuple[str, ...]) ->
     assert done.status == 2 and len(done.told) == 1 and done.stdout == b""
 
 
+@pytest.mark.matrix
 def test_sigterm_lets_the_step_finish_and_names_what_resumes_the_turn(place: Stage) -> None:
     file = place.folder / "begun"
     slow = {"command": "echo > begun; sleep 1; echo finished"}

@@ -149,6 +149,7 @@ def test_a_failing_test_is_fixed_without_a_question(name: str, backend: str, tmp
     assert told == [], "no command missed a key"
 
 
+@pytest.mark.matrix
 def test_skills_are_read_inside_the_walls_without_a_question(backend: str, tmp_path: Path) -> None:
     """A personal one and that of a trusted project; everything else of nexus's own folders stays hidden."""
     use = [("bash", {"command": f"nexus skill use {name}"}) for name in ("mine", "theirs")]
@@ -171,6 +172,7 @@ def test_skills_are_read_inside_the_walls_without_a_question(backend: str, tmp_p
     assert "mcpServers" not in hidden and "backend" not in hidden and "SQLite" not in hidden, hidden
 
 
+@pytest.mark.matrix
 def test_a_hidden_ledger_is_not_taken_for_an_empty_one(backend: str, tmp_path: Path) -> None:
     commands = ("nexus runs list", "nexus schedule list", "nexus memory list", "nexus sessions list", "nexus usage")
     looks = [("bash", {"command": f"NEXUS_HOME=$PWD/own {command}; {command}"}) for command in commands]

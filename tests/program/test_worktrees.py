@@ -101,6 +101,7 @@ def test_a_run_that_fails_says_where_its_work_is_before_how_to_resume_it(place: 
     assert (resumed.status, resumed.stdout) == (0, b"went on\n")
 
 
+@pytest.mark.matrix
 def test_sessions_know_their_worktree(place: Stage) -> None:
     work(place)
     place.script(["plain"])
@@ -131,6 +132,7 @@ def test_the_session_works_in_the_same_folder_of_the_worktree(place: Stage) -> N
         assert not (place.folder / sub / "here.txt").exists()
 
 
+@pytest.mark.matrix
 def test_a_plain_run_in_the_folder_of_a_worktree_belongs_to_it(place: Stage) -> None:
     work(place)
     folder = Path(worktrees(place)[0]["folder"])
@@ -153,6 +155,7 @@ def test_a_live_session_keeps_its_worktree(place: Stage) -> None:
     assert place.run("worktree", "remove", "fix").status == 0
 
 
+@pytest.mark.matrix
 def test_the_trust_of_a_project_is_that_of_its_worktrees_item_by_item(place: Stage) -> None:
     folder = place.folder / ".nexus"
     folder.mkdir()

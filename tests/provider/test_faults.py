@@ -149,7 +149,7 @@ def test_an_event_that_is_no_json_and_bytes_that_are_no_utf8_end_the_stream(mode
 
 
 @FORMS
-@pytest.mark.parametrize(("kind", "started"), [("stall_before_head", False), ("stall", True)])
+@pytest.mark.parametrize(("kind", "started"), sample([("stall_before_head", False), ("stall", True)], 3))
 def test_a_silent_line_is_a_stall(form: str, kind: str, started: bool, model_server: ScriptedServer) -> None:
     fault = {"kind": kind, "seconds": 60}
     model_server.load([{"text": "one two three four five six seven", "fault": fault}])
@@ -162,6 +162,7 @@ def test_a_silent_line_is_a_stall(form: str, kind: str, started: bool, model_ser
     assert model_server.requests[0].closed_early
 
 
+@pytest.mark.matrix
 def test_a_slow_stream_and_a_slow_reader_are_no_stall(model_server: ScriptedServer) -> None:
     model_server.load([{"text": "abcdefgh", "chunk": 1, "pace": 0.3}])
 

@@ -113,6 +113,7 @@ open("escaped", "w").close()
 """
 
 
+@pytest.mark.matrix
 def test_not_even_a_chain_of_forks_outlives_the_command(ground: Ground) -> None:
     """Each process lives for less than a look at all of them takes."""
 
@@ -129,6 +130,7 @@ def test_not_even_a_chain_of_forks_outlives_the_command(ground: Ground) -> None:
     assert in_scene(ground, act) == ("done\n", False)
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_neighbour_is_not_ended_with_the_strays_of_a_command(ground: Ground) -> None:
     """Neither a process of ours nor another command that runs at the same time."""

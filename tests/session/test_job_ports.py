@@ -213,6 +213,7 @@ def test_a_job_with_many_ports_takes_few_sockets_of_ours(folder: Path) -> None:
     live(work())
 
 
+@pytest.mark.matrix
 def test_a_server_that_comes_after_the_call_is_told_with_the_next_result(folder: Path, port: int) -> None:
     late = f"sleep 1.2; exec python3 -m http.server {port} --bind 127.0.0.1"
     steps = [("bash", {"command": late, "background": True})], [("wait_for", {"time": "6 s"})], "it runs"

@@ -243,6 +243,7 @@ def test_a_worker_is_told_when_its_budget_ends_soon_and_reports_before_it_does(
     assert sum("The budget of this task ends soon" in text and told in text for text in messages) == 1, messages
 
 
+@pytest.mark.matrix
 def test_a_worker_that_its_time_limit_cuts_in_a_command_says_what_it_did(tmp_path: Path) -> None:
     files = ("write_file", {"path": "a.txt", "content": "x"}), ("bash", {"command": "exit 3"})
     work = doing([*files], [("bash", {"command": "echo half; sleep 60"})], "never said")

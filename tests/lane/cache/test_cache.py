@@ -178,6 +178,7 @@ def test_another_model_is_named_as_the_cause_also_by_another_process(tmp_path: P
     assert memo["cause"] == "model" and memo["cold"] > 3000 and memo["cost"] > 0 and not memo["pays"]
 
 
+@pytest.mark.matrix
 def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("".join(f"Rule {number}: be careful.\n" for number in range(400)))
     provider = working(listing)

@@ -121,6 +121,7 @@ def test_a_fork_expects_what_its_source_sent_and_is_judged_by_it(tmp_path: Path)
         assert f"request 4 of session {source.id}" in " ".join(miss_text(value, 200).split())
 
 
+@pytest.mark.matrix
 def test_a_fork_knows_only_what_its_source_had_sent_by_then(tmp_path: Path) -> None:
     """What the source sends afterwards, under the same and under later epochs, is not what the fork goes on from."""
     provider = working(listing)

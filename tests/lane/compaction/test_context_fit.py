@@ -233,6 +233,7 @@ def test_every_request_leaves_room_for_an_answer(tmp_path: Path) -> None:
     assert min(caps) >= 1024
 
 
+@pytest.mark.matrix
 def test_a_call_too_large_to_be_cut_is_refused_with_the_largest_parts_named(tmp_path: Path) -> None:
     def answer(request: Request, step: int) -> Answer:
         return [(f"nothing{place}", {}) for place in range(150)] if step == 1 else "ok"

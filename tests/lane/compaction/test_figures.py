@@ -118,6 +118,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_after_an_undo_the_former_beginning_is_expected_found_and_not_booked_as_cold(tmp_path: Path) -> None:
     provider = Remembering(listing)
 

@@ -158,6 +158,7 @@ def test_an_expired_cache_is_taken_as_the_chance(tmp_path: Path) -> None:
         assert check(ledger, session.id)["ok"]
 
 
+@pytest.mark.matrix
 def test_what_will_be_taken_out_is_told_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project(tmp_path)
     clock = Clock()

@@ -306,6 +306,7 @@ def test_a_long_transcript_is_prepared_beside_the_event_loop(tmp_path: Path, mon
     assert threads and threading.main_thread() not in threads
 
 
+@pytest.mark.matrix
 def test_the_earlier_summary_is_carried_over_where_the_originals_do_not_fit(tmp_path: Path) -> None:
     script = Summariser()
 

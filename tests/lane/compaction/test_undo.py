@@ -116,6 +116,7 @@ def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_pat
     assert_replays(asyncio.run(live()))
 
 
+@pytest.mark.matrix
 def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
     script = Summariser()
 
@@ -133,6 +134,7 @@ def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_an_undone_session_that_is_forked_replays_whole(tmp_path: Path) -> None:
     async def live() -> tuple[str, str]:
         async with living(tmp_path, Summariser(), *TURNS) as session:

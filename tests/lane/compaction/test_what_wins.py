@@ -139,6 +139,7 @@ def test_words_that_refuse_a_call_are_kept_like_all_others(tmp_path: Path) -> No
     assert f"> {NO}" in said and said.index("> please push") < said.index(NO), "in their order"
 
 
+@pytest.mark.matrix
 def test_what_the_person_declined_answered_and_approved_stands_in_the_record(tmp_path: Path) -> None:
     question = {"question": "Which database?", "choices": ["sqlite", "postgres"]}
     steps = {

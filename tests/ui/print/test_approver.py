@@ -384,12 +384,15 @@ def asked(before: str = "") -> Iterator[TerminalRun]:
 
 @pytest.mark.parametrize(
     ("typed", "answer"),
-    [
-        ("y", "answer Allow"),
-        ("a\n", "answer Allow always"),
-        ("n use make\n", "answer Deny use make"),
-        ("use make\n", "answer Deny use make"),
-    ],
+    sample(
+        [
+            ("y", "answer Allow"),
+            ("a\n", "answer Allow always"),
+            ("n use make\n", "answer Deny use make"),
+            ("use make\n", "answer Deny use make"),
+        ],
+        3,
+    ),
 )
 def test_a_key_or_a_typed_line_counts(typed: str, answer: str) -> None:
     with asked(before="y\ny\n") as child:

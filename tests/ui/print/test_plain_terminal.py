@@ -55,6 +55,7 @@ def test_json_on_a_terminal_is_plain_ascii() -> None:
     assert text.isascii() and "\x1b" not in text and "\\u202e" in text
 
 
+@pytest.mark.matrix
 def test_where_no_spinner_can_be_drawn_a_line_breaks_the_silence() -> None:
     assert screen("silent", TERM="dumb").count("  still working, ") == 2
     assert "working" not in screen("silent", "-q", TERM="dumb")

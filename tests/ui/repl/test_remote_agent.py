@@ -115,6 +115,7 @@ def test_a_message_that_is_too_large_for_the_server_returns_to_the_box(tmp_path:
     play(tmp_path, scene)
 
 
+@pytest.mark.matrix
 def test_leaving_says_of_no_turn_that_it_was_stopped(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
 

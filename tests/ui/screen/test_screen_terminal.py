@@ -146,6 +146,7 @@ def test_a_terminal_that_is_gone_ends_the_screen_even_where_sighup_is_ignored(tm
     assert told.read_text().splitlines()[0] in ("gone: OSError", "gone: EOFError")
 
 
+@pytest.mark.matrix
 def test_a_paste_of_a_megabyte_does_not_hang_and_does_not_send(terminal: Terminal) -> None:
     terminal.paste("word " * 200_000)
     terminal.send("\x03words\r")
@@ -169,6 +170,7 @@ def test_enter_that_was_typed_before_the_terminal_was_raw_is_enter_and_a_newline
     assert [press.key for press in late] == [Keys.ControlJ, Keys.Enter]
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not PRESENT, reason="tmux is not installed")
 def test_tmux_keeps_no_copy_of_an_app_that_stands_on_the_first_row(tmp_path: Path) -> None:
     program = ["sh", "-c", f"seq 5; clear; exec {shlex.join(DRIVER)} --stream 2"]
@@ -189,6 +191,7 @@ def test_tmux_keeps_no_copy_of_an_app_that_stands_on_the_first_row(tmp_path: Pat
     assert [line for line in lines if re.match(r">|\d+ columns|live", line)] == ["> 01234", f"80{STATUS[2:]}"]
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not PRESENT, reason="tmux is not installed")
 def test_in_a_terminal_that_reflows_no_line_is_lost_and_no_row_of_the_app_stays_behind(tmp_path: Path) -> None:
     with Tmux(DRIVER, columns=80, rows=24, env=_environ(), cwd=tmp_path) as made:
