@@ -38,7 +38,7 @@ REASONERS = re.compile(r"o\d")
 GRACE = 5.0
 """Seconds by which the transport's timeout exceeds ours, so that we always report a stall."""
 OWN_CLIENT = frozenset(
-    {"anthropic", "gemini", "mistral", "codestral", "deepseek", "xai", "openrouter", "hosted_vllm", "ollama_chat"}
+    {"anthropic", "gemini", "mistral", "deepseek", "xai", "openrouter", "hosted_vllm", "ollama_chat"}
 )
 """Providers whose adapter accepts our HTTP client, which can close a response at once."""
 

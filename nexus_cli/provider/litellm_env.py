@@ -73,16 +73,23 @@ def silence_litellm(module: Any) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     module.suppress_debug_info = True
     module.telemetry = False
-    module.set_verbose = False
+    module.disable_hf_tokenizer_download = True  # else a stream of `groq/llama-3...` waits for one
     module.drop_params = False
     module.modify_params = False
     module.num_retries = 0
     module.disable_copilot_system_to_assistant = True  # else the system text would be sent as the assistant's
     # Plain httpx: the response under each stream can be closed at once, and one connection pool less is imported.
     module.disable_aiohttp_transport = True
-    for name in ("callbacks", "input_callback", "success_callback", "failure_callback", "service_callback"):
-        setattr(module, name, [])
-    for name in ("_async_success_callback", "_async_failure_callback", "_async_input_callback"):
+    for name in (
+        "callbacks",
+        "input_callback",
+        "success_callback",
+        "failure_callback",
+        "service_callback",
+        "_async_success_callback",
+        "_async_failure_callback",
+        "_async_input_callback",
+    ):
         setattr(module, name, [])
 
 

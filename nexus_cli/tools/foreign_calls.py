@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.message import ToolCall, ToolResult, unwrap_call
 from nexus_cli.core.tool import Tool
 from nexus_cli.tools.schema import check_arguments
 
@@ -74,7 +74,7 @@ class ForeignCalls:
             except _Inexact:
                 continue
             self._names[call.id] = call.name
-            return ToolCall(call.id, row["tool"], arguments, raw)
+            return unwrap_call(ToolCall(call.id, row["tool"], arguments, raw))
         return call
 
     def find_nearest(self, name: str) -> str | None:

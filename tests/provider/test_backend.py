@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from provider.talk import ASKED, MODELS, ask, hear, request
@@ -35,6 +36,21 @@ def test_text_thinking_and_several_calls_arrive_in_every_wire_form(form: str, mo
     assert message.tool_calls == (ToolCall("call0", "look", {"at": "a"}), ToolCall("call1", "look", {"at": "ü"}))
     assert heard.reply.finish == "tool_calls"
     assert heard.reply.usage is not None and heard.reply.usage.input > 0 and heard.reply.usage.output > 0
+
+
+@pytest.mark.parametrize("model", ["codestral/codestral-latest", "groq/llama-3.3-70b-versatile"])
+def test_providers_of_the_openai_form_answer_and_fetch_no_tokenizer(
+    model: str, model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tokenizers
+
+    fetched: list[str] = []
+    monkeypatch.setattr(tokenizers, "Tokenizer", Mock(from_pretrained=fetched.append))
+    monkeypatch.setattr("litellm.utils.Tokenizer", Mock(from_pretrained=fetched.append), raising=False)
+    model_server.load([{"text": "hello"}])
+    heard = ask(model_server, "chat", model=model)
+    assert heard.error is None and heard.reply.message.content == "hello"
+    assert not fetched and len(model_server.requests) == 1
 
 
 @FORMS

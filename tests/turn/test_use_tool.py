@@ -93,6 +93,30 @@ def test_an_unknown_name_leads_to_those_that_there_are(tmp_path: Path) -> None:
     assert "there is no tool 'Todo'. Did you mean todo?" in other.error
 
 
+def test_calls_of_the_former_tool_mcp_in_a_resumed_session_are_answered(tmp_path: Path) -> None:
+    model = Model(
+        ("mcp", {"action": "call", "tool": "todo", "arguments": ITEMS}),
+        ("mcp", {"action": "describe", "tool": "todo"}),
+        ("mcp", {"action": "search", "query": "the web"}),
+        ("mcp", {"action": "call", "tool": "context"}),
+        ("mcp", {"action": "other"}),
+    )
+    done, described, found, plain, wrong = results(say(opened(tmp_path, model), "go on")[0])
+    assert done.success and done.ran and "[mcp is todo here]" in done.output
+    assert described.output.startswith("todo: Replace the list") and "fetch: get a web page" in found.output
+    assert plain.output.startswith("context: "), "its arguments are asked for"
+    assert "there is no tool 'mcp'. Did you mean use_tool?" in wrong.error
+    shown = model.seen[-1][2]["tool_calls"][0]["function"]
+    assert shown["name"] == "mcp" and json.loads(shown["arguments"])["arguments"] == ITEMS, "as it was sent"
+
+
+def test_a_deny_rule_holds_for_a_call_through_the_former_tool_mcp(tmp_path: Path) -> None:
+    model = Model(("mcp", {"action": "call", "tool": "todo", "arguments": ITEMS}))
+    write_settings('[rules]\ndeny = ["todo"]\n')
+    [result] = results(say(opened(tmp_path, model), "go on")[0])
+    assert not result.ran and "deny" in result.error, result
+
+
 def test_a_hidden_tool_can_be_called_by_its_name(tmp_path: Path) -> None:
     model = Model(("todo", ITEMS))
     [result] = results(say(opened(tmp_path, model), "go on")[0])
