@@ -51,8 +51,7 @@ from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.lane.available_models import keys_present
 from nexus_cli.mcp.server_tools import Catalogue
-from nexus_cli.provider.endpoint import read_env_address, resolve_endpoint
-from nexus_cli.provider.head_start import ADDRESSES
+from nexus_cli.provider.endpoint import find_address, resolve_endpoint
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.doctor import doctor_text
@@ -290,10 +289,9 @@ def _provider_address(look: CheckInput) -> str:
     """Return the address to which requests to the chosen model go; "" if none is chosen, or none is known here."""
     try:
         where = resolve_endpoint(choose_model("", look.environ, look.settings, servers=tuple).model, look.environ)
-        given = read_env_address(where.provider, look.environ)
+        return find_address(where, look.environ)
     except NexusError:
         return ""
-    return where.base or (given.text if given else ADDRESSES.get(where.provider, ""))
 
 
 def _try_connection(url: str) -> Check:

@@ -152,6 +152,8 @@ class ModelInfo:
     """The window in the table or the settings, if a refused request named another; else 0."""
     window_key: str = ""
     """The setting that sets the window, "" for none."""
+    list_price: bool = False
+    """True if the prices are those of the public list, for a server that may charge others."""
 
     @property
     def served_name(self) -> str:

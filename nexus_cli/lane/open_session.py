@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,8 +15,6 @@ from nexus_cli.lane.options import Options
 from nexus_cli.lane.refusal import REFUSED_WINDOW, with_session_window
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
-from nexus_cli.provider.endpoint import address_from_env
-from nexus_cli.provider.model_table import setting_names, window_setting_key
 from nexus_cli.provider.served_models import served_model_info
 
 
@@ -100,10 +97,9 @@ def load_model_info(calibrations: Calibrations, name: str, settings: Settings, l
 
 
 def _model_info(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
-    info = replace(served_model_info(name, settings.models), address=address_from_env(name, os.environ))
-    key = next((key for key in setting_names(name) if settings.models.get(key)), name)
-    if "window" in settings.models.get(key, {}):
-        return replace(info, window_key=window_setting_key(key))
+    info = served_model_info(name, settings.models)
+    if info.window_key:
+        return info
     learned = calibrations.calibration(info.served_name).window
     return (
         replace(info, window=learned, window_refused=True, listed_window=info.window)

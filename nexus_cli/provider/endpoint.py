@@ -178,6 +178,24 @@ def is_loopback(address: str) -> bool:
     return host == "localhost" or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())
 
 
+HOSTS: Mapping[str, str] = {
+    "openai": "https://api.openai.com",
+    "anthropic": "https://api.anthropic.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+    "mistral": "https://api.mistral.ai",
+    "deepseek": "https://api.deepseek.com",
+    "xai": "https://api.x.ai",
+    "openrouter": "https://openrouter.ai",
+}
+"""Hosted providers whose requests carry a key and nothing that is signed. A template cannot name another address."""
+
+
+def find_address(where: Endpoint, environ: Mapping[str, str]) -> str:
+    """Return the address of an endpoint; "" for a hosted one that only litellm knows. Raises as `read_env_address`."""
+    given = None if where.base else read_env_address(where.provider, environ)
+    return where.base or (given.text if given else HOSTS.get(where.provider, ""))
+
+
 def address_from_env(model: str, environ: Mapping[str, str]) -> str:
     """Return host and port that the environment sends `model` to, without name or password; "" if unset."""
     try:

@@ -5,7 +5,7 @@ the connection that httpcore opens for it is the one on which these bytes went o
 them and not sent again, what the provider answers is read by litellm. Failures before the first byte leave the request
 to litellm alone, later ones reach it as those of any connection. If litellm writes other bytes, the connection is
 closed, no such template is used again, and the caller records the request as one whose answer was cut. The host comes
-from the settings or from `ADDRESSES`, never from a template.
+from the settings or from `HOSTS`, never from a template.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import re
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -26,21 +26,11 @@ from urllib.parse import urlsplit
 from nexus_cli.core.certificates import client_context
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo, Request
-from nexus_cli.provider.endpoint import Endpoint, read_env_address, read_env_key
+from nexus_cli.provider.endpoint import HOSTS, Endpoint, find_address, read_env_key
 from nexus_cli.provider.model_names import LOCAL
 from nexus_cli.provider.prompt_cache import add_cache_marks
 from nexus_cli.provider.request_template import Parts, TemplateFile, digest_inputs
 
-ADDRESSES: Mapping[str, str] = {
-    "openai": "https://api.openai.com",
-    "anthropic": "https://api.anthropic.com",
-    "gemini": "https://generativelanguage.googleapis.com",
-    "mistral": "https://api.mistral.ai",
-    "deepseek": "https://api.deepseek.com",
-    "xai": "https://api.x.ai",
-    "openrouter": "https://openrouter.ai",
-}
-"""Hosted providers whose requests carry a key and nothing that is signed. A template cannot name another address."""
 FIRST_CHANCE = 0.1
 """Seconds for which the import of litellm leaves the processor to the connection."""
 POLL = 0.01
@@ -158,10 +148,9 @@ async def find_head_start(folder: Path, request: Request, where: Endpoint, info:
 
 def _origin(where: Endpoint) -> tuple[str, int, bool] | None:
     """Return host, port and encryption of the endpoint; None for one without head start."""
-    if where.provider not in ADDRESSES and where.provider not in LOCAL:
+    if where.provider not in HOSTS and where.provider not in LOCAL:
         return None
-    given = None if where.base else read_env_address(where.provider, os.environ)
-    address = urlsplit(where.base or (given.text if given else ADDRESSES.get(where.provider, "")))
+    address = urlsplit(find_address(where, os.environ))
     if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
         return None
     tls = address.scheme == "https"

@@ -320,14 +320,15 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     `known` False; an override of the window makes it known. Never raises for a name.
     """
     info = _from_table(name)
-    given = overrides.get(next((one for one in setting_names(name) if overrides.get(one)), name)) or {}
+    key, given = find_override(name, overrides)
     numbers = {k: int(v) for k in ("window", "max_output") if isinstance(v := given.get(k), int | float)}
     charged: dict[str, Any] = {k: float(v) for k in FIELDS if isinstance(v := given.get(k), int | float)}
     if not given:
         return info
     fields: dict[str, Any] = {**numbers, **charged}
     fields["covered"] = info.covered and "input_price" not in charged
-    fields["known"] = info.known or "window" in numbers
+    if "window" in numbers:
+        fields |= {"known": True, "window_key": _window_setting_key(key)}
     fields["images"] = bool(given.get("images", info.images))
     fields["cache"] = info.cache or "cache_read_price" in charged
     # A given price holds for every input length.
@@ -335,17 +336,19 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     return replace(info, **fields)
 
 
-def setting_names(name: str) -> tuple[str, str, str]:
-    """Return the names under which settings may have `name`, most specific first."""
-    return name, split_key_name(name)[1], split_model_name(name)[1]
+def find_override(name: str, overrides: Mapping[str, Mapping[str, object]]) -> tuple[str, Mapping[str, object]]:
+    """Return the most specific name under which the settings have `name`, and the facts there: {} for none."""
+    names = name, split_key_name(name)[1], split_model_name(name)[1]
+    key = next((one for one in names if overrides.get(one)), name)
+    return key, overrides.get(key) or {}
 
 
-def window_setting_key(name: str) -> str:
+def _window_setting_key(name: str) -> str:
     return f'models."{name}".window'
 
 
 def window_command(info: ModelInfo, window: int) -> str:
-    return f"nexus config set '{info.window_key or window_setting_key(split_key_name(info.name)[1])}' {window}"
+    return f"nexus config set '{info.window_key or _window_setting_key(split_key_name(info.name)[1])}' {window}"
 
 
 def price_command(name: str) -> str:

@@ -24,9 +24,9 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.provider.endpoint import is_loopback, read_env_address, read_env_key, resolve_endpoint
+from nexus_cli.provider.endpoint import address_from_env, is_loopback, read_env_address, read_env_key, resolve_endpoint
 from nexus_cli.provider.model_names import split_model_name
-from nexus_cli.provider.model_table import model_info, setting_names
+from nexus_cli.provider.model_table import find_override, model_info
 
 SECONDS = 1.0
 """Time limit of one question, after as many for the connection."""
@@ -65,14 +65,15 @@ _known: dict[tuple[_Server, str], Rows] = {}
 def served_model_info(name: str, overrides: Mapping[str, Mapping[str, object]]) -> ModelInfo:
     """Return the facts of a model as `model_info` does, with those that its server states; settings win. Blocks for a
     server that was not asked yet."""
-    info = model_info(name, overrides)
-    given = next((overrides[one] for one in setting_names(name) if overrides.get(one)), {})
-    if info.provider not in _WAYS or "window" in given or (server := _find_server(info.provider, info.name)) is None:
+    info = replace(model_info(name, overrides), address=address_from_env(name, os.environ))
+    if info.provider not in _WAYS or (server := _find_server(info.provider, info.name)) is None:
         return info
-    stated = {key: value for key, value in _find_row(info, server).items() if key in _STATED and key not in given}
+    given, row = find_override(name, overrides)[1], {} if info.window_key else _find_row(info, server)
+    stated = {key: value for key, value in row.items() if key in _STATED and key not in given}
     if info.input_price is None and is_loopback(server.base):
         stated = {"input_price": 0.0, "output_price": 0.0, **stated}
-    return replace(info, **stated, known=info.known or "window" in stated)
+    is_listed = info.provider == "openai" and bool(info.input_price) and "input_price" not in {*stated, *given}
+    return replace(info, **stated, known=info.known or "window" in stated, list_price=is_listed)
 
 
 def list_served(provider: str, base: str = "") -> list[str]:
@@ -81,12 +82,6 @@ def list_served(provider: str, base: str = "") -> list[str]:
     server = _find_server(provider, f"{provider}/") if provider in _WAYS else None
     path = VERSIONED if provider == "ollama_chat" else LIST
     return [f"{provider}/{name}" for name in _look(server._replace(base=base or server.base), path)] if server else []
-
-
-def has_own_price(info: ModelInfo) -> bool:
-    """Return False if a price of the public list stands for a server that may charge another one."""
-    server = _find_server(info.provider, info.name) if info.input_price and info.provider == "openai" else None
-    return server is None or "input_price" in _find_row(info, server)
 
 
 def ask_json(url: str, body: object = None, key: str = "") -> Any:

@@ -17,7 +17,7 @@ from nexus_cli.provider.endpoint import stored_name
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
-from nexus_cli.provider.served_models import has_own_price, list_served
+from nexus_cli.provider.served_models import list_served
 from nexus_cli.reports.text.lines import Value, filled, number, table
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
     info = load_model_info(ledger, name, settings)
     figures = {key: getattr(info, key) for key in FIGURES}
-    more = {"list_price": not has_own_price(info), "window_told": info.window_refused}
+    more = {"list_price": info.list_price, "window_told": info.window_refused}
     return cast("ModelObject", {"name": name, "because": [], **figures, **more})
 
 

@@ -14,7 +14,7 @@ from server.fixtures import Start
 from nexus_cli.config.paths import places
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.provider import served_models
-from nexus_cli.provider.served_models import has_own_price, list_served, served_model_info
+from nexus_cli.provider.served_models import list_served, served_model_info
 
 SHOW, LIST, LOADED, PROPS = ("POST", "/api/show"), ("GET", "/v1/models"), ("GET", "/api/v0/models"), ("GET", "/props")
 TRAINED = {"general.architecture": "qwen3", "qwen3.context_length": 32768, "qwen3.block_count": 48}
@@ -248,7 +248,7 @@ def test_a_server_behind_the_address_of_openai_is_known_by_its_list(at: Any, kin
     for _ in range(2):
         info = served_model_info(f"openai/{name}", {})
         assert figures(info) == (window, images, prices) and info.known
-        assert f"openai/{name}" in list_served("openai") and has_own_price(info)
+        assert f"openai/{name}" in list_served("openai") and not info.list_price
     assert [(one.method, one.path) for one in server.others] == list(answers)
     mine = served_model_info(f"openai/{name}", {name: {"input_price": 9.0, "images": False}})
     assert (mine.window, mine.images, mine.input_price) == (window, False, 9.0)
@@ -257,7 +257,7 @@ def test_a_server_behind_the_address_of_openai_is_known_by_its_list(at: Any, kin
 def test_a_price_of_the_public_list_is_told_from_one_of_the_server(at: Any) -> None:
     at({LIST: {"data": [{"id": "gpt-4o", "max_model_len": 5000}]}})
     info = served_model_info("openai/gpt-4o", {})
-    assert info.window == 5000 and info.input_price == 2.5 and not has_own_price(info)
+    assert info.window == 5000 and info.input_price == 2.5 and info.list_price
 
 
 def test_the_answer_of_another_machine_is_kept_for_a_day_by_address_and_key(
