@@ -24,11 +24,13 @@ _DATA = frozenset(
     """
     cd pushd popd export unset set cp mv ln mkdir rmdir touch chmod chown chgrp install tee patch rm scp rsync kill
     pkill pgrep killall systemctl service journalctl man info tldr whatis apropos whereis dpkg rpm pacman pytest jest
-    vitest ruff black mypy eslint prettier tsc cc gcc g++ clang clang++ ld strip ldd tar zip unzip
+    vitest ruff black mypy eslint prettier tsc cc gcc g++ clang clang++ ld strip ldd tar zip unzip ag ack
     """.split()
 )
 """Programs whose arguments are names, besides those of the read-only list: of their options only texts may be run."""
-_RUNS = frozenset({"run", "exec", "x", "dlx", "shell", "develop", "--"})
+_OPENERS = frozenset("make gmake code vi vim nvim nano emacs bat help ffmpeg".split())
+"""Programs that take a plain word for a file, a target or a topic, and a text or a word behind a sign for code."""
+_RUNS = frozenset({"--command", "run", "exec", "x", "dlx", "shell", "develop", "--"})
 """What stands before a command in the arguments of a program with subcommands."""
 _PROSE = frozenset(
     """
@@ -39,7 +41,12 @@ _PROSE = frozenset(
 """Long options, and keys before `=`, that take text for people or a format."""
 _LETTERS, _LETTERS_WITH_SUBCOMMANDS = frozenset("mkt"), frozenset("mktbdelnqSG")
 """Such short options of programs that are known, and of those with subcommands."""
-_KEYS = re.compile(r"\S*=")
+_PROGRAM_OPTION = re.compile(r"(?m)^--(?:pre|hostname-bin|compress-p[a-z]*)[=\n](.*)")
+"""The program that an option of rg or sort names, in words that stand on a line each."""
+_QUERY = re.compile(r"(?i)\s*(?:select|insert|update|delete)\b[\w ,.*='-]*\Z")
+"""A query of a database that holds neither a command of its shell nor a second statement."""
+_KEYS = re.compile(r"\S*=|\w+:(?=[^\s:])")
+"""What stands before a value in one word: `NAME=VALUE`, and `EXEC:COMMAND` of socat."""
 _SIGNS = "!:+@\\"
 """Signs that editors, pagers and databases put before a command of the shell."""
 
@@ -51,7 +58,7 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tu
     if is_interpreter(name) and len(words) > 2 and words[1].text == "-m":
         words, name = words[2:], words[2].text
     if (name in READ_ONLY and name not in _DATA) or name in AWKS or name == "sed":
-        return [], []
+        return [], _PROGRAM_OPTION.findall("\n".join(word.text for word in words))
     has_subcommands = name in SUBCOMMANDS
     is_known = has_subcommands or name in _DATA or name in READERS or find_wrapper(words)[0] is not None
     start = len(words) if is_known else 0
@@ -62,7 +69,7 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tu
     runs_input = name == "ssh" or (start < len(words) and name not in SHELLS)
     texts += command.inputs if runs_input else ()
     # A long text is parsed only where it can hold what a rule names.
-    named = [text for text in texts if any(one in text.casefold() for one in names)]
+    named = [text for text in texts if any(one in text.casefold() for one in names) and not _QUERY.match(text)]
     return list(_commands(words, start, names)), named
 
 
@@ -73,6 +80,8 @@ def _commands(words: tuple[Word, ...], start: int, names: Collection[str]) -> It
         if place == 0 and re.match("-[^-]", name):  # `-O` and its value in one word of a text
             name = max((one for one in names if name.casefold().endswith(one)), key=len, default="")
         if name.casefold() not in names or not words[place].is_plain or (folder and not folder.endswith("bin")):
+            continue
+        if words[place].text == name and program_name(words[0]) in _OPENERS:
             continue
         if place == 0 and program_name(words[0]) == name:  # the command itself
             continue
