@@ -51,8 +51,9 @@ def ancestry(db: Database, lane: int) -> Sequence[Segment]:
     return [Segment(*row) for row in rows]
 
 
-def select_shown(chain: Sequence[Segment]) -> tuple[str, list[int]]:
-    """Return a condition, with its values, that a row with `lane` and `entry` is in one of the segments."""
+def select_shown(db: Database, lane: int) -> tuple[str, list[int]]:
+    """Return a condition, with its values, that `lane` shows a row with the columns `lane` and `entry`."""
+    chain = ancestry(db, lane)
     values = [value for segment in chain for value in (segment.lane, segment.last)]
     return " OR ".join(["(lane = ? AND entry <= ?)"] * len(chain)), values
 
@@ -152,9 +153,9 @@ def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: 
     A fork also has those of its ancestors up to the fork; `own` leaves these out. `first` leaves out notes before that
     entry.
     """
-    shown, values = select_shown(ancestry(db, lane)[: 1 if own else None])
+    shown, values = select_shown(db, lane)
     # A fork is a later lane than its ancestors.
-    query = f"""SELECT kind, at, entry, blob FROM memos WHERE ? IN (kind, '') AND entry >= ? AND ({shown})
-        ORDER BY lane, key"""
-    rows = db.all(query, kind, first, *values)
+    query = f"""SELECT kind, at, entry, blob FROM memos WHERE ? IN (kind, '') AND entry >= ? AND lane >= ?
+        AND ({shown}) ORDER BY lane, key"""
+    rows = db.all(query, kind, first, lane if own else 0, *values)
     return [Memo(*row, dict(blobs.get_json(db, blob))) for *row, blob in rows]

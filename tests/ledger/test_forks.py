@@ -7,6 +7,7 @@ import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -62,7 +63,12 @@ def test_a_fork_of_a_fork_reads_the_notes_of_all_three_with_one_query(
     log = ledger.log(sessions[-1].id)
     queries: list[str] = []
     read = ledger.db.all
-    monkeypatch.setattr(ledger.db, "all", lambda sql, *values: (queries.append(sql), read(sql, *values))[1])
+
+    def note_query(sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        queries.append(sql)
+        return read(sql, *values)
+
+    monkeypatch.setattr(ledger.db, "all", note_query)
     seen = log.memos("seen")
     monkeypatch.undo()
     assert [memo.value["in"] for memo in seen] == [0, 1, 2]
