@@ -51,6 +51,13 @@ def ancestry(db: Database, lane: int) -> Sequence[Segment]:
     return [Segment(*row) for row in rows]
 
 
+def select_shown(db: Database, lane: int) -> tuple[str, list[int]]:
+    """Return a condition, with its values, that `lane` shows a row with the columns `lane` and `entry`."""
+    chain = ancestry(db, lane)
+    values = [value for segment in chain for value in (segment.lane, segment.last)]
+    return " OR ".join(["(lane = ? AND entry <= ?)"] * len(chain)), values
+
+
 def session_of(db: Database, lane: int) -> int:
     """Return the key of the session that owns `lane`; `NexusError("ledger", ...)` if it was deleted."""
     rows = db.constants("SELECT session FROM lanes WHERE id = ? AND session IS NOT NULL", lane)
@@ -146,15 +153,9 @@ def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: 
     A fork also has those of its ancestors up to the fork; `own` leaves these out. `first` leaves out notes before that
     entry.
     """
-    found: list[Memo] = []
-    for segment in reversed(ancestry(db, lane)[: 1 if own else None]):
-        rows = db.all(
-            "SELECT kind, at, entry, blob FROM memos WHERE lane = ? AND ? IN (kind, '') AND entry BETWEEN ? AND ?"
-            " ORDER BY key",
-            segment.lane,
-            kind,
-            first,
-            segment.last,
-        )
-        found.extend(Memo(row[0], row[1], row[2], dict(blobs.get_json(db, row[3]))) for row in rows)
-    return found
+    shown, values = select_shown(db, lane)
+    # A fork is a later lane than its ancestors.
+    query = f"""SELECT kind, at, entry, blob FROM memos WHERE ? IN (kind, '') AND entry >= ? AND lane >= ?
+        AND ({shown}) ORDER BY lane, key"""
+    rows = db.all(query, kind, first, lane if own else 0, *values)
+    return [Memo(*row, dict(blobs.get_json(db, blob))) for *row, blob in rows]

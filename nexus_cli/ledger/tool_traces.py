@@ -60,8 +60,8 @@ def record_start(db: Database, lane: int, call: str, name: str, at: str) -> None
     lanes.session_of(db, lane)
     if was_started(db, lane, call):
         raise NexusError("ledger", f"the call {call} cannot start", "it was started before and may have run")
-    insert = "INSERT INTO started (lane, call, name, at, entry)"
-    db.run(f"{insert} SELECT ?, ?, ?, ?, ({lanes.LAST_ID})", lane, call, name, at, lane)
+    insert = f"INSERT INTO started (lane, call, name, at, entry) SELECT ?, ?, ?, ?, ({lanes.LAST_ID})"
+    db.run(insert, lane, call, name, at, lane)
 
 
 def was_started(db: Database, lane: int, call: str) -> bool:
@@ -69,7 +69,5 @@ def was_started(db: Database, lane: int, call: str) -> bool:
 
     Later calls of an ancestor have the same ids, because both lanes continue counting from the fork.
     """
-    chain = lanes.ancestry(db, lane)
-    shown = " OR ".join(["(lane = ? AND entry <= ?)"] * len(chain))
-    values = [value for segment in chain for value in (segment.lane, segment.last)]
+    shown, values = lanes.select_shown(db, lane)
     return db.one(f"SELECT 1 FROM started WHERE call = ? AND ({shown})", call, *values) is not None

@@ -7,12 +7,14 @@ import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ledger.conftest import on
 
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import to_record
 from nexus_cli.core.wire import canonical
@@ -45,6 +47,33 @@ def test_a_forked_session_goes_on_with_ids_of_its_own(ledger: Ledger, make: Simp
     shown = ledger.session(fork.id)
     assert (shown.entries, shown.turns, shown.parent, shown.name) == (4, 4, parent.id, "other way")
     assert shown.first_text == "words 1"
+
+
+def test_a_fork_of_a_fork_reads_the_notes_of_all_three_with_one_query(
+    ledger: Ledger, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = [grown(ledger, make, 3)]
+    for generation in range(3):
+        log = ledger.log(sessions[-1].id)
+        log.record_memo(Memo("seen", make.at, 3, {"in": generation}))
+        log.record_memo(Memo("other", make.at, 3, {}))
+        sessions.append(ledger.fork_session(sessions[-1].id, at=make.at))
+        log.append(make.user(4))
+        log.record_memo(Memo("seen", make.at, 4, {"in": "after the fork"}))
+    log = ledger.log(sessions[-1].id)
+    queries: list[str] = []
+    read = ledger.db.all
+
+    def note_query(sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        queries.append(sql)
+        return read(sql, *values)
+
+    monkeypatch.setattr(ledger.db, "all", note_query)
+    seen = log.memos("seen")
+    monkeypatch.undo()
+    assert [memo.value["in"] for memo in seen] == [0, 1, 2]
+    assert len(log.memos()) == 6 and not log.memos(own=True) and not log.memos(first=4)
+    assert sum("FROM memos" in sql for sql in queries) == 1
 
 
 def test_a_fork_begins_under_the_epoch_that_was_in_force(ledger: Ledger, make: SimpleNamespace) -> None:
