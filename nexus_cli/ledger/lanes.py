@@ -158,4 +158,4 @@ def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: 
     query = f"""SELECT kind, at, entry, blob FROM memos WHERE ? IN (kind, '') AND entry >= ? AND lane >= ?
         AND ({shown}) ORDER BY lane, key"""
     rows = db.all(query, kind, first, lane if own else 0, *values)
-    return [Memo(*row, dict(blobs.get_json(db, blob))) for *row, blob in rows]
+    return [Memo(name, at, entry, dict(blobs.get_json(db, blob))) for name, at, entry, blob in rows]
