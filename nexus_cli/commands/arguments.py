@@ -40,14 +40,14 @@ def split_act(rest: str) -> tuple[str, str]:
 def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
     """Return `rest` as one of the `known` words, ignoring case."""
     if rest.casefold() not in known:
-        raise usage_error("drops", rest, f"it must be one of {', '.join(known)}")
+        raise usage_error(name, rest, f"it must be one of {', '.join(known)}")
     return rest.casefold()
 
 
 def parse_session_name(name: str, rest: str) -> str:
     """Return `rest` as the name of a session."""
     if len(rest) > LONGEST_NAME:
-        raise usage_error("drops", rest, f"a name has at most {LONGEST_NAME} characters")
+        raise usage_error(name, rest, f"a name has at most {LONGEST_NAME} characters")
     return rest
 
 
