@@ -444,8 +444,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (724, 1_037, 0),
     "cli": (65_856, 0, 4),
     "client": (2_407, 0, 2),
-    "commands": (25_542, 0, 17),
-    "config": (33_151, 0, None),
+    "commands": (25_544, 0, 17),
+    "config": (33_296, 0, None),
     "context": (77_752, 0, 194),
     "core": (43_241, 0, None),
     "defaults": (0, 33_951, 0),
@@ -469,7 +469,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (1_633, 0, None),
     "tools": (56_462, 27_176, 48),
     "turn": (21_516, 0, 15),
-    "ui": (98_646, 0, 45),
+    "ui": (98_740, 0, 45),
     "undo": (30_851, 0, 28),
     "workers": (9_807, 0, 1),
     "worktrees": (20_523, 0, 20),
@@ -485,7 +485,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (939_862, 70_578)
+SUM = (940_103, 70_578)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

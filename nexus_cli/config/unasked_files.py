@@ -2,7 +2,7 @@
 
 The only such gate. Through it go instruction files, what they import, rules by path, skills, commands and identity
 files of projects and plugins, and what a guide of a project attaches. What the person names (`-f`, `@path`, their own
-instruction folders) is their choice and does not pass it.
+instruction folders) is their choice and does not pass it, except where a name in the project stands for credentials.
 """
 
 from __future__ import annotations
@@ -92,6 +92,18 @@ class UnaskedFiles:
         """Raise `FileRefused` as `read` by name, for content and status of `real`, which `path` led to then."""
         self._check_place(path, real, by_name=True)
         self._check_content(path, real, data, status)
+
+    def check_named(self, path: Path, status: os.stat_result) -> None:
+        """Raise `FileRefused` if `path`, an absolute path that the person named, is in the project and another name of
+        credentials, by a link or a hard link: a command may have made it. `status` is that of the open file."""
+        real, secrets = Path(os.path.realpath(path)), self._find_secrets()
+        if not path.is_relative_to(self.project) or secrets.find(path) or is_credential_name(path.name):
+            return
+        if not _is_same(real, status):
+            raise FileRefused("changed while it was opened")
+        if secrets.find(real) or is_credential_name(real.name) or (status.st_nlink > 1 and self._is_secret(status)):
+            leads = f"leads to {_shown(real)}" if real != path else "is another name of a file"
+            raise FileRefused(f"{leads}, which holds credentials")
 
     def _check_content(self, path: Path, real: Path, data: bytes, status: os.stat_result) -> None:
         # A second name of `.env` is a document by its own name.

@@ -216,7 +216,7 @@ def test_a_name_is_one_line_and_finds_the_session(context: FakeContext) -> None:
         assert ledger.find_session("the [/bold] {} %s page").id == context.session.id
     with pytest.raises(NexusError, match="the name is missing"):
         context.run("rename")
-    with pytest.raises(NexusError, match="/rename x+….*at most 100"):
+    with pytest.raises(NexusError, match=r"/rename x+….*at most 100"):
         context.run(f"rename {'x' * 101}")
 
 

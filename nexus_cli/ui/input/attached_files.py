@@ -110,7 +110,10 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
         why = getattr(error, "strerror", None) or "the name is not valid"
         raise NexusError("usage", what, why[:1].lower() + why[1:], _hint(name, error, folder)) from error
     try:
-        size = os.fstat(descriptor).st_size
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            _refuse_disguise(path, status, what)
+        size = status.st_size
         start = os.pread(descriptor, 16, 0) if stat.S_ISREG(kind) else b""
         kind_of_image = image_type(start)
         if start.startswith(_PDF):
@@ -124,6 +127,17 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
         return ReadFile(AttachedFile(name, kind_of_image, size), part=part)
     finally:
         os.close(descriptor)
+
+
+def _refuse_disguise(path: str, status: os.stat_result, what: str) -> None:
+    """Raise `NexusError("usage", ...)` for a name in the project that leads to credentials."""
+    from nexus_cli.config.paths import project_root  # noqa: PLC0415  (few attach a file)
+    from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles  # noqa: PLC0415  (as above)
+
+    try:
+        UnaskedFiles(project_root(Path.cwd())).check_named(Path(os.path.abspath(path)), status)
+    except FileRefused as error:
+        raise NexusError("usage", what, f"it {error}", "Name that file itself to attach it") from error
 
 
 def find_attached(

@@ -183,6 +183,26 @@ def test_a_folder_cannot_be_attached_as_a_file(folder: Path) -> None:
         read_attachment(str(folder), "--file x")
 
 
+@pytest.mark.parametrize("secret", [".netrc", ".ssh/id_rsa", ".env"])
+def test_a_name_in_the_project_that_stands_for_credentials_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    kept = (folder if secret == ".env" else Path.home()) / secret
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text("login hunter2\n")
+    (folder / ".git").mkdir()
+    monkeypatch.chdir(folder)
+    (os.link if secret == ".env" else os.symlink)(kept, folder / "notes.md")
+    with pytest.raises(NexusError, match="which holds credentials") as caught:
+        read_attachment("notes.md", "--file notes.md")
+    assert caught.value.hint == "Name that file itself to attach it"
+    found = read_mentions("@notes.md", folder)
+    assert not found.blocks and "holds credentials" in found.notices[0]
+    assert "hunter2" in read_attachment(str(kept), "--file").block, "what the person names itself is their choice"
+    (folder / "plain.md").symlink_to(folder / "a b.txt")
+    assert "spaced" in read_attachment("plain.md", "--file plain.md").block
+
+
 def test_a_missing_file_is_answered_with_the_nearest_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "notes.md").write_text("x")
