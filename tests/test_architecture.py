@@ -445,7 +445,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (65_856, 0, 4),
     "client": (2_407, 0, 2),
     "commands": (25_544, 0, 17),
-    "config": (33_296, 0, None),
+    "config": (33_290, 0, None),
     "context": (77_752, 0, 194),
     "core": (43_241, 0, None),
     "defaults": (0, 33_951, 0),
@@ -485,7 +485,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (940_103, 70_578)
+SUM = (940_097, 70_578)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

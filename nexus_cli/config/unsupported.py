@@ -18,6 +18,7 @@ from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.project_items import describe_waiting
+from nexus_cli.core.real_files import read_regular
 
 PLACES: Mapping[str, str] = {
     ".claude/agents": "agents",
@@ -45,7 +46,8 @@ class Unsupported:
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     """Return the unsupported files of `project`, in the order of the table. Never raises."""
     found = [Unsupported(path, what) for path, what in PLACES.items() if os.path.exists(project / path)]
-    return (*found, *(Unsupported(path, what) for path in RULES for what in _settings_keys(project / path)))
+    real = Path(os.path.realpath(project))
+    return (*found, *(Unsupported(path, what) for path in RULES for what in _settings_keys(real / path)))
 
 
 def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
@@ -77,11 +79,8 @@ def is_news(key: str, line: str) -> bool:
 
 
 def _settings_keys(path: Path) -> Iterator[str]:
-    if not os.path.isfile(path):  # opening a pipe would block
-        return
     try:
-        with open(path, "rb") as file:
-            table = json.loads(file.read(MOST_BYTES))
+        table = json.loads(read_regular(path, MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return
     for key in SETTINGS_KEYS if isinstance(table, dict) else ():

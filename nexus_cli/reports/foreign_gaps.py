@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from nexus_cli.config.programs import find_program
 from nexus_cli.config.unsupported import MOST_BYTES, find_unsupported
 from nexus_cli.core.elide import cut_at_word, name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import read_regular
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.skill_check import check_guides
 from nexus_cli.rules.claude_rules import map_claude_rule
@@ -62,12 +64,11 @@ def _places(project: Path) -> Iterator[str]:
 
 def _settings(project: Path) -> Iterator[str]:
     for name in RULES:
-        path = project / name
         try:
-            if not path.is_file():
-                continue
-            with path.open("rb") as file:
-                table = json.loads((data := file.read(MOST_BYTES)).decode("utf-8-sig"))
+            data = read_regular(Path(os.path.realpath(project)) / name, MOST_BYTES)
+            table = json.loads(data.decode("utf-8-sig"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
         except (OSError, ValueError, RecursionError):
             yield f"{name}: it is no JSON"
             continue
