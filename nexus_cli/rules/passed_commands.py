@@ -63,7 +63,8 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tu
     is_known = has_subcommands or name in _DATA or name in READERS or find_wrapper(words)[0] is not None
     start = len(words) if is_known else 0
     if has_subcommands:
-        start = next((place + 1 for place, word in enumerate(words) if word.text in _RUNS), start)
+        runs = _RUNS | {"-c"} if name == "just" else _RUNS
+        start = next((place + 1 for place, word in enumerate(words) if word.text in runs), start)
     texts = list(_option_texts(words[:start], _LETTERS_WITH_SUBCOMMANDS if has_subcommands else _LETTERS))
     texts += [] if name in SHELLS else _texts(words[start:])
     runs_input = name == "ssh" or (start < len(words) and name not in SHELLS)
