@@ -456,10 +456,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (17_183, 0, 18),
     "permission": (10_490, 0, 43),
     "plugins": (6_199, 0, 22),
-    "provider": (30_127, 0, 49),
+    "provider": (30_170, 0, 49),
     "reports": (76_319, 8_414, None),
     "rpc": (16_504, 0, 15),
-    "rules": (34_937, 0, 19),
+    "rules": (34_954, 0, 19),
     "runs": (23_996, 0, 46),
     "sandbox": (38_739, 0, 27),
     "service_list": (303, 0, 2),
@@ -485,7 +485,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (940_097, 70_578)
+SUM = (940_157, 70_578)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

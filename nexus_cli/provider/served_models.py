@@ -70,7 +70,8 @@ def served_model_info(name: str, overrides: Mapping[str, Mapping[str, object]]) 
         return info
     given, row = find_override(name, overrides)[1], {} if info.window_key else _find_row(info, server)
     stated = {key: value for key, value in row.items() if key in _STATED and key not in given}
-    if info.input_price is None and is_loopback(server.base):
+    is_own = info.provider != "openai" or row.get("owner") in _FREE
+    if info.input_price is None and is_own and is_loopback(server.base):
         stated = {"input_price": 0.0, "output_price": 0.0, **stated}
     is_listed = info.provider == "openai" and bool(info.input_price) and "input_price" not in {*stated, *given}
     return replace(info, **stated, known=info.known or "window" in stated, list_price=is_listed)
@@ -129,7 +130,7 @@ def _find_row(info: ModelInfo, server: _Server) -> Row:
     if "window" in row or info.provider != "openai":
         return row
     further = _FURTHER.get(str(row.get("owner")))
-    return {**row, **_look(server, further, name).get(name, {})} if further else row
+    return {**row, **_look(server, further, name).get(name, {}), "owner": row["owner"]} if further else row
 
 
 def _look(server: _Server, path: str, name: str = "") -> Rows:
@@ -243,6 +244,8 @@ _WAYS: Mapping[str, str] = {
 """By provider: the question about one model."""
 _FURTHER = {"library": SHOW, "organization_owner": LOADED, "llamacpp": PROPS, "openai": MODEL_INFO}
 """By `owned_by` of an OpenAI-compatible list: where Ollama, LM Studio, llama.cpp and LiteLLM state the window."""
+_FREE = frozenset({"library", "organization_owner", "llamacpp", "vllm"})
+"""Those whose models run where the server does. A gateway on this machine may ask for money elsewhere."""
 
 
 def _fields(value: object) -> Mapping[str, Any]:

@@ -254,6 +254,11 @@ def test_a_server_behind_the_address_of_openai_is_known_by_its_list(at: Any, kin
     assert (mine.window, mine.images, mine.input_price) == (window, False, 9.0)
 
 
+def test_the_price_of_a_gateway_on_this_machine_is_unknown_where_it_states_none(at: Any) -> None:
+    at({LIST: {"data": [{"id": "some-model", "owned_by": "somebody"}]}})
+    assert served_model_info("openai/some-model", {}).input_price is None
+
+
 def test_a_price_of_the_public_list_is_told_from_one_of_the_server(at: Any) -> None:
     at({LIST: {"data": [{"id": "gpt-4o", "max_model_len": 5000}]}})
     info = served_model_info("openai/gpt-4o", {})
