@@ -11,13 +11,14 @@ from nexus_cli.config.paths import places, private_dir
 DAY = 86_400.0
 
 
-def is_first_today(what: str) -> bool:
-    """Return True, and note it in the cache, if `what` was not noted within the last day; True if nothing can be
-    noted."""
+def is_first_today(what: str, *, notes: bool = True) -> bool:
+    """Return True if `what` was not noted in the cache within the last day, or nothing can be noted; note it, if it
+    `notes`."""
     mark = places().cache / "notices" / sha256(what.encode()).hexdigest()[:32]
     with suppress(OSError):
         if mark.exists() and time.time() - mark.stat().st_mtime < DAY:
             return False
-        private_dir(mark.parent)
-        mark.touch()
+        if notes:
+            private_dir(mark.parent)
+            mark.touch()
     return True

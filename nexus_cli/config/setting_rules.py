@@ -207,6 +207,7 @@ MODEL_RULES: Mapping[str, Rule] = {
     "cache_read_price": PRICE,
     "cache_write_price": PRICE,
     "images": Rule(bool, "true or false"),
+    "tools": Rule(bool, "true or false"),
 }
 """Keys of `[models.NAME]`."""
 

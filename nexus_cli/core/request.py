@@ -137,6 +137,8 @@ class ModelInfo:
     known: bool = True
     """False if it is not in the table: without a window from elsewhere, 128,000 is assumed, with a notice."""
     images: bool = False
+    tools: bool = True
+    """False if its server states that it takes no tools."""
     cache: bool = False
     encoding: str = "o200k_base"
     """The tiktoken encoding that counts best for it."""
@@ -152,6 +154,8 @@ class ModelInfo:
     """The window in the table or the settings, if a refused request named another; else 0."""
     window_key: str = ""
     """The setting that sets the window, "" for none."""
+    pending: bool = False
+    """True while its server has not answered yet what it can do."""
     list_price: bool = False
     """True if the prices are those of the public list, for a server that may charge others."""
 

@@ -17,6 +17,7 @@ from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Kind, WindowItem
 from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.request import ModelInfo
 from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_window import LaneWindow, Model
@@ -80,6 +81,8 @@ class LaneState:
     """Earlier requests that may still be cached."""
     check_request: Callable[[LaneWindow, NextRequest, bool], None] | None = None
     """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
+    load_facts: Callable[[], tuple[ModelInfo, str]] | None = None
+    """Returns the facts of a model whose server had not answered when the session was opened, and a notice or ""."""
     step: int = 0
     """Number of the lane's newest request."""
     partial_reply: str = ""
@@ -97,6 +100,18 @@ class LaneState:
     def model(self) -> Model:
         """The model that the window is sized for."""
         return self.window.model
+
+    def take_facts(self) -> None:
+        """Size the window by what the model's server has stated since the session was opened, if it has by now."""
+        if self.load_facts is None:
+            return
+        info, notice = self.load_facts()
+        if info.pending:
+            return
+        self.load_facts = None
+        self.window.size_for(info)
+        if notice:
+            self.emit(Notice(notice))
 
     def begin_epoch(
         self,

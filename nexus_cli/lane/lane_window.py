@@ -127,13 +127,17 @@ class LaneWindow:
         value = {"model": info.served_name, "window": window, "listed": info.listed_window or info.window}
         self.lane.timeline.memo(REFUSED_WINDOW, value)
 
+    def size_for(self, info: ModelInfo) -> None:
+        """Use these facts of the model."""
+        self.model = replace(self.model, info=info)
+        self.budget = TokenBudget.of(info.window, info.max_output)
+
     def set_window(self, window: int) -> None:
         """Use the window that the provider named."""
         info = self.model.info
         self.confirmed, self.refused_window = bool(self.refused_window), 0
-        known = replace(info, window=window, window_refused=True, listed_window=info.listed_window or info.window)
-        self.model = replace(self.model, info=known)
-        self.budget = TokenBudget.of(window, info.max_output)
+        listed = info.listed_window or info.window
+        self.size_for(replace(info, window=window, window_refused=True, listed_window=listed))
 
     def doubt_window(self) -> Notice | None:
         """Try the listed window instead of the one from an overflow error, and return a notice; None if there is no
@@ -150,8 +154,7 @@ class LaneWindow:
 
     def _restore_window(self) -> None:
         info = self.model.info
-        self.model = replace(self.model, info=replace(info, window=info.listed_window, window_refused=False))
-        self.budget = TokenBudget.of(info.listed_window, info.max_output)
+        self.size_for(replace(info, window=info.listed_window, window_refused=False))
 
     def fixed_parts(self) -> dict[str, int]:
         """Return the tokens of the parts that every request contains, by section name."""

@@ -22,6 +22,9 @@ LONGEST = 100_000
 SEARCHED = 4_000
 """Characters of a message that are searched for keys before it is cut to a line."""
 TRACE = re.compile(r"\s*Traceback \(most recent call last\):")
+PAGE = re.compile(r"<!doctype html|<html\b", re.IGNORECASE)
+HEADING = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
 CODE = re.compile(r"^Error code: (\d{3}) - ")
 
 
@@ -70,9 +73,18 @@ def find_error(body: object) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) else body
 
 
+def _read_page(text: str) -> str:
+    """Return the heading of a page that a server or a proxy sent in place of an answer; other texts as they are."""
+    if not PAGE.search(text[:SEARCHED]):
+        return text
+    heading = HEADING.search(text[:SEARCHED])
+    said = " ".join(TAG.sub(" ", heading[2]).split()) if heading else ""
+    return f"{said or 'no reason given'} (a web page came instead of an answer)"
+
+
 def format_error_line(text: str) -> str:
-    """Return `text` on one line of at most 240 characters, without class names, JSON, tracebacks and keys."""
-    text = TRACE.split(strip_wrapping(text), maxsplit=1)[0]
+    """Return `text` on one line of at most 240 characters, without class names, JSON, HTML, tracebacks and keys."""
+    text = _read_page(TRACE.split(strip_wrapping(text), maxsplit=1)[0])
     message = find_error(parse_body(text)).get("message")
     words = " ".join((message if isinstance(message, str) and message else text).split())
     return clip_text(redact(words[:SEARCHED], opaque=True), LINE)

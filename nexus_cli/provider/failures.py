@@ -151,6 +151,8 @@ NO_MODEL = re.compile(
     r"(?:invalid|unknown|no such) model|not a valid model",
     re.IGNORECASE,
 )
+NO_TOOLS = re.compile(r"not support tool|support tool use|enable-auto-tool-choice", re.IGNORECASE)
+"""Matches refusals of Ollama, OpenRouter and vLLM: the model, or its server as it was started, takes no tools."""
 PACKAGE = re.compile(r"pip install (?:-\w+ |--\w+ )*[\"']?([\w.-]+(?:\[[\w,-]+\])?)")
 PACKAGE_OF = {"google": "google-auth"}
 """Packages of modules that litellm may miss, if their names differ from the module's."""
@@ -393,6 +395,8 @@ def to_provider_error(error: BaseException, *, model: str, started: bool = False
     why, hint = f.line, hint_for(kind, model, status=f.status, spent=spent)
     if f.network is not None or f.status == PROXY_LOGIN:
         why, hint, transient = _describe_network(f, f.network or error, hint)
+    if NO_TOOLS.search(f.text):
+        kind, hint, transient = "usage", "Choose another model, or start with --no-tools", False
     limit, counted = overflow_numbers(f.text) if kind == "overflow" else (None, None)
     return ProviderError(
         kind,

@@ -128,15 +128,15 @@ class HeadStart:
 
 async def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
     """Return the head start of a request, or None where it may have none: a provider that signs or refreshes tokens, a
-    proxy, TLS or headers of the person's own, a password in the address, any request but the first of this
-    process (litellm may have a connection for it)."""
+    proxy, TLS or headers of the person's own, a password in the address, a server whose answer decides on the
+    request, any request but the first of this process (litellm may have a connection for it)."""
     global _has_started, _leader
     is_first, _has_started = not _has_started, True
     # Else this request may leave an idle connection, which litellm would take for the first one.
     while not is_first and _leader is not None and not _leader.is_claimed:  # noqa: ASYNC110  (loops may be several)
         await asyncio.sleep(POLL)
     origin = _origin(where) if is_first else None
-    if origin is None or _has_own_way():
+    if origin is None or info.pending or _has_own_way():
         return None
     own = None if where.key else read_env_key(where.provider, os.environ)
     messages, _ = add_cache_marks(request, where.provider)

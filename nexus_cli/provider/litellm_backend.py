@@ -195,6 +195,8 @@ class LitellmBackend:
                 await ahead.begin()
             if _litellm is None:
                 await asyncio.to_thread(litellm)
+            if info.pending:  # its server has had the time of the import to answer
+                info = self._info(request.model)
             with line.watch:
                 if where.provider in SUBSCRIPTIONS:
                     await _use_login(where)

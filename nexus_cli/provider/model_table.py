@@ -316,8 +316,8 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     """Return the known facts of `name`; `overrides` (settings, by model name) replace single fields.
 
     Keys of an override: `window`, `max_output` (tokens), `input_price`, `output_price`, `cache_read_price`,
-    `cache_write_price` (dollars per million tokens), `images`. An unknown model has a window of 128,000, no prices and
-    `known` False; an override of the window makes it known. Never raises for a name.
+    `cache_write_price` (dollars per million tokens), `images`, `tools`. An unknown model has a window of 128,000, no
+    prices and `known` False; an override of the window makes it known. Never raises for a name.
     """
     info = _from_table(name)
     key, given = find_override(name, overrides)
@@ -329,7 +329,7 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     fields["covered"] = info.covered and "input_price" not in charged
     if "window" in numbers:
         fields |= {"known": True, "window_key": _window_setting_key(key)}
-    fields["images"] = bool(given.get("images", info.images))
+    fields |= {name: bool(given[name]) for name in ("images", "tools") if name in given}
     fields["cache"] = info.cache or "cache_read_price" in charged
     # A given price holds for every input length.
     fields["tiers"] = tuple(replace(tier, **charged) for tier in info.tiers)

@@ -1,8 +1,9 @@
-"""The models that a server lists, with the windows, images and prices that it states for them.
+"""The models that a server lists, with the windows, images, tools and prices that it states for them.
 
 A server that the environment names, or one on loopback, has models that no table lists, and some servers cut a longer
-prompt without an error. Each question is asked once per process. The answers of another machine are kept for a day, by
-its address and a digest of the key; a server on loopback is restarted with other models, and answers at once.
+prompt without an error. There is one record for each address and key. A server on loopback is restarted with other
+models, and answers at once: each process asks it once, and waits. The answers of another machine are kept for a day;
+it is asked in a thread, beside the import of litellm and the request, and nothing waits for it but a report.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from functools import cache, partial
+from threading import Lock, Thread
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from nexus_cli.config.paths import places
@@ -31,7 +33,7 @@ from nexus_cli.provider.model_table import find_override, model_info
 SECONDS = 1.0
 """Time limit of one question, after as many for the connection."""
 KEPT_SECONDS, UNLISTED_SECONDS = 86_400.0, 600.0
-"""Age of a kept answer after which its question is asked again; also for a model that the answer lacks."""
+"""Age of an answer after which its question is asked again; also for a model that the answer lacks."""
 MOST_ANSWER = 4 * 1024 * 1024
 """Most bytes of an answer that are read."""
 MOST_UNSET = 131_072
@@ -47,42 +49,116 @@ Row = dict[str, Any]
 Rows = Mapping[str, Row]
 
 
-class _Server(NamedTuple):
-    """An address that is asked, with the key for it."""
+class ModelServer:
+    """The record of one address, with the key for it: what the server there has stated of its models."""
 
-    base: str
-    key: str
+    def __init__(self, base: str, key: str) -> None:
+        self.base = base
+        self._key = key
+        self._is_near = is_loopback(base)
+        digests = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in (base, key)]
+        self._file = places().cache / "servers" / f"{'-'.join(digests)}.json"
+        self._lock = Lock()
+        self._thread: Thread | None = None
+        self._answers: dict[str, tuple[Rows, float]] = {}
+        """By question: the rows of the newest answer, and its time in seconds since 1970."""
+        if not self._is_near:
+            with suppress(OSError, ValueError, TypeError):
+                self._answers = dict(json.loads(self._file.read_bytes()))
 
-    def kept_in(self) -> Path:
-        """Return the file of the kept answers."""
-        digests = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in self]
-        return places().cache / "servers" / f"{'-'.join(digests)}.json"
+    def state(self, path: str, name: str = "") -> Rows:
+        """Return the rows of the answer to a question; {} if it was not answered yet."""
+        return self._answers.get(_question(path, name), ({}, 0.0))[0]
+
+    def describe(self, provider: str, name: str) -> Row:
+        """Return what the server has stated of a model."""
+        paths = (_WAYS[provider], *(_FURTHER.values() if provider == "openai" else ()))
+        rows = [self.state(path, name).get(name, {}) for path in paths]
+        return {key: value for row in rows for key, value in row.items() if value is not None}
+
+    def ask(self, paths: Callable[[], str], name: str, *, waits: bool, saves: bool) -> bool:
+        """Ask the questions about a model that `paths` returns, until it returns ""; return False while an answer is
+        awaited that no older one stands in for. Blocks with `waits`, and for a server on loopback."""
+        if not (first := paths()):
+            return True
+
+        def ask_all() -> None:
+            with self._lock:
+                while (path := paths()) and self._ask(path, name, saves=saves):
+                    pass
+
+        if waits or self._is_near:
+            ask_all()
+            return True
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = Thread(target=ask_all, daemon=True)
+            self._thread.start()
+        return _question(first, name) in self._answers
+
+    def choose_question(self, provider: str, name: str) -> str:
+        """Return the path of the next question about a model, "" if all are answered."""
+        path, row = _WAYS[provider], self.describe(provider, name)
+        if provider == "openai" and not self.is_due(path, name):
+            path = "" if "window" in row else _FURTHER.get(str(row.get("owner")), "")
+        return path if path and self.is_due(path, name) else ""
+
+    def is_due(self, path: str, name: str = "") -> bool:
+        """True if a question has no answer, or one that is too old."""
+        rows, at = self._answers.get(_question(path, name), ({}, 0.0))
+        return time.time() - at > (UNLISTED_SECONDS if name and name not in rows else KEPT_SECONDS)
+
+    def _ask(self, path: str, name: str, *, saves: bool) -> bool:
+        """Ask one question and record the answer; return False if the server is away. An answer that says nothing
+        leaves the older rows."""
+        root = self.base if path == LIST else self.base.removesuffix("/v1")
+        answer = ask_json(root + path, {"model": name, "name": name} if path == SHOW else None, self._key)
+        if answer is None:
+            return False
+        found = _READERS.get(path, _read_list)(answer, name)
+        self._answers[_question(path, name)] = found or self.state(path, name), time.time()
+        if found and saves and not self._is_near:
+            with suppress(OSError):
+                replace_private_file(self._file, json.dumps(self._answers).encode())
+        return True
 
 
-_known: dict[tuple[_Server, str], Rows] = {}
+_find_record = cache(ModelServer)
 
 
-def served_model_info(name: str, overrides: Mapping[str, Mapping[str, object]]) -> ModelInfo:
-    """Return the facts of a model as `model_info` does, with those that its server states; settings win. Blocks for a
-    server that was not asked yet."""
+def served_model_info(
+    name: str, overrides: Mapping[str, Mapping[str, object]], *, waits: bool = False, saves: bool = True
+) -> ModelInfo:
+    """Return the facts of a model as `model_info` does, with those that its server states; settings win.
+
+    Blocks for a server on loopback that was not asked yet; for another one only with `waits`, else the facts are
+    `pending` until it has answered. Unless it `saves`, no answer is kept for other processes.
+    """
     info = replace(model_info(name, overrides), address=address_from_env(name, os.environ))
     if info.provider not in _WAYS or (server := _find_server(info.provider, info.name)) is None:
         return info
-    given, row = find_override(name, overrides)[1], {} if info.window_key else _find_row(info, server)
+    given, row, is_told = find_override(name, overrides)[1], Row(), True
+    if not info.window_key:
+        bare = split_model_name(info.name)[1]
+        choose = partial(server.choose_question, info.provider, bare)
+        is_told, row = server.ask(choose, bare, waits=waits, saves=saves), server.describe(info.provider, bare)
     stated = {key: value for key, value in row.items() if key in _STATED and key not in given}
     is_own = info.provider != "openai" or row.get("owner") in _FREE
     if info.input_price is None and is_own and is_loopback(server.base):
         stated = {"input_price": 0.0, "output_price": 0.0, **stated}
     is_listed = info.provider == "openai" and bool(info.input_price) and "input_price" not in {*stated, *given}
-    return replace(info, **stated, known=info.known or "window" in stated, list_price=is_listed)
+    known = info.known or "window" in stated
+    return replace(info, **stated, known=known, list_price=is_listed, pending=not is_told)
 
 
 def list_served(provider: str, base: str = "") -> list[str]:
     """Return the names, with `provider`, that the server at `base` lists, or the one in the environment; none without
-    one. Blocks as `served_model_info`."""
-    server = _find_server(provider, f"{provider}/") if provider in _WAYS else None
+    one. Blocks."""
+    server = _find_server(provider, f"{provider}/", base) if provider in _WAYS else None
+    if server is None:
+        return []
     path = VERSIONED if provider == "ollama_chat" else LIST
-    return [f"{provider}/{name}" for name in _look(server._replace(base=base or server.base), path)] if server else []
+    server.ask(lambda: path if server.is_due(path) else "", "", waits=True, saves=True)
+    return [f"{provider}/{name}" for name in server.state(path)]
 
 
 def ask_json(url: str, body: object = None, key: str = "") -> Any:
@@ -96,22 +172,23 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         connection, target, more = open_connection(url, SECONDS)
-        try:
-            with shut_down_at(connection.sock, time.monotonic() + SECONDS):
-                sent = None if body is None else json.dumps(body)
-                connection.request("POST" if sent else "GET", target, sent, {**headers, **more})
-                answer = connection.getresponse()
-                return json.loads(answer.read(MOST_ANSWER)) if answer.status == 200 else {}
-        finally:
-            connection.close()
-    except (TimeoutError, HTTPException, ValueError, RecursionError):
-        return {}
-    except (OSError, ProxyError):
+    except (OSError, ValueError, ProxyError):
         return None
+    try:
+        with shut_down_at(connection.sock, time.monotonic() + SECONDS):
+            sent = None if body is None else json.dumps(body)
+            connection.request("POST" if sent else "GET", target, sent, {**headers, **more})
+            answer = connection.getresponse()
+            return json.loads(answer.read(MOST_ANSWER)) if answer.status == 200 else {}
+    except (OSError, HTTPException, ValueError, RecursionError):
+        return {}
+    finally:
+        connection.close()
 
 
-def _find_server(provider: str, name: str) -> _Server | None:
-    """Return the server of a model; None for a hosted one."""
+def _find_server(provider: str, name: str, base: str = "") -> ModelServer | None:
+    """Return the record of the server of a model, at `base` or the address in the environment; None for a hosted
+    one."""
     try:
         given = read_env_address(provider, os.environ)
         if provider == "openai" and (given is None or urlsplit(given.text).hostname == PUBLIC_HOST):
@@ -119,49 +196,13 @@ def _find_server(provider: str, name: str) -> _Server | None:
         where, own = resolve_endpoint(name, os.environ), read_env_key(provider, os.environ)
     except ProviderError:
         return None
-    base = (where.base or (given.text if given else "")).rstrip("/")
-    return _Server(base, where.key or (own.text if own else ""))
+    address = (base or where.base or (given.text if given else "")).rstrip("/")
+    return _find_record(address, where.key or (own.text if own else ""))
 
 
-def _find_row(info: ModelInfo, server: _Server) -> Row:
-    """Return what the server states of a model, by the question of its kind, which for others tells its list."""
-    name, path = split_model_name(info.name)[1], _WAYS[info.provider]
-    row = _look(server, path, name).get(name, {})
-    if "window" in row or info.provider != "openai":
-        return row
-    further = _FURTHER.get(str(row.get("owner")))
-    return {**row, **_look(server, further, name).get(name, {}), "owner": row["owner"]} if further else row
-
-
-def _look(server: _Server, path: str, name: str = "") -> Rows:
-    """Return the rows of the answer to one question; of an older answer if the server is away."""
-    question = f"{path} {name}" if path in (SHOW, PROPS) else path
-    if (server, question) in _known:
-        return _known[server, question]
-    is_near = is_loopback(server.base)
-    kept = {} if is_near else _read_kept(server.kept_in())
-    rows, at = kept.get(question, ({}, 0.0))
-    if time.time() - at > (UNLISTED_SECONDS if name and name not in rows else KEPT_SECONDS):
-        root = server.base if path == LIST else server.base.removesuffix("/v1")
-        answer = ask_json(root + path, {"model": name, "name": name} if path == SHOW else None, server.key)
-        if answer is None:
-            return rows
-        found = _READERS.get(path, _read_list)(answer, name)
-        rows = found or rows
-        if found and not is_near:
-            with suppress(OSError):
-                kept[question] = rows, time.time()
-                replace_private_file(server.kept_in(), json.dumps(kept).encode())
-    _known[server, question] = rows
-    return rows
-
-
-def _read_kept(file: Path) -> dict[str, tuple[Rows, float]]:
-    """Return rows and time of the kept answers, by question."""
-    try:
-        return dict(json.loads(file.read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return {}
+def _question(path: str, name: str) -> str:
+    """Return a path, with the name of the model if the answer is about it alone."""
+    return f"{path} {name}" if path in (SHOW, PROPS) else path
 
 
 def _read_shown(answer: object, name: str) -> Rows:
@@ -171,7 +212,8 @@ def _read_shown(answer: object, name: str) -> Rows:
     trained = max((_number(value) for key, value in facts.items() if key.endswith(".context_length")), default=0)
     chosen = max(map(int, _NUM_CTX.findall(str(shown.get("parameters")))), default=0)
     window = min(filter(None, (trained, chosen or (trained and MOST_UNSET))), default=0)
-    return {name: _make_row(window, shown.get("capabilities"))}
+    able = shown.get("capabilities")
+    return {name: _make_row(window, able) | _refuse_tools(able)}
 
 
 def _read_props(answer: object, name: str) -> Rows:
@@ -190,7 +232,8 @@ def _read_list(answer: object, name: str) -> Rows:
             min(filter(None, (_number(part.get(key)) for part in parts for key in keys)), default=0)
             for keys in _LENGTHS
         ]
-        made = _make_row(least[0] or least[1], row, {**parts[-1], **parts[-2], **row}) | {"owner": row.get("owned_by")}
+        made = _make_row(least[0] or least[1], row, {**parts[-1], **parts[-2], **row})
+        made |= _refuse_tools(row.get("supported_parameters")) | {"owner": row.get("owned_by")}
         found[str(row.get("id") or row.get("model_name"))] = made
     return found
 
@@ -206,6 +249,11 @@ def _make_row(window: int, stated: object, prices: Mapping[str, Any] = MappingPr
     return row
 
 
+def _refuse_tools(able: object) -> Row:
+    """Return the fact that a model takes no tools, if the list of what it is able to do lacks them."""
+    return {"tools": False} if isinstance(able, list) and able and "tools" not in able else {}
+
+
 def _price(value: object) -> float | None:
     """Return dollars per million tokens from dollars per token, which some gateways write as text."""
     try:
@@ -215,7 +263,7 @@ def _price(value: object) -> float | None:
     return price if 0 <= price < MOST_WINDOW else None
 
 
-_STATED = ("window", "images", "input_price", "output_price")
+_STATED = ("window", "images", "tools", "input_price", "output_price")
 _SEES = re.compile(r'(?<!\\)"(?:vision|image|vlm|supports_vision)"(?!: (?:false|null))')
 """Matches the JSON of what a server states of a model that takes images."""
 _PARTS = ("meta", "top_provider", "model_info", "pricing")

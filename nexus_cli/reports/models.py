@@ -32,6 +32,7 @@ FIGURES = (
     "cache_write_price",
     "cache",
     "images",
+    "tools",
     "known",
     "covered",
 )
@@ -82,7 +83,7 @@ def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
 
 def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
-    info = load_model_info(ledger, name, settings)
+    info = load_model_info(ledger, name, settings, waits=True)
     figures = {key: getattr(info, key) for key in FIGURES}
     more = {"list_price": info.list_price, "window_told": info.window_refused}
     return cast("ModelObject", {"name": name, "because": [], **figures, **more})
@@ -141,6 +142,7 @@ def model_text(value: Value, width: int) -> str:
         *((f"$ {name}", _price(value[key], value)) for key, name in PRICES),
         ("cache", "yes" if value["cache"] else "no"),
         ("images", "yes" if value["images"] else "no"),
+        ("tools", "yes" if value["tools"] else "no"),
         ("effort", "yes" if value.get("effort") else "no"),
         ("because", ", ".join(value.get("because", ())) or "-"),
     ]

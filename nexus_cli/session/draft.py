@@ -70,7 +70,7 @@ def new_session(options: Options, settings: Settings, services: ServiceMakers) -
     with readonly_ledger() as known, closing(Ledger.open(None)) as ledger:
         info = MODELLESS
         if options.model:
-            info = load_model_info(known, options.model, settings)
+            info = load_model_info(known, options.model, settings, waits=True, saves=options.save)
             ledger.calibrate(info.served_name, known.calibration(info.served_name))
         recipe, _ = recipe_of(None, options)
         made = ledger.create_session(

@@ -38,7 +38,9 @@ from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.open_session import (
+    describe_assumed_window,
     find_session,
+    load_late_facts,
     load_model_info,
     lock_session,
     needs_ledger,
@@ -57,7 +59,7 @@ from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.model_table import check_model, window_command
+from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
@@ -126,7 +128,7 @@ def make_provider(settings: Settings, *, saves: bool = True) -> Provider:
     keeps no template of a request."""
     templates = places().cache / "requests" if saves else None
     return RetryingProvider(
-        LitellmBackend(info=lambda name: served_model_info(name, settings.models), templates=templates),
+        LitellmBackend(info=lambda name: served_model_info(name, settings.models, saves=saves), templates=templates),
         tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
     )
@@ -187,13 +189,10 @@ def _open(
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
     if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
-    info = load_model_info(ledger, name, settings, ledger.log(found.id) if found else None)
-    if not (info.known or info.window_refused):
-        from nexus_cli.config.daily_notice import is_first_today  # noqa: PLC0415  (few models are unknown)
-
-        assumed = f"unknown context window for {info.name}; assuming {info.window:,} tokens"
-        if is_first_today(f"window of {info.served_name}"):
-            notices.append(f"{assumed}. To set it: {window_command(info, info.window)}")
+    info = _load_facts(ledger, name, settings, recipe, options, found, notices)
+    if not info.tools and not options.no_tools:
+        options = replace(options, no_tools=True)
+        notices.append(f"{info.name} takes no tools, as its server says: it can only answer in words")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):
@@ -231,6 +230,25 @@ def _open(
     if found and ledger.writes and (front or found.model != info.name or options.recipe not in ("", found.recipe)):
         ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None, front=front)
     return session
+
+
+def _load_facts(
+    ledger: Ledger,
+    name: str,
+    settings: Settings,
+    recipe: Recipe,
+    options: Options,
+    found: SessionInfo | None,
+    notices: list[str],
+) -> ModelInfo:
+    """Return the facts of the model. A limit of dollars or a contract waits for those of its server."""
+    limits, _ = compose_limits(limit_layers(settings, recipe, options, found is not None))
+    waits = limits.max_cost is not None or options.contract is not None
+    log = ledger.log(found.id) if found else None
+    info = load_model_info(ledger, name, settings, log, waits=waits, saves=options.save)
+    if notice := describe_assumed_window(info, saves=options.save):
+        notices.append(notice)
+    return info
 
 
 def _kept_folders(ledger: Ledger, found: SessionInfo) -> list[str]:
@@ -318,8 +336,12 @@ class SessionFactory:
         session = Session(self.provider, state=self._state(approver, services))
         if (contract := self.options.contract) is not None and session.record is not None:
             session.state.lane_state.check_request = _make_check(contract, session.record.drops, self.settings)
+        lane_state, saves = session.state.lane_state, self.options.save
+        if self.info.pending:
+            log = lane_state.lane.timeline.log
+            load = partial(load_model_info, self.ledger, self.info.name, self.settings, log, saves=saves)
+            lane_state.load_facts = partial(load_late_facts, load, saves=saves)
         if hooks := session.state.dispatcher.hooks:
-            lane_state = session.state.lane_state
             hooks.attach(lane_state.window, lane_state.upcoming, lane_state.control)
         return session
 

@@ -67,6 +67,7 @@ async def request(lane_state: LaneState) -> None:
     """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
     without new images that the provider refused."""
     lane_state.control.check_ending()
+    lane_state.take_facts()
     if told := lane_state.spending.begin_next(lambda: window_request(lane_state).tokens, lane_state.model.info):
         lane_state.upcoming.notices.append(told)
     lane_state.spending.check_steps()

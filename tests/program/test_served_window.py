@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import Seen, clean, play, stage
+from program.stage import Seen, calls, clean, play, stage
 
 OLLAMA = "ollama_chat/qwen3-coder:30b"
 SHOWN = {
@@ -65,9 +66,61 @@ def named_by_a_refusal(root: Path) -> dict[str, Any]:
         return {"first": first, "second": second, "bodies": [request.body for request in place.server.requests]}
 
 
+LISTED = {"data": [{"id": "team/coder", "context_length": 50_000}]}
+PATIENT = "from nexus_cli.provider import served_models; served_models.SECONDS = 60.0"
+
+
+def answers_beside_the_request(root: Path) -> dict[str, Any]:
+    """A gateway on another machine, as its address says, that lists its models once a request has arrived."""
+    has_asked = threading.Event()
+
+    def list_models() -> dict[str, Any]:
+        has_asked.wait(60)
+        return LISTED
+
+    def reply(request: Any) -> Any:
+        if has_asked.is_set():
+            return "done"
+        has_asked.set()
+        return calls(("bash", {"command": f"until ls {root}/home/nexus/cache/servers; do sleep 0.1; done"}))
+
+    with stage(root, reply, answers={("GET", "/v1/models"): list_models}) as place:
+        place.environment |= {"OPENAI_API_BASE": f"http://0.0.0.0:{place.server.port}/v1", "NO_PROXY": "0.0.0.0"}
+        first = place.ask("--json", "--allow", "all", "-m", "openai/team/coder", "hi", bug=PATIENT)
+        second = place.ask("--json", "-m", "openai/team/coder", "hi")
+        return {"first": first, "second": second, "asked": [one.path for one in place.server.others]}
+
+
+def takes_no_tools(root: Path) -> dict[str, Any]:
+    with stage(
+        root, ["one", "two"], answers={("POST", "/api/show"): {**SHOWN, "capabilities": ["completion"]}}
+    ) as place:
+        place.environment["OLLAMA_API_BASE"] = place.server.url
+        done = place.ask("-m", OLLAMA, "hi")
+        later = place.ask("-c", "-m", "openai/scripted", "and now?")
+        shown = place.run("model", "show", OLLAMA, "--json").result
+        return {"done": done, "later": later, "sent": [one.body for one in place.server.requests], "shown": shown}
+
+
+def says_nothing_of_the_window(root: Path) -> dict[str, Any]:
+    with stage(root, ["one"], answers={("GET", "/v1/models"): LISTED}) as place:
+        place.environment |= {"OPENAI_API_BASE": f"http://0.0.0.0:{place.server.port}/v1", "NO_PROXY": "0.0.0.0"}
+        done = place.ask("--no-save", "-m", "openai/team/coder", "hi")
+        return {"done": done, "kept": sorted(one.name for one in (place.nexus_home / "cache").glob("*/*"))}
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, told_by_ollama, cut_in_silence, counts_what_is_new, named_by_a_refusal)
+    return play(
+        tmp_path_factory.mktemp,
+        told_by_ollama,
+        cut_in_silence,
+        counts_what_is_new,
+        named_by_a_refusal,
+        answers_beside_the_request,
+        takes_no_tools,
+        says_nothing_of_the_window,
+    )
 
 
 def test_the_window_of_a_local_server_comes_from_the_server_which_is_asked_once(seen: Seen) -> None:
@@ -106,3 +159,23 @@ def test_a_window_that_a_refusal_names_is_used_in_the_same_step(seen: Seen) -> N
     assert names[1] == names[2] < names[0]
     assert ["Remember what a later" in body["messages"][0]["content"] for body in (refused, taken)] == [True, False]
     assert shown["second"].status == 0
+
+
+def test_a_server_on_another_machine_is_asked_beside_the_request(seen: Seen) -> None:
+    shown = seen["answers_beside_the_request"]
+    assert clean(shown["first"]) and shown["first"].status == 0, shown["first"]
+    assert shown["first"].result["steps"] == 2
+    assert [shown[name].result["context"]["window"] for name in ("first", "second")] == [50_000, 50_000]
+    assert shown["asked"] == ["/v1/models"] and not shown["first"].stderr
+
+
+def test_no_answer_of_a_server_is_kept_without_saving(seen: Seen) -> None:
+    shown = seen["says_nothing_of_the_window"]
+    assert (shown["done"].status, shown["done"].stdout, shown["kept"]) == (0, b"one\n", []), shown
+
+
+def test_a_model_without_tools_is_asked_without_them(seen: Seen) -> None:
+    shown = seen["takes_no_tools"]
+    assert clean(shown["done"]) and shown["done"].stdout == b"one\n"
+    assert "takes no tools" in shown["done"].stderr.decode() and shown["shown"]["tools"] is False
+    assert [bool(body.get("tools")) for body in shown["sent"]] == [False, True], shown["later"]

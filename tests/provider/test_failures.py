@@ -279,3 +279,30 @@ def test_local_servers_are_those_that_accept_a_connection(monkeypatch: pytest.Mo
             (f"{here}/far/v1", "hosted_vllm/"),
             (f"{here}/v1", "openai/"),
         ]
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        ("<html><head><title>502 Bad Gateway</title></head><body><h1>502</h1>nginx</body></html>", "502 Bad Gateway"),
+        ("<!DOCTYPE HTML>\n<html><body><h1 class='x'>Access <b>denied</b></h1></body></html>", "Access denied"),
+        ("<html><body>x</body></html>", "no reason given"),
+    ],
+)
+def test_of_a_web_page_in_place_of_an_answer_its_heading_is_shown(page: str, shown: str) -> None:
+    for text in (page, f"litellm.InternalServerError: OpenAIException - {page}"):
+        line = format_error_line(text)
+        assert line.startswith(shown) and "<" not in line
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (404, "No endpoints found that support tool use. To learn more, visit the documentation"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+    ],
+)
+def test_a_model_without_tools_is_told_from_a_failure_that_may_pass(status: int, words: str) -> None:
+    error = to_provider_error(Said(words, status), model="openai/x")
+    assert (error.kind, error.transient) == ("usage", False) and "--no-tools" in error.hint

@@ -49,7 +49,7 @@ NO_ANSWERS: list[Any] = [
 
 @pytest.fixture(autouse=True)
 def at(monkeypatch: pytest.MonkeyPatch, start_server: Start) -> Any:
-    monkeypatch.setattr(served_models, "_known", {})
+    served_models._find_record.cache_clear()
 
     def start(answers: Mapping[tuple[str, str], Any]) -> Any:
         server = start_server(answers=answers)
@@ -276,8 +276,8 @@ def test_the_answer_of_another_machine_is_kept_for_a_day_by_address_and_key(
 
     def ask(name: str = "openai/vendor/model-7") -> int:
         """The questions so far, after one by a new process."""
-        monkeypatch.setattr(served_models, "_known", {})
-        assert served_model_info(name, {}).known == ("vendor" in name)
+        served_models._find_record.cache_clear()
+        assert served_model_info(name, {}, waits=True).known == ("vendor" in name)
         assert len(list_served("openai")) == 400
         return len(server.others)
 
@@ -297,3 +297,65 @@ def test_the_answer_of_another_machine_is_kept_for_a_day_by_address_and_key(
     server.close()
     now += 86_401
     assert ask() == 5
+
+
+def test_a_server_on_another_machine_is_not_waited_for(at: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_answer = threading.Event()
+
+    def answer() -> Any:
+        may_answer.wait(60)
+        return GATEWAY_LIST
+
+    server = at({LIST: answer})
+    monkeypatch.setattr(served_models, "is_loopback", lambda _: False)
+    monkeypatch.setattr(served_models, "SECONDS", 60.0)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-first-key")
+    names = ["openai/vendor/model-7", "openai/vendor/model-8", "openai/vendor/model-7"]
+    assert [(info.pending, info.window) for info in (served_model_info(one, {}) for one in names)] == [
+        (True, 128_000)
+    ] * 3
+    may_answer.set()
+    waited = served_model_info(names[0], {}, waits=True)
+    told = [served_model_info(one, {}) for one in names]
+    assert [(info.pending, info.window) for info in (waited, *told)] == [(False, 131_072)] * 4
+    assert len(server.others) == 1
+
+
+def test_an_answer_too_old_to_rely_on_stands_in_until_the_next_one(at: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    at({LIST: GATEWAY_LIST})
+    monkeypatch.setattr(served_models, "is_loopback", lambda _: False)
+    now = 1e9
+    monkeypatch.setattr("nexus_cli.provider.served_models.time.time", lambda: now)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-first-key")
+    served_model_info("openai/vendor/model-7", {}, waits=True)
+    now += 86_401
+    served_models._find_record.cache_clear()
+    info = served_model_info("openai/vendor/model-7", {})
+    assert (info.pending, info.window) == (False, 131_072)
+
+
+def test_nothing_is_kept_of_a_server_where_nothing_is_saved(at: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    at({LIST: GATEWAY_LIST})
+    monkeypatch.setattr(served_models, "is_loopback", lambda _: False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-first-key")
+    assert served_model_info("openai/vendor/model-7", {}, waits=True, saves=False).window == 131_072
+    assert not (places().cache / "servers").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "takes_tools"),
+    [
+        ("ollama_chat/qwen9", {SHOW: {"model_info": TRAINED, "capabilities": ["completion"]}}, False),
+        ("ollama_chat/qwen9", {SHOW: {"model_info": TRAINED, "capabilities": ["completion", "tools"]}}, True),
+        ("ollama_chat/qwen9", {SHOW: {"model_info": TRAINED}}, True),
+        ("openai/qwen3:8b", {LIST: OLLAMA_LIST, SHOW: {**OLLAMA_SHOWN, "capabilities": ["completion"]}}, False),
+        ("openai/vendor/model-7", {LIST: GATEWAY_LIST}, True),
+        ("openai/x", {LIST: {"data": [{**GATEWAY_ROW, "id": "x", "supported_parameters": ["top_p"]}]}}, False),
+    ],
+)
+def test_a_server_states_whether_a_model_takes_tools(
+    at: Any, name: str, answers: Mapping[tuple[str, str], Any], takes_tools: bool
+) -> None:
+    at(answers)
+    assert served_model_info(name, {}).tools is takes_tools
+    assert served_model_info(name, {name: {"tools": True}}).tools

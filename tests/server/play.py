@@ -57,7 +57,9 @@ class ScriptedServer:
         log: Path | None = None,
         answers: Mapping[tuple[str, str], Any] = MappingProxyType({}),
     ) -> None:
-        """Initialize; `answers` are what is told without a script, by method and whole path, before `LISTED`."""
+        """Initialize; `answers` are what is told without a script, by method and whole path, before `LISTED`.
+
+        A function among them is called for its answer, in a thread."""
         self.script = Script.of(script)
         self.meter = meter or Meter()
         self.refusal = Refusal(refuse_above, dialect)
@@ -213,6 +215,8 @@ class ScriptedServer:
             await line.whole(200, [item.record() for item in self.requests])
             return
         self._note(lambda: self.others.append(request))
+        if callable(known):
+            known = await asyncio.to_thread(known)
         request.status = 200 if known else 400 if request.form else 404
         body = known or {"error": {"message": f"{request.method} {path}: no such route, or a body that is no object"}}
         await line.whole(request.status, body)

@@ -178,6 +178,7 @@ class ModelObject(TypedDict):
     cache_write_price: float | None
     cache: bool
     images: bool
+    tools: bool
     known: bool
     covered: bool
     """A subscription pays: there are no prices."""
