@@ -96,6 +96,7 @@ LAZY = {
     "provider/head_start.py": {"httpcore", "urllib"},  # httpcore comes with litellm, after the request
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
+    "lane/open_session.py": {"nexus_cli"},  # models that nobody states a window for
     "lane/skill_catalogue.py": {"nexus_cli"},  # relevance: only where there are skills
     "context/sections/front_matter.py": {"yaml"},  # slow, and few guides need it
     "context/tokens/counter.py": {"tiktoken"},
@@ -445,30 +446,30 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (65_856, 0, 4),
     "client": (2_407, 0, 2),
     "commands": (25_544, 0, 17),
-    "config": (33_290, 0, None),
+    "config": (33_304, 0, None),
     "context": (77_752, 0, 194),
-    "core": (43_241, 0, None),
-    "defaults": (0, 33_951, 0),
+    "core": (43_262, 0, None),
+    "defaults": (0, 33_954, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_375, 0, 8),
-    "lane": (56_956, 0, 177),
+    "lane": (57_163, 0, 179),
     "ledger": (50_386, 0, 34),
     "mcp": (17_183, 0, 18),
     "permission": (10_490, 0, 43),
     "plugins": (6_199, 0, 22),
-    "provider": (30_170, 0, 49),
-    "reports": (76_319, 8_414, None),
+    "provider": (30_794, 0, 49),
+    "reports": (76_333, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (34_954, 0, 19),
     "runs": (23_996, 0, 46),
     "sandbox": (38_739, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_016, 0, 83),
+    "session": (48_206, 0, 83),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (56_462, 27_176, 48),
-    "turn": (21_516, 0, 15),
+    "turn": (21_522, 0, 15),
     "ui": (98_740, 0, 45),
     "undo": (30_851, 0, 28),
     "workers": (9_807, 0, 1),
@@ -485,7 +486,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (940_157, 70_578)
+SUM = (941_233, 70_581)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
