@@ -236,6 +236,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "cache_read_price": 0.1,
         "cache_write_price": None,
         "images": False,
+        "tools": True,
         "effort": True,
         "provider": text,
         "chosen": True,
