@@ -84,13 +84,13 @@ def _open_tunnel(plain: socket.socket, place: str, proxy: Proxy) -> None:
 
 
 def open_connection(
-    url: str, seconds: float, dial: Dial | None = None, *, inside: bool = False
+    url: str, seconds: float, dial: Dial | None = None, *, proxies: bool = True, checks: bool = True
 ) -> tuple[HTTPConnection, str, dict[str, str]]:
     """Connect to the server of `url`, through the proxy of the environment; return the connection, and the target and
     the headers that a request on it needs. Blocks, `seconds` for each of them; raises `OSError` and `ProxyError`.
 
-    `dial` makes the connection to host and port, or to the proxy. To a server `inside` this machine no proxy leads, and
-    any certificate is good enough.
+    `dial` makes the connection to host and port, or to the proxy. Without `proxies` the connection is direct; without
+    `checks` any certificate is good enough.
     """
     from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415  (few processes ask a server themselves)
 
@@ -98,7 +98,7 @@ def open_connection(
     secure, host = parts.scheme == "https", parts.hostname or ""
     port = parts.port or (443 if secure else 80)
     target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
-    proxy = None if inside else find_proxy(parts.scheme, host, port)
+    proxy = find_proxy(parts.scheme, host, port) if proxies else None
     if dial is not None:
         plain = dial(host, port, proxy)
     else:
@@ -108,7 +108,7 @@ def open_connection(
             with shut_down_at(plain, time.monotonic() + seconds):
                 if proxy:
                     _open_tunnel(plain, format_place(host, port), proxy)
-                plain = client_context(checks=not inside).wrap_socket(plain, server_hostname=host)
+                plain = client_context(checks=checks).wrap_socket(plain, server_hostname=host)
         except BaseException:
             plain.close()
             raise

@@ -27,6 +27,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.core.real_files import list_folder, open_folder
+from nexus_cli.tools.listeners import is_own_address
 from nexus_cli.tools.process_tree import read_stat
 
 CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
@@ -273,13 +274,14 @@ def host_headers(url: str) -> dict[str, str]:
 
 def request_page(url: str, most: int, connect: Connect | None = None) -> tuple[int | None, str]:
     """Return the status of a GET of `url` and the first `most` bytes of its body; None without an answer within
-    `SECONDS`. Follows no redirect. `connect` reaches a server of a job, which gets no key and any certificate is good
-    enough for."""
+    `SECONDS`. Follows no redirect, and uses no proxy to this machine. `connect` reaches a server of a job, which gets
+    no key and any certificate is good enough for."""
     ends = time.monotonic() + SECONDS
     try:
         headers = {"User-Agent": "nexus", "Accept": "*/*", **({} if connect else host_headers(url))}
+        proxies = not (connect or is_own_address(urlsplit(url).hostname or ""))
         reached, target, more = open_connection(
-            url, SECONDS, connect and (lambda *_: connect()), inside=connect is not None
+            url, SECONDS, connect and (lambda *_: connect()), proxies=proxies, checks=not connect
         )
         with closing(reached) as connection, shut_down_at(connection.sock, ends):
             connection.request("GET", target, headers={**headers, **more})

@@ -172,6 +172,16 @@ def test_an_address_is_waited_for_until_it_answers_so_and_no_redirect_is_followe
     assert POLLED["url"][0] >= 15
 
 
+def test_no_proxy_leads_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with HTTPServer(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/200"
+        assert look("url", {"url": url, "status": 200}) == {"url": url, "status": 200, "match": []}
+        server.shutdown()
+
+
 class Telling(BaseHTTPRequestHandler):
     """Answers 201 with a body, to whoever shows the key."""
 
