@@ -1,8 +1,7 @@
 """`nexus doctor`: check the requirements of nexus, and print how to meet the missing ones.
 
 Does not import litellm. Of the network it uses loopback, a ledger's server, and a connection to the provider of the
-model on which nothing is sent. The exit status is 1 only if a check
-is `broken`; a missing key is a note.
+model on which nothing is sent. The exit status is 1 only if a check is `broken`; a missing key is a note.
 """
 
 from __future__ import annotations
@@ -310,7 +309,7 @@ def _try_connection(url: str) -> Check:
 
 def _without_login(value: str) -> str:
     """Return the value of a variable without the name and password of an address."""
-    return re.sub(r"(^|//)[^/@]*@", r"\1", value)
+    return re.sub(r"^(\w+://)?.*@", r"\1", value)
 
 
 def _rules(look: CheckInput) -> Check:

@@ -230,6 +230,8 @@ def test_the_network_is_listed_and_tried_up_to_the_certificate(nexus: Run, tmp_p
         assert f"SSL_CERT_FILE={ca}" in trusted["detail"]
         wrong = checks(nexus("doctor", "--json", env={**behind, "HTTPS_PROXY": proxy.url}))["network"]
         assert wrong["status"] == "broken" and "HTTP status 407" in wrong["detail"]
+        odd = nexus("doctor", "--json", env={**behind, "HTTPS_PROXY": "http://me:sec/ret@127.0.0.1:9"})
+        assert "not of the form http://HOST:PORT" in checks(odd)["network"]["detail"] and b"sec/ret" not in odd.stdout
     away = checks(nexus("doctor", "--json", env=behind))["network"]
     assert away["status"] == "note" and "refused" in away["detail"]
     assert server.requests == server.others == []
