@@ -18,6 +18,7 @@ from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.project_items import describe_waiting
+from nexus_cli.config.trust_files import UnfitError, resolve_inside
 from nexus_cli.core.real_files import read_regular
 
 PLACES: Mapping[str, str] = {
@@ -46,8 +47,14 @@ class Unsupported:
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     """Return the unsupported files of `project`, in the order of the table. Never raises."""
     found = [Unsupported(path, what) for path, what in PLACES.items() if os.path.exists(project / path)]
-    real = Path(os.path.realpath(project))
-    return (*found, *(Unsupported(path, what) for path in RULES for what in _settings_keys(real / path)))
+    return (*found, *(Unsupported(path, what) for path in RULES for what in _settings_keys(project, path)))
+
+
+def read_project_file(project: Path, name: str) -> bytes:
+    """Return a file of the project of at most `MOST_BYTES`, also by links that stay inside; raise `OSError`, and
+    `UnfitError` for a link that leads out."""
+    root = os.path.realpath(project)
+    return read_regular(resolve_inside(name, f"{root}/{name}", root), MOST_BYTES)
 
 
 def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
@@ -78,10 +85,10 @@ def is_news(key: str, line: str) -> bool:
     return True
 
 
-def _settings_keys(path: Path) -> Iterator[str]:
+def _settings_keys(project: Path, name: str) -> Iterator[str]:
     try:
-        table = json.loads(read_regular(path, MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
+        table = json.loads(read_project_file(project, name))
+    except (OSError, UnfitError, ValueError, RecursionError):
         return
     for key in SETTINGS_KEYS if isinstance(table, dict) else ():
         value = table.get(key)

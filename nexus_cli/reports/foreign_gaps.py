@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,10 +11,10 @@ from typing import Any
 
 from nexus_cli.config.foreign_items import RULES, read_permissions
 from nexus_cli.config.programs import find_program
-from nexus_cli.config.unsupported import MOST_BYTES, find_unsupported
+from nexus_cli.config.trust_files import UnfitError
+from nexus_cli.config.unsupported import find_unsupported, read_project_file
 from nexus_cli.core.elide import cut_at_word, name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import read_regular
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.skill_check import check_guides
 from nexus_cli.rules.claude_rules import map_claude_rule
@@ -65,9 +64,9 @@ def _places(project: Path) -> Iterator[str]:
 def _settings(project: Path) -> Iterator[str]:
     for name in RULES:
         try:
-            data = read_regular(Path(os.path.realpath(project)) / name, MOST_BYTES)
+            data = read_project_file(project, name)
             table = json.loads(data.decode("utf-8-sig"))
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, UnfitError):
             continue
         except (OSError, ValueError, RecursionError):
             yield f"{name}: it is no JSON"

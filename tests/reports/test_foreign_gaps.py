@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.unsupported import find_unsupported
 from nexus_cli.reports import skill_check
 from nexus_cli.reports.foreign_gaps import list_gaps
 
@@ -22,6 +24,22 @@ def test_odd_files_are_named_and_never_raise(tmp_path: Path) -> None:
     assert ".claude/settings.json: env variables are not set for commands" in lines
     settings.write_text(json.dumps({"permissions": {"deny": [f"Task(a{number})" for number in range(90)]}}))
     assert list_gaps(tmp_path)[-1].startswith("50 more")
+
+
+def test_settings_are_read_through_links_inside_the_project_alone(tmp_path: Path) -> None:
+    project, settings = tmp_path / "project", tmp_path / "project/.claude/settings.json"
+    settings.parent.mkdir(parents=True)
+    for place in (project / "shared.json", tmp_path / "outside.json"):
+        place.write_text(json.dumps({"env": {"A": "1"}}))
+    settings.symlink_to("../shared.json")
+    assert list_gaps(project) == [".claude/settings.json: env variables are not set for commands"]
+    assert [one.what for one in find_unsupported(project)] == ["env"]
+    settings.unlink()
+    settings.symlink_to(tmp_path / "outside.json")
+    assert list_gaps(project) == [] and find_unsupported(project) == ()
+    settings.unlink()
+    os.mkfifo(settings)
+    assert find_unsupported(project) == (), "a pipe holds nothing up"
 
 
 def test_commands_that_lead_to_all_of_the_disk_are_looked_at_for_a_while(
