@@ -96,12 +96,17 @@ class UnaskedFiles:
     def check_named(self, path: Path, status: os.stat_result) -> None:
         """Raise `FileRefused` if `path`, an absolute path that the person named, is in the project and another name of
         credentials, by a link or a hard link: a command may have made it. `status` is that of the open file."""
-        real, secrets = Path(os.path.realpath(path)), self._find_secrets()
-        if not path.is_relative_to(self.project) or secrets.find(path) or is_credential_name(path.name):
+        real, has_more_names = Path(os.path.realpath(path)), status.st_nlink > 1
+        if not path.is_relative_to(self.project):
             return
         if not _is_same(real, status):
             raise FileRefused("changed while it was opened")
-        if secrets.find(real) or is_credential_name(real.name) or (status.st_nlink > 1 and self._is_secret(status)):
+        if (real == path and not has_more_names) or is_credential_name(path.name):
+            return
+        secrets = self._find_secrets()
+        if secrets.find(path):
+            return
+        if secrets.find(real) or is_credential_name(real.name) or (has_more_names and self._is_secret(status)):
             leads = f"leads to {_shown(real)}" if real != path else "is another name of a file"
             raise FileRefused(f"{leads}, which holds credentials")
 

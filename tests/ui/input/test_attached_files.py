@@ -203,6 +203,27 @@ def test_a_name_in_the_project_that_stands_for_credentials_is_refused(
     assert "spaced" in read_attachment("plain.md", "--file plain.md").block
 
 
+def test_a_name_that_was_a_link_to_credentials_while_it_was_opened_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (Path.home() / ".netrc").write_text("login hunter2\n")
+    (folder / ".git").mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "notes.md").symlink_to(Path.home() / ".netrc")
+    real_open = os.open
+
+    def open_and_exchange(path: str, flags: int, *more: int, **options: int) -> int:
+        opened = real_open(path, flags, *more, **options)
+        if str(path).endswith("/notes.md"):
+            (folder / "notes.md").unlink()
+            (folder / "notes.md").write_text("harmless\n")
+        return opened
+
+    monkeypatch.setattr(os, "open", open_and_exchange)
+    with pytest.raises(NexusError, match="it changed while it was opened"):
+        read_attachment("notes.md", "--file notes.md")
+
+
 def test_a_missing_file_is_answered_with_the_nearest_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "notes.md").write_text("x")
