@@ -446,9 +446,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (65_856, 0, 4),
     "client": (2_407, 0, 2),
     "commands": (25_544, 0, 17),
-    "config": (33_304, 0, None),
+    "config": (33_361, 0, None),
     "context": (77_752, 0, 194),
-    "core": (43_262, 0, None),
+    "core": (43_264, 0, None),
     "defaults": (0, 33_954, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_375, 0, 8),
@@ -457,8 +457,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (17_183, 0, 18),
     "permission": (10_490, 0, 43),
     "plugins": (6_199, 0, 22),
-    "provider": (30_794, 0, 49),
-    "reports": (76_333, 8_414, None),
+    "provider": (30_796, 0, 49),
+    "reports": (76_319, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (34_954, 0, 19),
     "runs": (23_996, 0, 46),
@@ -468,7 +468,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
-    "tools": (56_462, 27_176, 48),
+    "tools": (56_493, 27_176, 48),
     "turn": (21_522, 0, 15),
     "ui": (98_740, 0, 45),
     "undo": (30_851, 0, 28),
@@ -486,7 +486,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (941_233, 70_581)
+SUM = (941_311, 70_581)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -1,4 +1,4 @@
-"""Which notices a person has had today."""
+"""Note in the cache that a notice was shown, so that it is shown once a day."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ HOSTS: Mapping[str, str] = {
     "xai": "https://api.x.ai",
     "openrouter": "https://openrouter.ai",
 }
-"""Hosted providers whose requests carry a key and nothing that is signed. A template cannot name another address."""
+"""Addresses of the hosted providers whose requests carry a key and are not signed."""
 
 
 def find_address(where: Endpoint, environ: Mapping[str, str]) -> str:

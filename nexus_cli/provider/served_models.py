@@ -142,8 +142,8 @@ def served_model_info(
         choose = partial(server.choose_question, info.provider, bare)
         is_told, row = server.ask(choose, bare, waits=waits, saves=saves), server.describe(info.provider, bare)
     stated = {key: value for key, value in row.items() if key in _STATED and key not in given}
-    is_own = info.provider != "openai" or row.get("owner") in _FREE
-    if info.input_price is None and is_own and is_loopback(server.base):
+    runs_here = is_loopback(server.base) and (info.provider != "openai" or row.get("owner") in _FREE)
+    if info.input_price is None and runs_here:
         stated = {"input_price": 0.0, "output_price": 0.0, **stated}
     is_listed = info.provider == "openai" and bool(info.input_price) and "input_price" not in {*stated, *given}
     known = info.known or "window" in stated

@@ -12,6 +12,7 @@ from pathlib import Path
 
 _LISTENING = "0A"
 _TABLES = ("tcp", "tcp6")
+_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,10 @@ def is_own_address(url_host: str) -> bool:
 
 
 def free_port(wanted: int, taken: Iterable[int]) -> socket.socket:
-    """Return a socket that is bound on 127.0.0.1: to `wanted`, else to one of the next ports that is not `taken`, else
-    to any. Raises `OSError`."""
+    """Return a socket that is bound on 127.0.0.1: to `wanted`, else to one of the next `_TRIES` ports that is not
+    `taken`, else to any. Raises `OSError`."""
     refused = set(taken)
-    for port in (*(one for one in range(wanted, min(wanted + 20, 65_536)) if one not in refused), 0):
+    for port in (*(one for one in range(wanted, min(wanted + _TRIES, 65_536)) if one not in refused), 0):
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a closed connection keeps for a minute
         try:

@@ -276,9 +276,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize(
     ("name", "level"),
-    sample(
-        [*sample([(name, "run") for name in HOSTILE], 2), *((name, "read") for name in some(list(HOSTILE)[::3], 4))], 3
-    ),
+    sample([*((name, "run") for name in HOSTILE), *((name, "read") for name in some(list(HOSTILE)[::3], 4))], 4),
 )
 def test_a_hostile_line_is_decided_in_bounded_time_and_never_allowed(name: str, level: Level, tmp_path: Path) -> None:
     decide("ls", tmp_path)  # the parser is loaded
