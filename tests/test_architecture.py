@@ -462,7 +462,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rpc": (16_504, 0, 15),
     "rules": (34_954, 0, 19),
     "runs": (23_996, 0, 46),
-    "sandbox": (38_739, 0, 27),
+    "sandbox": (38_768, 0, 27),
     "service_list": (303, 0, 2),
     "session": (48_206, 0, 83),
     "spaces": (10_496, 0, 20),
@@ -486,7 +486,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (941_311, 70_581)
+SUM = (941_340, 70_581)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

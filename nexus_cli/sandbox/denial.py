@@ -38,6 +38,8 @@ _PROGRAM = re.compile(
     r"|(?:docker|podman) +(?:pull|push|login)\b)"
 )
 """A program that needs the network, where a command begins."""
+_END = re.compile(r"[;|\n]|&&")
+"""Where a command ends."""
 _LOOPBACK = re.compile(r"\blocalhost\b|\b127\.\d+\.\d+\.\d+|\[?::1\b")
 _SOCKET = re.compile(
     r"(?:socket|connect\w*|dial tcp|bind|listen)\b[^\n]{0,80}(?:operation not permitted|permission denied|EPERM|EACCES)"
@@ -70,7 +72,7 @@ def describe_denial(profile: SandboxProfile, command: str, output: str, backend:
         return ""
     outside, network = (ASK_OUTSIDE, ASK_NETWORK) if asks else (NOBODY, NOBODY)
     tail = output[-_TAIL:]
-    needs_network = _PROGRAM.search(command) is not None and not _LOOPBACK.search(command)
+    needs_network = any(not _LOOPBACK.search(_END.split(command[one.end() :])[0]) for one in _PROGRAM.finditer(command))
     lines = [line] if (line := _describe_path(profile, tail, outside)) else []
     refused = _SOCKET.search(tail)
     if lines and (profile.network or not needs_network):

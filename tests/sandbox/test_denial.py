@@ -76,6 +76,8 @@ SILENT = (
     "if true; then git clone -q https://example.org/x; fi",
     "cargo -q update",
     "go mod download",
+    "curl -s localhost:8000; pip download -q requests",
+    "echo 127.0.0.1 | curl -s https://example.org",
 )
 LOCAL = (
     "npm test",
@@ -85,6 +87,7 @@ LOCAL = (
     "pip list",
     "curl -sf http://127.0.0.1:8000/health",
     "curl -sf localhost:8000",
+    "curl -s 'http://localhost:8000/?a=1&b=2' && wget -q 127.0.0.1:1",
     "./curl_all.sh",
 )
 
