@@ -192,7 +192,7 @@ def _open(
     info = _load_facts(ledger, name, settings, recipe, options, found, notices)
     if not info.tools and not options.no_tools:
         options = replace(options, no_tools=True)
-        notices.append(f"{info.name} takes no tools, as its server says: it can only answer in words")
+        notices.append(f"{info.name} takes no tools: it can only answer in words")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):
