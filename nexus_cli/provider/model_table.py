@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeGuard
@@ -157,12 +157,21 @@ class _Table:
 
     def list_keys(self, part: str = "") -> Iterator[str]:
         """Yield the keys that contain `part`, which is in lower case, with a dash for each dot."""
+        return (key for key, plain in self._keys if part in plain)
+
+    @cached_property
+    def _keys(self) -> list[tuple[str, str]]:
+        """Each key, and the form in which `list_keys` compares it: a gateway may list hundreds of models."""
         keys = KEYS.findall(self._text) if self._text else self._entries
-        return (key for key in keys if part in key.lower().replace(".", "-"))
+        return [(key, key.lower().replace(".", "-")) for key in keys]
 
 
 def _table() -> _Table:
-    path = table_path()
+    return _read_table(table_path())
+
+
+@lru_cache(maxsize=1)
+def _read_table(path: Path | None) -> _Table:
     try:
         return _Table(path.read_text("utf-8") if path else "")
     except (OSError, ValueError):

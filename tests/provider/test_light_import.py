@@ -63,10 +63,12 @@ def differences(plain: dict[str, Any], light: dict[str, Any]) -> dict[str, Any]:
     return {name: (plain[name], light[name]) for name in plain.keys() & light.keys() if plain[name] != light[name]}
 
 
+@pytest.mark.matrix
 def test_the_list_is_that_of_the_installed_versions() -> None:
     assert light_import.TABLE.read_text() == reexports.table(), "run: python tests/provider/reexports.py"
 
 
+@pytest.mark.matrix
 def test_calls_of_every_provider_are_the_same(plain: dict[str, Any], light: dict[str, Any]) -> None:
     assert light["replies"] == dict.fromkeys(MODELS, "hello")
     assert light["bodies"] == plain["bodies"]
