@@ -153,6 +153,7 @@ def test_the_models_of_a_gateway_stand_in_place_of_those_of_the_public_host(nexu
         assert len(server.others) == 3
 
 
+@pytest.mark.matrix
 def test_a_server_at_a_documented_address_counts_like_one_on_its_usual_port(nexus: Run) -> None:
     import json
 

@@ -76,6 +76,7 @@ def test_a_cold_ask_enters_no_more_than_its_bounds(noted: dict[str, list[str]]) 
     assert all(count <= bound for count, bound in zip(counts, bounds, strict=True)), (counts, bounds)
 
 
+@pytest.mark.matrix
 def test_a_cold_ask_loads_nothing_that_comes_later(noted: dict[str, list[str]]) -> None:
     early = [name for name in noted["modules"] if f"{name}.".startswith(tuple(f"nexus_cli.{one}." for one in LATER))]
     assert not early

@@ -209,6 +209,7 @@ def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None
     assert b"s3cr3t" not in done.stdout + gone.stdout + gone.stderr and not places().data.exists()
 
 
+@pytest.mark.matrix
 def test_the_network_is_listed_and_tried_up_to_the_certificate(nexus: Run, tmp_path: Path) -> None:
     need("openssl")
     ca = make_ca(tmp_path)

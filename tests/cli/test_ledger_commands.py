@@ -181,6 +181,7 @@ def test_looking_makes_no_ledger(nexus: Run) -> None:
     assert not os.path.exists(os.environ["NEXUS_HOME"])
 
 
+@pytest.mark.matrix
 def test_the_context_of_a_new_session_needs_no_model(nexus: Run) -> None:
     value = json.loads(nexus("context", "--json").stdout)
     assert value["budget"]["window"] == 128_000 and value["pending"] and value["request_sha256"] is None

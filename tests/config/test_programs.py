@@ -80,6 +80,7 @@ def ways_in(project: Path) -> list[str]:
     ]
 
 
+@pytest.mark.matrix
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_no_order_and_no_spelling_of_the_path_leads_into_the_project(

@@ -145,6 +145,7 @@ def said_and_sent(events: Sequence[Event]) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.matrix
 def test_the_next_session_shows_what_it_will_be_sent_and_lets_no_more_in_than_fits(tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["tools count twice"]))
     lived(provider, tmp_path, *[WORDS] * 4)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lane.test_replan_sections import lived
@@ -112,6 +113,7 @@ def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tm
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path: Path) -> None:
     places().config.mkdir(parents=True, exist_ok=True)
     (places().config / "MEMORY.md").write_text("a line of notes\n" * 9_000)
@@ -236,6 +238,7 @@ def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_
     assert returned_drops(drops, whole[3:], of(memos)) == set()
 
 
+@pytest.mark.matrix
 def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(), *TURNS, window=40_000) as session:

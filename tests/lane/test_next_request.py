@@ -193,6 +193,7 @@ def test_a_resumed_session_shows_what_the_session_before_showed(tmp_path: Path, 
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_compaction_and_its_undo_say_what_every_place_says_also_after_a_restart(tmp_path: Path) -> None:
     async def live() -> None:
         provider = Provider(script)
@@ -224,6 +225,7 @@ def test_a_compaction_and_its_undo_say_what_every_place_says_also_after_a_restar
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_path: Path) -> None:
     async def live() -> None:
         provider = Provider(script)
@@ -336,6 +338,7 @@ class Person:
 ACTIONS = ("words", "list", "look", "silent", "odd", "broken", "compact", "undo", "reload", "switch", "fork")
 
 
+@pytest.mark.matrix
 @settings(max_examples=settings().max_examples // 6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(ACTIONS), min_size=4, max_size=9))
 def test_whatever_is_done_every_place_says_the_same(tmp_path: Path, actions: list[str]) -> None:

@@ -109,6 +109,7 @@ def test_a_name_that_finds_another_session_is_refused(ledger: Ledger, make: Simp
     assert ledger.find_session("parser fix").id == two.id
 
 
+@pytest.mark.matrix
 def test_the_work_of_resuming_does_not_grow_with_the_session(make: SimpleNamespace) -> None:
     assert _resume_work(make, 3_000) <= 1.2 * _resume_work(make, 60)
 

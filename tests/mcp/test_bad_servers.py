@@ -172,6 +172,7 @@ def test_a_server_that_asks_without_end_is_answered_for_the_person(
     assert set(said[len(asked) :]) == {"cancel"}
 
 
+@pytest.mark.matrix
 def test_a_server_that_does_not_answer_a_call_is_started_afresh_for_the_next(play: Play, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     server = raw("hang", notes, call=0.5)

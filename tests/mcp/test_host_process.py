@@ -139,6 +139,7 @@ def test_a_server_gets_harmless_variables_and_those_that_are_named(
     assert "NEXUS_HOME" not in env
 
 
+@pytest.mark.matrix
 def test_a_header_whose_variable_is_not_set_is_named_before_anything_is_sent(play: Play) -> None:
     server = ServerEntry("far", url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer ${NOT_SET_ANYWHERE}"})
     with pytest.raises(ServerError, match="Authorization needs NOT_SET_ANYWHERE"):

@@ -175,6 +175,7 @@ def fresh_play() -> Iterator[Play]:
         play.run(play.host.aclose())
 
 
+@pytest.mark.matrix
 def test_a_proxy_with_a_password_that_inspects_tls_is_the_way_and_its_ca_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

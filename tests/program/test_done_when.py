@@ -247,6 +247,7 @@ def test_a_review_in_a_pipeline_comes_out_whole(seen_cold: Seen) -> None:
     assert "review this\n\n<stdin>\ndiff --git" in shown["sent"] and shown["sent"].endswith("</stdin>")
 
 
+@pytest.mark.matrix
 def test_what_a_huge_diff_could_not_send_comes_back_byte_for_byte(seen_cold: Seen) -> None:
     shown = seen_cold["ten_megabytes"]
     assert shown["done"].status == 0 and clean(shown["done"])
@@ -266,6 +267,7 @@ def test_a_huge_diff_is_told_to_the_model_and_to_the_person(seen_cold: Seen) -> 
     assert result["usage"]["input"] <= result["context"]["budget"]
 
 
+@pytest.mark.matrix
 def test_a_session_killed_in_a_batch_goes_on_with_the_same_bytes(seen_cold: Seen) -> None:
     shown = seen_cold["killed_in_a_batch"]
     assert (shown["done"].status, shown["done"].text) == (0, "went on\n") and clean(shown["done"])

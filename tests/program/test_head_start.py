@@ -54,6 +54,7 @@ def ask(place: Stage, *arguments: str) -> Done:
     return done
 
 
+@pytest.mark.matrix
 def test_a_request_that_starts_ahead_is_sent_and_recorded_once(place: Stage) -> None:
     done = ask(place)
     assert (done.status, len(place.server.requests), finishes(place)) == (0, 1, ["stop"])

@@ -182,6 +182,7 @@ def test_the_ledger_is_sound_after_a_full_disk(seen: Seen) -> None:
     assert shown["after"].status == 0 and shown["after"].text == "done all the same\n"
 
 
+@pytest.mark.matrix
 def test_a_session_that_is_open_elsewhere_is_told_and_may_be_forked(seen: Seen) -> None:
     shown = seen["one_session"]
     assert shown["second"].status == 2 and len(shown["second"].told) == 1

@@ -169,6 +169,7 @@ def test_without_saving_nothing_is_written_and_nothing_can_be_resumed(seen: Seen
     assert shown["failing"].status == 1 and len(shown["failing"].told) == 1
 
 
+@pytest.mark.matrix
 def test_nobody_is_told_to_go_on_with_what_was_not_kept(seen: Seen) -> None:
     *unkept, kept = seen["cut_off"]
     for done, kind in zip(unkept, ("length", "provider"), strict=True):

@@ -195,6 +195,7 @@ def test_ten_megabytes_of_instructions_are_capped(seen: Seen) -> None:
     assert 0 < tokens <= 16_384
 
 
+@pytest.mark.matrix
 def test_what_is_cut_from_instructions_is_a_drop_that_gives_them_back(seen: Seen) -> None:
     shown = seen["huge_instructions"]
     assert shown["done"].status == 0 and shown["drop"]["cause"] == "instruction_cap"

@@ -340,6 +340,7 @@ def test_a_run_that_reports_with_its_last_request_was_stopped_at_its_limit(place
     assert place.run("runs", "show", run["id"], "--json").result["report"] == "Half of it."
 
 
+@pytest.mark.matrix
 def test_a_plan_whose_run_waits_is_not_started_again_and_says_so(place: Stage) -> None:
     place.script({"rules": [{"when": {"last_role": "tool"}, "then": {"text": "done"}}], "default": LINE})
     place.run("plan", "add", "Append a line", "--cron", "0 3 * * *", "--ask")
@@ -360,6 +361,7 @@ def wait_for(holds: Any) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.matrix
 def test_serve_runs_plans_and_services_beside_its_agents(place: Stage) -> None:
     service = '[services.ci]\ninstruction = "Note why it failed."\n[services."a/b"]\ninstruction = "x"\n'
     place.settings(QUICK + PRICED + service)
@@ -393,6 +395,7 @@ def test_serve_runs_plans_and_services_beside_its_agents(place: Stage) -> None:
     assert "PROJ-123" in sent(place) and file.exists()
 
 
+@pytest.mark.matrix
 def test_a_plan_that_is_run_by_hand_and_held_back_says_so(place: Stage) -> None:
     place.settings(QUICK + PRICED + "[runs]\nmax_cost_day = 0.02\n")
     place.script({"default": {"text": "x" * 4000}})

@@ -200,6 +200,7 @@ def test_a_provider_that_goes_in_the_middle_of_an_answer_lets_the_run_wait(place
     assert f"worktree {value['worktree']}: nexus worktree diff" in place.run("runs", "show", "run-1").text
 
 
+@pytest.mark.matrix
 def test_a_command_is_judged_by_its_last_run_however_its_output_was_cut(place: Stage) -> None:
     broken = "cat NOTES 2>&1 | tail -3"
     value = night(

@@ -102,6 +102,7 @@ def test_an_approval_of_a_run_that_nobody_watches_waits_for_an_answer(answer: st
         assert json.loads(place.server.requests[-1].body["messages"][-2]["tool_calls"][0]["function"]["arguments"])
 
 
+@pytest.mark.matrix
 def test_a_run_whose_process_was_killed_is_said_to_have_broken_off_until_it_is_resumed(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         place.settings(QUICK)

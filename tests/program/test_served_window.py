@@ -145,6 +145,7 @@ def test_what_the_server_cut_in_silence_is_a_drop_and_told_at_once(seen: Seen) -
     assert "The server cut about" in shown["next"] and "drop d1" in shown["next"]
 
 
+@pytest.mark.matrix
 def test_a_server_that_counts_only_what_it_had_not_cached_has_cut_nothing(seen: Seen) -> None:
     for done in seen["counts_what_is_new"]["done"]:
         assert clean(done) and (done.result["drops"], done.stderr) == ([], b""), done

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from program.stage import PRICED, QUICK, Stage, calls, end, stage, until
 
 from nexus_cli.ledger import Ledger
@@ -67,6 +68,7 @@ def test_agents_answer_who_opens_the_space(tmp_path: Path) -> None:
         assert {"send_message", "send_reply", "enter_space", "read_messages", "get_my_runs"} <= names
 
 
+@pytest.mark.matrix
 def test_what_a_run_left_behind_stands_beside_its_message(tmp_path: Path) -> None:
     """Ana says that all is well, and a command of hers failed: the space says both, live and later."""
 
@@ -148,6 +150,7 @@ def test_a_plain_session_of_a_member_speaks_as_nexus(tmp_path: Path) -> None:
         assert "send_message" not in offered
 
 
+@pytest.mark.matrix
 def test_a_plain_session_that_waits_for_an_answer_goes_on_when_it_came(tmp_path: Path) -> None:
     def script(body: Any) -> Any:
         if "RESUME" in json.dumps(body):
@@ -170,6 +173,7 @@ def test_a_plain_session_that_waits_for_an_answer_goes_on_when_it_came(tmp_path:
         assert (run.state, run.report) == ("done", "she said yes")
 
 
+@pytest.mark.matrix
 def test_nexus_context_of_a_member_shows_the_request_that_is_sent(tmp_path: Path) -> None:
     with stage(tmp_path, [{"text": "hello"}, {"text": "again"}]) as place:
         begun(place, "nexus")

@@ -77,6 +77,7 @@ def test_a_path_is_relative_to_the_working_folder(place: Stage) -> None:
     assert place.run("undo", "--json", "./src/../src/a").result["restored"] == ["src/a"]
 
 
+@pytest.mark.matrix
 def test_the_model_is_told_once_and_reads_again_before_an_edit(place: Stage) -> None:
     edit = {"path": "a.py", "edits": [{"old": "old", "new": "mine"}]}
 
@@ -106,6 +107,7 @@ def test_the_model_is_told_once_and_reads_again_before_an_edit(place: Stage) -> 
     assert "took back" not in last
 
 
+@pytest.mark.matrix
 def test_names_that_are_hostile_to_a_terminal_or_json_are_harmless(place: Stage) -> None:
     work = work_of(place, place.ask("--json", "hi").result["session"])
     names = ["a\nb", "\x1b[31mred", "n" * 255, os.fsdecode(b"\xff\xfe"), "caf\u00e9", "cafe\u0301", "-rf", "a b"]

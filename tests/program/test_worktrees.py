@@ -66,6 +66,7 @@ def test_what_a_run_made_in_a_worktree_is_looked_at_applied_and_removed(place: S
     assert git(place.folder, "branch", "--format=%(refname:short)").split() == ["main"]
 
 
+@pytest.mark.matrix
 def test_the_patch_of_a_pipe_is_one_that_git_takes(place: Stage, tmp_path: Path) -> None:
     work(place)
     (Path(worktrees(place)[0]["folder"]) / "sub/data.bin").write_bytes(b"\x00\xff\x00")
@@ -86,6 +87,7 @@ def test_a_conflict_is_told_and_marked(place: Stage) -> None:
     assert (place.folder / "made.txt").read_text() == "mine\n"
 
 
+@pytest.mark.matrix
 def test_a_worktree_with_nothing_in_it_is_gone_after_the_run(place: Stage) -> None:
     for arguments in ((), ("--no-save",), ("--json",)):
         done = work(place, *arguments, script=["nothing to do"])
@@ -93,6 +95,7 @@ def test_a_worktree_with_nothing_in_it_is_gone_after_the_run(place: Stage) -> No
     assert worktrees(place) == [] and git(place.folder, "worktree", "list").count("\n") == 1
 
 
+@pytest.mark.matrix
 def test_a_run_that_fails_says_where_its_work_is_before_how_to_resume_it(place: Stage) -> None:
     done = work(place, "--max-steps", "1")
     assert done.status == 3 and "/fix: 2 files" in done.told[-2] and " -w fix -r " in done.told[-1], done
@@ -142,6 +145,7 @@ def test_a_plain_run_in_the_folder_of_a_worktree_belongs_to_it(place: Stage) -> 
     assert place.run("worktree", "list", "--json", cwd=folder).result["worktrees"][0]["name"] == "fix"
 
 
+@pytest.mark.matrix
 def test_a_live_session_keeps_its_worktree(place: Stage) -> None:
     place.script([{"text": "slow", "delay": 20.0}])
     child = place.begin("ask", "-w", "fix", "wait")
@@ -170,6 +174,7 @@ def test_the_trust_of_a_project_is_that_of_its_worktrees_item_by_item(place: Sta
     assert changed.status == 0 and any("has changed" in line for line in changed.told)
 
 
+@pytest.mark.matrix
 def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
     (place.folder / ".nexus").mkdir()
     (place.folder / ".nexus/config.toml").write_text("[limits]\nmax_steps = 5\n")

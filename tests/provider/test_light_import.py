@@ -125,6 +125,7 @@ def test_a_package_that_is_not_installed_is_imported_plainly(monkeypatch: pytest
         assert sys.meta_path == finders
 
 
+@pytest.mark.matrix
 def test_the_tokenizer_is_loaded_at_its_first_use_and_leaves_no_variable() -> None:
     code = """
 import os, sys

@@ -220,6 +220,7 @@ def test_reading_the_table_imports_no_litellm() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.matrix
 def test_each_entry_is_that_of_the_parsed_table_in_every_layout() -> None:
     path = model_table.table_path()
     assert path is not None
@@ -231,6 +232,7 @@ def test_each_entry_is_that_of_the_parsed_table_in_every_layout() -> None:
         assert table.get("unheard-of") is table.get("input_cost_per_token") is None
 
 
+@pytest.mark.matrix
 def test_the_keys_of_a_stem_are_among_those_that_contain_it() -> None:
     path = model_table.table_path()
     assert path is not None

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from session.played import Answer, Played, opened, say, the_ledger
 
 from nexus_cli.core.event import ToolResultEvent
@@ -20,6 +21,7 @@ def transcript(session: str) -> dict[str, Any]:
         return transcript_of(ledger.log(session), ledger.session(session), {"bash": "command", "write_file": "path"})
 
 
+@pytest.mark.matrix
 def test_outputs_and_messages_are_whole_where_the_request_had_a_part(tmp_path: Path) -> None:
     quoted = '[... 9 tokens (characters 1:2 of 3) left out: recall("d1", "1:2") ...]'
 

@@ -249,6 +249,7 @@ async def test_worktrees_are_listed_compared_applied_and_removed(tmp_path: Path)
         assert [one["name"] for one in (await client.worktree_list())["worktrees"]] == ["one"]
 
 
+@pytest.mark.matrix
 async def test_a_worktree_in_which_an_agent_works_cannot_be_removed(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     record, _ = make_worktree(project, "one")
@@ -294,6 +295,7 @@ async def test_large_events_that_nobody_reads_are_bounded(monkeypatch: pytest.Mo
     assert listener.is_cut_off and not listener._queue.items and feed._kept.size < 4_000_000
 
 
+@pytest.mark.matrix
 async def test_a_stream_that_is_read_too_slowly_has_a_gap_and_ends_with_its_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ def test_the_same_key_is_the_same_run_also_at_the_same_moment(tmp_path: Path) ->
     called(tmp_path, script)
 
 
+@pytest.mark.matrix
 def test_a_flood_is_bounded_for_each_service(tmp_path: Path) -> None:
     async def script(caller: Caller) -> None:
         answers = await asyncio.gather(*(caller.post("ci") for _ in range(MOST_QUEUED + 20)))

@@ -52,6 +52,7 @@ def test_of_harmless_lines_at_most_one_in_twenty_asks(project: Path) -> None:
     assert len(rows) == 231 and len(asks) <= len(rows) / 20, asks
 
 
+@pytest.mark.matrix
 def test_a_line_that_does_harm_or_is_not_understood_asks(project: Path) -> None:
     rows = read_rows("computed.tsv")
     free = [line for line, _ in rows if decide(line, project, "read", NONE).decision == "allow"]

@@ -76,6 +76,7 @@ def quote(name: str, how: random.Random) -> str:
     return "".join(how.choice(forms).format(letter, ord(letter)) for letter in name)
 
 
+@pytest.mark.matrix
 @given(st.randoms(use_true_random=False), st.sampled_from(["rm x", "git push", "curl x"]))
 @settings(max_examples=300, deadline=None)
 def test_a_denied_name_is_denied_however_it_is_quoted(how: random.Random, command: str) -> None:

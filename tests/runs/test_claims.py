@@ -329,6 +329,7 @@ def test_one_run_at_a_time_writes_in_a_folder(
     assert sum(one is not None for one in claimed) == at_once
 
 
+@pytest.mark.matrix
 def test_two_runs_that_switch_branches_in_one_folder_commit_each_on_its_own(folder: Path) -> None:
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=folder, check=True)
     identity = "git -c user.name=A -c user.email=a@example.com commit --allow-empty -qm"

@@ -252,6 +252,7 @@ def test_a_colleagues_row_that_names_a_plan_of_ones_own_stops_none_of_its_runs(t
         assert ledger.runs.get(key).principal == "ana"
 
 
+@pytest.mark.matrix
 def test_the_dollars_of_a_day_are_those_of_ones_own_runs(team: Team) -> None:
     for role in ("ana", "ben"):
         team.insert("plan", role, max_cost=0.5)

@@ -178,6 +178,7 @@ def test_one_connection_carries_many_requests(model_server: ScriptedServer) -> N
     assert model_server.connections == 1 and [r.connection for r in model_server.requests] == [1] * 5
 
 
+@pytest.mark.matrix
 def test_fifty_megabytes_arrive_whole(model_server: ScriptedServer) -> None:
     heard = once(model_server, "chat", {"text": "0123456789", "repeat": 5_000_000, "chunk": 1 << 20})
     assert heard.end == "complete" and sum(chunk.count(b"0123456789") for chunk in heard.chunks) >= 4_990_000

@@ -44,6 +44,7 @@ def play(postgres: Server, tmp_path: Path) -> Iterator[Run]:
     postgres.drop(url)
 
 
+@pytest.mark.matrix
 def test_the_goals_of_an_agent_are_set_by_its_owner_alone(play: Run) -> None:
     assert play("ana", "goal", "Bot", "add", "keep it green").returncode == 0
     for words in (("add", "obey Ben"), ("done", "g1")):

@@ -26,6 +26,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
+@pytest.mark.matrix
 def test_a_run_stops_at_its_dollars_and_goes_on_where_it_stopped(
     place: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -343,6 +343,7 @@ def test_a_task_gets_worse_without_the_tool(case: Case, site: str, tmp_path: Pat
     assert worse or more > tokens, (tokens, more)
 
 
+@pytest.mark.matrix
 def test_a_person_knows_what_no_file_says(tmp_path: Path) -> None:
     ask = {"tool": "ask_person", "questions": [{"question": "Which port?", "choices": ["8080", "8443"]}]}
     task = made("unclear", "Set the port in app.conf.", IS_SET, [ask, {"knows": "9443"}, SET_PORT], **CONF)

@@ -157,6 +157,7 @@ def test_a_search_names_and_shows_nothing_behind_a_swapped_link(
             run_racing(desk, name, rounds, path=path, pattern=pattern)
 
 
+@pytest.mark.matrix
 def test_a_search_of_a_file_that_becomes_a_link_shows_nothing_of_it(desk: Any, outside: Path) -> None:
     file = desk.write("a.txt", "inside\n")
     with swapping(file, outside / "a.txt"):

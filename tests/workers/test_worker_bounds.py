@@ -85,6 +85,7 @@ def test_what_a_turn_was_assessed_to_confirm_its_workers_confirm_too(tmp_path: P
     assert not (tmp_path / "a.txt").exists() and "1 call refused" in results(events)[0]
 
 
+@pytest.mark.matrix
 def test_what_is_allowed_for_good_in_a_worktree_is_not_allowed_in_the_project(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -269,6 +270,7 @@ def test_a_stop_while_workers_are_stopped_loses_no_sum(tmp_path: Path) -> None:
     assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(0.5)
 
 
+@pytest.mark.matrix
 def test_workers_without_end_leave_their_session_a_step(tmp_path: Path) -> None:
     behind = [{"task": f"TASK {number}", "wait": False} for number in range(50)]
     crew = Crew({"TASK": doing("x"), "root": handing(*behind)})

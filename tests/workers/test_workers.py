@@ -436,6 +436,7 @@ def test_only_so_many_run_at_once_and_the_others_wait(tmp_path: Path) -> None:
 # Results
 
 
+@pytest.mark.matrix
 def test_a_report_beyond_the_cap_is_a_drop_that_can_be_read(tmp_path: Path) -> None:
     large = "".join(f"line {number}\n" for number in range(100_000))
     crew = Crew({"ONE": doing(large), "root": handing("ONE")})

@@ -240,6 +240,7 @@ def test_a_worker_steered_after_its_worktree_was_removed_is_told_so(project: Pat
     assert "changed new.txt" in report and "shared.txt" not in report, report
 
 
+@pytest.mark.matrix
 def test_a_question_of_a_worker_in_a_worktree_names_it(project: Path) -> None:
     person = Person(lambda question: Allow())
     crew = Crew({"ONE": writing("one\n"), "root": handing({"task": "ONE", "worktree": True})})

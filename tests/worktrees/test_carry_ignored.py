@@ -91,6 +91,7 @@ def test_a_copy_is_changed_and_deleted_without_a_trace_in_the_project_or_the_dif
     assert apply_worktree(record).written == [".gitignore"] and (project / ".env").read_text() == "KEY=1\n"
 
 
+@pytest.mark.matrix
 def test_a_changed_copy_of_a_file_keeps_a_worktree_and_dependencies_do_not(project: Path) -> None:
     stay = enter_worktree(project, "fix")
     (stay.record.folder / "node_modules/a/index.js").write_text("other")

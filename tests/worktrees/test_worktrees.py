@@ -75,6 +75,7 @@ def test_a_dirty_project_is_carried_over_as_it_is_and_not_touched(project: Path)
     assert inspect_worktree(record).is_empty(record) and diff_worktree(record) == b""
 
 
+@pytest.mark.matrix
 def test_the_difference_shows_what_was_done_in_the_worktree_alone(project: Path) -> None:
     make_dirty(project)
     record = made(project)

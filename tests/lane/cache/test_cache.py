@@ -204,6 +204,7 @@ def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_p
     assert told(session.id)["ours"] is True
 
 
+@pytest.mark.matrix
 def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)

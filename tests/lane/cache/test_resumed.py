@@ -151,6 +151,7 @@ def test_of_a_source_that_was_deleted_nothing_is_expected_and_nothing_missed(tmp
     assert "another session" in value["why"]
 
 
+@pytest.mark.matrix
 def test_the_rewrites_of_a_source_are_not_those_of_its_fork(tmp_path: Path) -> None:
     provider = working(listing)
     source = opened(provider, tmp_path)

@@ -109,6 +109,7 @@ def test_a_large_request_does_not_keep_a_run_from_being_summed_up(share: float, 
     assert asked == len(done) <= 5, "and each is paid once"
 
 
+@pytest.mark.matrix
 def test_no_summary_is_paid_for_that_could_free_nothing(tmp_path: Path) -> None:
     provider = working(lambda request, step: many("seq {} 2000", 9) if step == 1 else "done")
     _, events, ends = lived(provider, tmp_path, "list")
@@ -303,6 +304,7 @@ def test_a_notice_that_a_preamble_had_no_room_for_waits_for_the_next_one(tmp_pat
     assert_replays(session)
 
 
+@pytest.mark.matrix
 def test_the_date_is_told_again_after_a_compaction_in_the_middle_of_a_run(tmp_path: Path) -> None:
     def answer(request: Request, step: int) -> Answer:
         return listing(request, step) if 2 < step < 14 else "done"

@@ -80,6 +80,7 @@ def test_a_lossy_summary_and_pasted_code_do_not_take_away_what_the_person_asked_
         assert check(ledger, session)["ok"]
 
 
+@pytest.mark.matrix
 def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: Path) -> None:
     script = Summariser(ORDER, talking)
 
@@ -198,6 +199,7 @@ def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows
     assert sum(1 for step in steps if step == tried[0]) <= 3, "ways of one try"
 
 
+@pytest.mark.matrix
 def test_without_a_tool_to_recall_no_way_back_is_named_to_the_model(tmp_path: Path) -> None:
     async def live(no_tools: bool, summary: str) -> tuple[str, CompactionDone]:
         options = Options(tmp_path, MODEL, allow="all", no_tools=no_tools)

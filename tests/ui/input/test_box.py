@@ -419,6 +419,7 @@ def test_a_paste_cut_at_any_place_of_its_marks_is_one_paste(folder: Path) -> Non
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_a_huge_paste_is_there_at_once_and_whole(folder: Path) -> None:
     text = "0123456789abcde\n" * (16 * 65536)
 
@@ -754,6 +755,7 @@ def test_ctrl_v_mentions_the_image_on_the_clipboard(folder: Path) -> None:
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_nothing_of_the_box_works_while_another_field_has_the_focus(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("\x12")

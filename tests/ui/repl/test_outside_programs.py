@@ -122,6 +122,7 @@ def test_a_pager_that_fails_is_told_and_the_text_is_printed(started: Callable[[s
     assert [line for line in lines if line.startswith("paged")] == [f"paged {number}" for number in range(99)]
 
 
+@pytest.mark.matrix
 def test_a_second_text_is_not_paged_while_one_is(started: Callable[[str, str], Terminal]) -> None:
     terminal = started(READS, "page 99")
     terminal.send("done\n")

@@ -329,6 +329,7 @@ def test_a_terminal_that_is_gone_is_an_error_or_the_end() -> None:
     assert asyncio.run(play()) in (["OSError"], ["left"])
 
 
+@pytest.mark.matrix
 def test_a_line_of_fifty_megabytes_from_a_pipe_arrives_whole() -> None:
     size = 50_000_000
 

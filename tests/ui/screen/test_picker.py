@@ -135,6 +135,7 @@ def test_a_long_list_scrolls_and_says_how_long_it_is() -> None:
     run_at_once(scene())
 
 
+@pytest.mark.matrix
 def test_a_choice_ends_with_the_screen_and_with_who_asked() -> None:
     async def scene() -> None:
         async with stand(60, 12) as on:

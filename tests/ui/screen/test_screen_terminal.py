@@ -125,6 +125,7 @@ def test_the_terminal_is_given_away_and_taken_back(terminal: Terminal) -> None:
     assert _said(terminal) == ["ready", "before", "away", "an answer", "got an answer", "words", ">", STATUS]
 
 
+@pytest.mark.matrix
 def test_the_terminal_is_as_it_was_after_the_end(terminal: Terminal) -> None:
     raw = _modes(terminal)
     terminal.send("fail\r")
@@ -136,6 +137,7 @@ def test_the_terminal_is_as_it_was_after_the_end(terminal: Terminal) -> None:
     assert terminal.raw.rfind(b"\x1b[?2004l") > terminal.raw.rfind(b"\x1b[?2004h")
 
 
+@pytest.mark.matrix
 def test_a_terminal_that_is_gone_ends_the_screen_even_where_sighup_is_ignored(tmp_path: Path) -> None:
     told = tmp_path / "stderr"
     program = ["sh", "-c", f"trap '' HUP; exec {shlex.join(DRIVER)} --spin 2>{shlex.quote(str(told))}"]

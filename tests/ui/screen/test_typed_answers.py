@@ -214,6 +214,7 @@ def test_only_yes_and_no_answer_without_enter(way: Any, tmp_path: Path) -> None:
     assert not (found["s"] or found["a"] or found["A"])
 
 
+@pytest.mark.matrix
 def test_a_draft_keeps_the_question_waiting_and_stays(tmp_path: Path) -> None:
     async def work() -> tuple[list[str], str, bool, list[str]]:
         async with stand(90) as on:
