@@ -70,6 +70,7 @@ def test_the_manifest_of_openbench_runs_a_task(place: Stage) -> None:
     assert manifest["base_url_env"] in manifest["pass_env"] and manifest["kind"] == "manifest"
 
 
+@pytest.mark.matrix
 def test_the_entry_of_harness_bench_runs_a_task(place: Stage) -> None:
     entry = json.loads((FOLDER / "harness-bench.json").read_text())["models"]["nexus"]
     prompt = place.home / "it's a prompt.txt"
@@ -140,6 +141,7 @@ def context() -> Any:
     return SimpleNamespace(n_input_tokens=None, n_cache_tokens=None, n_output_tokens=None, cost_usd=None, metadata=None)
 
 
+@pytest.mark.matrix
 def test_harbor_installs_a_wheel_and_runs_a_task(place: Stage, tmp_path: Path, agent_class: Any) -> None:
     wheel = tmp_path / "nexus_cli-1.whl"
     wheel.touch()

@@ -80,6 +80,7 @@ def test_without_facts_no_model_is_asked(nexus: Run, server: ScriptedServer) -> 
     assert not places().data.exists(), "with nothing to do nothing is made"
 
 
+@pytest.mark.matrix
 def test_its_session_is_never_the_newest_of_the_folder(nexus: Run, facts: None, server: ScriptedServer) -> None:
     value = json.loads(nexus("memory", "consolidate", "--json").stdout)
     done = nexus("ask", "-c", "go on")

@@ -41,6 +41,7 @@ def test_without_a_key_it_works_and_says_what_to_do(nexus: Run) -> None:
     assert "as soon as it has a model" in text
 
 
+@pytest.mark.matrix
 def test_names_of_keys_are_shown_and_never_their_values(nexus: Run) -> None:
     done = nexus("doctor", env={"OPENAI_API_KEY": "sk-very-secret"})
     assert b"OPENAI_API_KEY" in done.stdout and b"secret" not in done.stdout + done.stderr
@@ -125,6 +126,7 @@ def test_a_ledger_that_is_garbage_is_told(nexus: Run) -> None:
     assert checks(nexus("doctor", "--json"))["ledger"]["status"] in ("note", "broken")
 
 
+@pytest.mark.matrix
 def test_a_ledger_that_cannot_be_made_is_broken(nexus: Run) -> None:
     data = Path(os.environ["NEXUS_HOME"]) / "data"
     data.parent.mkdir(parents=True, exist_ok=True)

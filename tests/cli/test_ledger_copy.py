@@ -164,6 +164,7 @@ def test_a_copy_that_is_not_rebuilt_as_it_was_leaves_the_target_empty(
     assert not any(rows for table, rows in found.items() if table != "numbers")
 
 
+@pytest.mark.matrix
 def test_a_session_that_was_damaged_before_is_copied_as_it_is_and_named(nexus: Run, filled: Path, url: str) -> None:
     with closing(Ledger.open(filled)) as ledger:
         session = ledger.sessions()[0].id
@@ -211,6 +212,7 @@ def test_a_project_is_shared_with_a_role_and_no_more(
     assert os.path.exists(filled)
 
 
+@pytest.mark.matrix
 def test_the_administrator_shares_with_a_group_and_its_people_share_too(
     nexus: Run, url: str, postgres: Server, tmp_path: Path
 ) -> None:

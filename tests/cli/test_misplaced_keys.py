@@ -139,6 +139,7 @@ def test_an_error_about_the_file_shows_no_key(nexus: Run, config: Path, text: st
     assert done.returncode == 2 and b"[redacted]" in done.stderr and KEY.encode() not in done.stderr
 
 
+@pytest.mark.matrix
 def test_a_key_where_it_is_not_used_hinders_nothing(nexus: Run, config: Path) -> None:
     config.write_text(f'[compact]\nmodel = "{KEY}"\n[models."{KEY}"]\nwindow = 9000\n')
     done = nexus("context", "--model", "openai/gpt-5.6")
@@ -161,6 +162,7 @@ def test_a_key_beside_its_variable_is_the_reason_that_there_is_no_model(nexus: R
         assert told in done.stderr
 
 
+@pytest.mark.matrix
 def test_the_former_name_of_the_table_still_counts_and_is_named_with_the_present_one(nexus: Run, config: Path) -> None:
     config.write_text('# mine\n[keys]\nMY_KEY = "openai/former"\nOTHER_KEY = "openai/other"\n')
     for words in (("config", "show"), ("doctor",)):

@@ -51,6 +51,7 @@ def test_a_test_runs_nothing_and_shows_nothing_hidden(nexus: Run, tmp_path: Path
     assert b"\x1b" not in done.stdout and "\u202e" not in done.stdout.decode()
 
 
+@pytest.mark.matrix
 def test_a_rule_may_hold_here_alone(nexus: Run, tmp_path: Path) -> None:
     write('# mine\n[rules]\nallow = ["bash(make *)"]\n\n[ui]\ntheme = "dark"\n')
     assert nexus("rules", "add", "--here", "allow", "bash(npm test *)").returncode == 0

@@ -345,6 +345,7 @@ def test_the_commands_show_get_set_and_path(nexus: Run) -> None:
     assert 'sandbox.env_pass = ["A_TOKEN", "B_KEY"]' in shown and "sandbox.write = []" in shown
 
 
+@pytest.mark.matrix
 def test_a_broken_file_stops_ask_and_is_found_by_doctor(nexus: Run, config: Path) -> None:
     config.write_text("model = \n")
     asked = nexus("ask", "hi")

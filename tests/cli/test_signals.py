@@ -109,6 +109,7 @@ def test_an_interrupt_reaches_a_background_job() -> None:
     assert child.returncode == 130
 
 
+@pytest.mark.matrix
 def test_a_signal_ends_a_wait_for_stdin() -> None:
     child = begin(ENGINE, "echo", "ask", "hi", stdin=subprocess.PIPE, stderr=subprocess.STDOUT)
     state = Path(f"/proc/{child.pid}/status")

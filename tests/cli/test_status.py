@@ -147,6 +147,7 @@ def test_a_member_of_a_space_has_its_tools(nexus: Any) -> None:
     assert "send_message" in json.loads(nexus("status", "--json").stdout)["tools"]
 
 
+@pytest.mark.matrix
 def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_notice(
     nexus: Any, tmp_path: Path
 ) -> None:

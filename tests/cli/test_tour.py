@@ -317,6 +317,7 @@ def test_the_end_of_input_leaves(tmp_path: Path) -> None:
         assert child.exitstatus == 0 and list(tmp.iterdir()) == []
 
 
+@pytest.mark.matrix
 def test_ctrl_c_at_a_question_leaves_nothing(tmp_path: Path) -> None:
     with terminal(tmp_path) as (child, tmp):
         for _ in range(2):
@@ -356,6 +357,7 @@ def test_the_part_that_is_killed_works_in_no_other_place(tmp_path: Path) -> None
     assert "--part" not in ended(*begun(tmp_path / "help", "--help")).out
 
 
+@pytest.mark.matrix
 def test_its_name_stands_nowhere_else() -> None:
     named = [
         path.relative_to(PACKAGE).as_posix()
@@ -365,6 +367,7 @@ def test_its_name_stands_nowhere_else() -> None:
     assert {name for name in named if not name.startswith("cli/tour/")} == {"cli/app.py"}
 
 
+@pytest.mark.matrix
 def test_who_has_no_model_hears_of_it(tmp_path: Path) -> None:
     env, _, _ = person(tmp_path)
     (Path(env["NEXUS_HOME"]) / "config" / "config.toml").unlink()

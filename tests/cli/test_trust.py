@@ -156,6 +156,7 @@ def test_memory_cannot_be_put_in_order_without_a_model(nexus: Run, tmp_path: Pat
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
 
 
+@pytest.mark.matrix
 def test_all_that_trust_puts_into_effect_is_named(nexus: Run, project: Path) -> None:
     (project / ".nexus" / "commands").mkdir()
     (project / ".nexus" / "commands" / "fix.md").write_text("Fix it")

@@ -67,7 +67,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(
-    ("arguments", "what", "hint"), WRONG, ids=lambda value: " ".join(value) if type(value) is list else ""
+    ("arguments", "what", "hint"), sample(WRONG, 3), ids=lambda value: " ".join(value) if type(value) is list else ""
 )
 def test_wrong_usage_is_one_line_and_exit_2(nexus: Run, arguments: list[str], what: bytes, hint: bytes) -> None:
     done = nexus(*arguments, env={"COLUMNS": "80"})
@@ -160,6 +160,7 @@ def test_a_vanished_working_folder_is_one_line(tmp_path: Path, nexus: Run) -> No
     assert done.returncode == 2 and b"working folder" in done.stderr and done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.matrix
 def test_version_and_help_load_none_of_the_heavy_libraries(tmp_path: Path) -> None:
     heavy = {"asyncio", "rich", "prompt_toolkit", "platformdirs", "tiktoken", "litellm", "sqlite3", "http.client"}
     code = (

@@ -246,6 +246,7 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
     over(context, session, work)
 
 
+@pytest.mark.matrix
 def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     looking = {"task": "ONE", "worktree": True}

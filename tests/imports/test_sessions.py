@@ -183,6 +183,7 @@ RECORDS = st.builds(
 )
 
 
+@pytest.mark.matrix
 @settings(max_examples=5 * settings().max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=st.lists(RECORDS | ITEMS | JUNK, max_size=6))
 def test_no_record_breaks_a_reader(tmp_path: Path, records: list[Any]) -> None:

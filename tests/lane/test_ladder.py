@@ -74,6 +74,7 @@ def test_with_instructions_of_50_000_tokens_in_a_window_of_8_000_the_work_goes_o
     assert text.endswith(RULES.strip()) and text.startswith("# Project Configuration (")
 
 
+@pytest.mark.matrix
 def test_the_same_text_left_out_in_the_next_epoch_and_process_is_the_same_drop(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text(RULES)
     first = small(Played(lambda request: "one"), tmp_path)

@@ -133,6 +133,7 @@ def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path
     assert "78,464 bytes of its file are not read; what was read is d2" in text
 
 
+@pytest.mark.matrix
 def test_a_result_that_was_cut_is_named_by_its_call_and_what_it_was_about(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("some line of a file\n" * 9000)
 
@@ -147,6 +148,7 @@ def test_a_result_that_was_cut_is_named_by_its_call_and_what_it_was_about(tmp_pa
 BASH = ("seq 1 60000 # " * 20)[:80].rstrip()
 
 
+@pytest.mark.matrix
 def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(), *TURNS) as session:
@@ -169,6 +171,7 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
     assert "back in the window: messages" in text and "nothing is left out now: it is back" in text
 
 
+@pytest.mark.matrix
 def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(), *TURNS) as session:

@@ -171,6 +171,7 @@ def notices(events: list[Event], words: str) -> list[str]:
     return [one.text for one in events if isinstance(one, event.Notice) and words in one.text]
 
 
+@pytest.mark.matrix
 def test_a_window_that_a_refusal_named_is_tried_once_more_in_each_session(tmp_path: Path) -> None:
     provider = Narrow(lambda request: "done")
     provider.window = 900

@@ -210,6 +210,7 @@ def test_a_password_is_never_shown(url: str) -> None:
         assert "word@" not in caught.value.line
 
 
+@pytest.mark.matrix
 def test_without_psycopg_it_is_one_line_and_a_file_needs_none() -> None:
     code = (
         "import sys; sys.modules['psycopg'] = None\n"

@@ -168,6 +168,7 @@ def test_either_side_ends_it_and_nobody_else(team: Any, clones: Any, who: str) -
     assert team.mira.sessions() == [] and len(team.ana.sessions()) == 1
 
 
+@pytest.mark.matrix
 def test_rows_of_a_path_become_those_of_the_repository_at_its_first_use(team: Any, clones: Any) -> None:
     path = str(clones.ana)
     old = fill(team.ana, path, "ana")

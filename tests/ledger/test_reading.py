@@ -104,6 +104,7 @@ def test_what_stands_in_the_log_of_a_process_that_was_killed_is_read(path: Path,
     assert make.in_child(work) == (0, ["1 ['words 1', 'words 2'] ['likes tabs']"])
 
 
+@pytest.mark.matrix
 def test_a_log_without_its_index_is_one_line_about_a_writable_folder(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
 

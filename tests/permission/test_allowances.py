@@ -125,6 +125,7 @@ def test_reads_outside_the_project_are_allowed_by_folder(project: Path, tmp_path
     assert [one.call.name for one in person.asked] == ["write_file", "read_file"]
 
 
+@pytest.mark.matrix
 def test_a_folder_that_is_allowed_opens_no_credentials_in_it(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -729,6 +729,7 @@ def test_of_very_many_protected_places_that_were_put_back_a_few_are_named(projec
     assert text.count("AGENTS.md: removed]") == 20 and "[sandbox: 10 more protected places" in text
 
 
+@pytest.mark.matrix
 def test_temporary_files_of_commands_live_as_long_as_their_session(project: Path) -> None:
     keep, look = ("bash", {"command": "echo kept > $TMPDIR/a; echo $TMPDIR"}), ("bash", {"command": "cat $TMPDIR/a"})
 

@@ -156,6 +156,7 @@ def test_no_limit_takes_a_schema_away(tmp_path: Path) -> None:
     assert sent[0] == sent[1] and sent[0]
 
 
+@pytest.mark.matrix
 def test_a_model_that_never_answers_is_stopped_soon_after_its_last_call(tmp_path: Path) -> None:
     numbers = iter(range(1000))
     provider = Played(lambda request: [("glob", {"pattern": f"*{next(numbers)}"})])

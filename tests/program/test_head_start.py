@@ -74,6 +74,7 @@ def test_a_request_that_was_sent_in_vain_is_recorded_with_its_cost_and_told(plac
         assert ask(place).status == 0 and finishes(place) == ["stop"], "such a template is used no more"
 
 
+@pytest.mark.matrix
 def test_without_retries_it_is_recorded_with_its_cost_too(place: Stage) -> None:
     place.settings(QUICK.replace("retries = 1", "retries = 0") + PRICED)
     alter(place)
@@ -83,6 +84,7 @@ def test_without_retries_it_is_recorded_with_its_cost_too(place: Stage) -> None:
     assert row.usage and row.usage.input > 500
 
 
+@pytest.mark.matrix
 def test_a_retry_is_counted_as_ever(place: Stage) -> None:
     place.server.load([{"fault": 500}, "fine"])
     done = ask(place)

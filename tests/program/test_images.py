@@ -80,12 +80,14 @@ def test_an_image_that_the_provider_refuses_leaves_the_window_with_a_drop(seen: 
     assert "refused by the provider" in shown["drops"] and shown["replay"].status == 0
 
 
+@pytest.mark.matrix
 def test_a_session_goes_on_after_a_refusal_for_another_reason_too(seen: Seen) -> None:
     shown = seen["refused_for_more"]
     assert shown["first"].status == 1 and shown["second"].status == 0
     assert "image_url" not in shown["last"]
 
 
+@pytest.mark.matrix
 def test_an_image_that_was_answered_stays(seen: Seen) -> None:
     shown = seen["answered_before"]
     assert shown["second"].status == 1 and shown["requests"] == 2 and shown["drops"]["drops"] == []

@@ -150,6 +150,7 @@ def test_a_broken_ledger_is_set_aside_and_never_overwritten(seen: Seen) -> None:
     assert shown["aside"] == [b"this is no database\n" * 5000] and shown["replays"] == [True]
 
 
+@pytest.mark.matrix
 def test_a_newer_ledger_is_left_alone_and_the_answer_comes_from_memory(seen: Seen) -> None:
     kept, required, listed = seen["newer"]["runs"]
     assert (kept.status, kept.stdout) == (0, b"answer (1)\n") and len(kept.told) == 1
@@ -202,6 +203,7 @@ def test_processes_that_share_a_ledger_never_hear_of_locks(seen: Seen) -> None:
     assert shown["replays"] == [True] * 4
 
 
+@pytest.mark.matrix
 def test_a_ledger_that_stays_locked_is_told_and_a_run_that_must_be_saved_fails(seen: Seen) -> None:
     kept, required = seen["locked"]["runs"]
     assert (kept.status, kept.result["text"]) == (0, "answer (2)") and len(kept.told) == 1 and clean(kept)

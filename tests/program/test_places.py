@@ -205,6 +205,7 @@ def test_what_is_cut_from_instructions_is_a_drop_that_gives_them_back(seen: Seen
     assert back.strip() in shown["text"] and len(back) > len(shown["text"]) / 2
 
 
+@pytest.mark.matrix
 def test_special_tokens_escapes_and_tags_reach_the_model_as_they_are(seen: Seen) -> None:
     first, second = seen["hostile_text"]["bodies"]
     assert first["messages"][-1]["content"].count(HOSTILE) == 2
@@ -229,6 +230,7 @@ def test_a_folder_that_has_vanished_is_one_line(seen: Seen) -> None:
         assert "the working folder" in done.told[0] and "Change to a folder that exists" in done.told[0]
 
 
+@pytest.mark.matrix
 def test_a_folder_that_vanishes_meanwhile_is_the_models_to_hear(seen: Seen) -> None:
     done = seen["gone_meanwhile"]["done"]
     assert done.status == 0 and done.result["text"] == "it is gone" and clean(done)

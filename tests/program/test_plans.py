@@ -167,6 +167,7 @@ def test_unknown_plans_and_names_that_are_taken_are_one_line(place: Stage) -> No
         assert done.status == 2 and len(done.told) == 1, done
 
 
+@pytest.mark.matrix
 def test_what_cannot_run_is_a_failed_run_and_status_1(place: Stage) -> None:
     gone = place.folder / "gone"
     gone.mkdir()
@@ -182,6 +183,7 @@ def test_what_cannot_run_is_a_failed_run_and_status_1(place: Stage) -> None:
     assert once(place)["runs"] == []
 
 
+@pytest.mark.matrix
 def test_a_plan_whose_folder_is_gone_fails_once_and_is_paused(place: Stage) -> None:
     gone = place.folder / "gone"
     gone.mkdir()
@@ -199,6 +201,7 @@ def test_a_plan_whose_folder_is_gone_fails_once_and_is_paused(place: Stage) -> N
     assert place.run("serve", "--once").status == 0
 
 
+@pytest.mark.matrix
 def test_nothing_due_is_fast_and_loads_no_engine(place: Stage) -> None:
     place.run("plan", "add", "x", "--in", "1h")
     program = (
@@ -227,6 +230,7 @@ def test_the_dollars_of_a_day_hold_runs_back_until_the_next(place: Stage) -> Non
     assert held["ok"] and held["runs"] == []
 
 
+@pytest.mark.matrix
 def test_nothing_asks_into_the_void(place: Stage) -> None:
     place.script({"rules": [{"when": {"last_role": "tool"}, "then": {"text": "done"}}], "default": LINE})
     added = place.run("plan", "add", "Append a line", "--in", "1 hour", "--ask").text
@@ -248,6 +252,7 @@ def test_what_the_level_does_not_cover_is_refused_and_stands_in_the_report(place
     assert "nobody can be asked" in str(place.server.requests[-1].body["messages"][-1])
 
 
+@pytest.mark.matrix
 def test_a_run_that_is_cut_at_its_steps_has_failed_with_status_3(place: Stage) -> None:
     place.script({"default": {"calls": [{"name": "glob", "arguments": {"pattern": "*.py"}}]}})
     place.run("plan", "add", "Look", "--in", "1 hour", "--max-steps", "2")
@@ -280,6 +285,7 @@ def test_a_provider_that_is_away_lets_a_run_wait_and_a_person_resumes_what_faile
     assert done.result["last_words"] == "finished" and done.result["session"] == run["session"]
 
 
+@pytest.mark.matrix
 def test_a_run_that_changed_a_file_and_was_cut_is_not_done_after_its_look_back(place: Stage) -> None:
     edit = {"calls": [{"name": "write_file", "arguments": {"path": "made", "content": "x"}}]}
     place.script({"steps": [edit, "REPORT: not finished"], "default": "nothing learned"})
@@ -319,6 +325,7 @@ def test_a_run_of_one_request_that_answers_is_done(place: Stage) -> None:
     assert [run["state"] for run in once(place)["runs"]] == ["done"]
 
 
+@pytest.mark.matrix
 def test_work_whose_run_waits_is_not_run_by_hand_either(place: Stage) -> None:
     place.script({"default": LINE})
     place.run("plan", "add", "lines", "--in", "1 hour", "--ask")
@@ -329,6 +336,7 @@ def test_work_whose_run_waits_is_not_run_by_hand_either(place: Stage) -> None:
     ]
 
 
+@pytest.mark.matrix
 def test_a_run_that_reports_with_its_last_request_was_stopped_at_its_limit(place: Stage) -> None:
     look = {"calls": [{"name": "glob", "arguments": {"pattern": "*.py"}}]}
     place.script([look, look, "Half of it."])

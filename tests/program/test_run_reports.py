@@ -103,6 +103,7 @@ def test_a_look_back_counts_as_requests_of_the_run(place: Stage) -> None:
     assert (value["state"], value["steps"]) == ("done", 5)
 
 
+@pytest.mark.matrix
 def test_a_run_without_a_repository_has_figures_alone(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         place.settings(ALL)

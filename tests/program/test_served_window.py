@@ -162,6 +162,7 @@ def test_a_window_that_a_refusal_names_is_used_in_the_same_step(seen: Seen) -> N
     assert shown["second"].status == 0
 
 
+@pytest.mark.matrix
 def test_a_server_on_another_machine_is_asked_beside_the_request(seen: Seen) -> None:
     shown = seen["answers_beside_the_request"]
     assert clean(shown["first"]) and shown["first"].status == 0, shown["first"]
@@ -175,6 +176,7 @@ def test_no_answer_of_a_server_is_kept_without_saving(seen: Seen) -> None:
     assert (shown["done"].status, shown["done"].stdout, shown["kept"]) == (0, b"one\n", []), shown
 
 
+@pytest.mark.matrix
 def test_a_model_without_tools_is_asked_without_them(seen: Seen) -> None:
     shown = seen["takes_no_tools"]
     assert clean(shown["done"]) and shown["done"].stdout == b"one\n"

@@ -113,6 +113,7 @@ def test_a_scene_over_processes_of_which_one_is_killed(tmp_path: Path) -> None:
         assert sorted(states) == [("done", 0), ("done", 1)]
 
 
+@pytest.mark.matrix
 def test_an_agent_that_is_offered_a_message_may_stay_silent(tmp_path: Path) -> None:
     with stage(tmp_path, lambda body: {"text": "not for me"}) as place:
         begun(place, "Ana")
@@ -133,6 +134,7 @@ def test_a_muted_agent_is_started_by_nobody_until_it_is_taken_back(tmp_path: Pat
         assert [one["run"] for one in again["triggered"]] == ["run-1"] and again["message"]["quiet"] is None
 
 
+@pytest.mark.matrix
 def test_a_plain_session_of_a_member_speaks_as_nexus(tmp_path: Path) -> None:
     def script(body: Any) -> Any:
         if body["messages"][-1]["role"] == "tool":

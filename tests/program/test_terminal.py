@@ -93,6 +93,7 @@ def test_ctrl_c_ends_the_turn_and_says_how_to_go_on(seen: Seen) -> None:
     assert lines[-1].startswith("Resume with: nexus ask -r "), lines
 
 
+@pytest.mark.matrix
 def test_a_person_sees_that_it_works_also_where_the_answer_goes_to_a_file(seen: Seen) -> None:
     shown = seen["piped"]
     assert shown["answer"] == "It **works**.\n"

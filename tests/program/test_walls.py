@@ -169,6 +169,7 @@ def test_always_is_shown_stored_told_and_holds_in_the_next_session(seen: Seen) -
     assert shown["left"] == ["lines", "one", "three", "two"] and shown["done"].result["denied"] == []
 
 
+@pytest.mark.matrix
 def test_a_mistyped_deny_rule_is_told_and_refuses_level_all(tmp_path: Path) -> None:
     with stage(tmp_path, [calls(bash("touch made")), "done"]) as place:
         place.settings(QUICK + PRICED + '[rules]\ndeny = ["bahs(touch *)"]\n')
@@ -192,12 +193,14 @@ def test_an_allow_rule_for_a_host_lets_fetch_reach_its_pages(tmp_path: Path) -> 
         assert "not permitted" in plain and "not permitted" in other and len(done.result["denied"]) == 2
 
 
+@pytest.mark.matrix
 def test_what_a_killed_nexus_let_a_command_plant_is_gone_before_the_next_start_reads_it(seen: Seen) -> None:
     shown = seen["killed"]
     assert shown["there"] and shown["left"] == [] and "EVIL" not in shown["sent"]
     assert b"AGENTS.md: removed" in shown["done"].stderr and shown["done"].status == 0
 
 
+@pytest.mark.matrix
 def test_the_person_sees_what_was_put_back_and_which_repository_runs_programs(seen: Seen) -> None:
     done = seen["changed"]["done"]
     assert b"sandbox: AGENTS.md: removed" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from provider.talk import ASKED, ask
 from server.play import ScriptedServer
 
@@ -26,6 +27,7 @@ def wire(message: Message) -> list[dict[str, Any]]:
     return [said | kept["message"], *results]
 
 
+@pytest.mark.matrix
 def test_anthropics_signed_thinking_goes_back_first_and_unchanged(model_server: ScriptedServer) -> None:
     model_server.load([{"text": "I look.", "thinking": "first I think", "signature": "c2ln", "calls": [CALL]}, "done"])
     heard = ask(model_server, "anthropic", effort="low", max_output=4000)

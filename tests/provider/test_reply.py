@@ -38,6 +38,7 @@ def cut(text: str, sizes: list[int]) -> list[str]:
     return [*pieces, text[at:]]
 
 
+@pytest.mark.matrix
 @given(
     st.lists(st.tuples(OBJECT, st.lists(st.integers(0, 4), max_size=8)), min_size=1, max_size=4),
     st.sampled_from(["once", "never", "empty", "echoed", "same"]),

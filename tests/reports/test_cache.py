@@ -79,6 +79,7 @@ def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed:
     assert "nothing was sent before it" in miss_text(first, 200)
 
 
+@pytest.mark.matrix
 def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixture[str]) -> None:
     def printed(*words: str) -> str:
         assert run(["cache", *words]) == 0

@@ -42,6 +42,7 @@ def test_a_ledger_that_cannot_be_read_has_nothing_learned(tmp_path: Path) -> Non
     assert context_report(Options(tmp_path, MODEL), Settings(), None)["budget"]["window"] == 128_000
 
 
+@pytest.mark.matrix
 def test_an_instruction_file_that_may_not_be_sent_is_listed_before_and_after_the_first_request(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".env").write_text("API_KEY=sk-ant-api03-9x8w7v6u5t4s3r2q1p0o9n8m7l6k5j4i3h2g1f0e\n")

@@ -101,6 +101,7 @@ def test_a_rule_that_decided_is_named_with_its_file_and_line(tmp_path: Path) -> 
     assert "confined: writes in the project" in decision_text(explained(session, marked["id"]), 200)
 
 
+@pytest.mark.matrix
 def test_the_answer_of_the_person_and_the_layer_of_the_level_are_named(tmp_path: Path) -> None:
     person = Person(lambda question: Deny("not that") if "chmod b" in question.what else Allow(always=True))
     step = [run("touch one"), run("chmod b")]

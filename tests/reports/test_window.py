@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from session.played import MODEL, Played, opened, say
 from session.prefix_cache import Remembering
 from session.summed import Summariser, ended, living
@@ -65,6 +66,7 @@ def test_the_largest_items_are_named_by_what_they_are(tmp_path: Path) -> None:
     assert named["schema of bash"]["entry"] is None and any(what.startswith("section ") for what in named)
 
 
+@pytest.mark.matrix
 def test_a_group_of_the_history_holds_an_entry_that_is_counted(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(), *(f"TURN{number} make a list" for number in range(5))) as session:

@@ -310,6 +310,7 @@ GARBAGE = (
 )
 
 
+@pytest.mark.matrix
 async def test_what_is_no_request_is_refused_without_a_word_in_a_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -363,6 +363,7 @@ async def test_an_answer_that_is_no_text_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.matrix
 async def test_a_server_that_cannot_start_is_an_error_and_leaves_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -286,6 +286,7 @@ def test_a_payload_that_gives_orders_starts_only_what_level_and_rules_allow(tmp_
     assert run.state == "done" and "bash git push origin main" in run.report, run
 
 
+@pytest.mark.matrix
 def test_a_session_that_waits_goes_on_with_the_event_that_it_waits_for(_isolated: Path) -> None:
     folder = _isolated / "project"
     folder.mkdir(exist_ok=True)

@@ -138,6 +138,7 @@ def test_git_is_not_free_where_its_configuration_cannot_be_read(name: str, tmp_p
     assert thread_time() - began < 20, "it takes a moment; what grows with the square takes minutes"
 
 
+@pytest.mark.matrix
 def test_the_globs_of_a_line_list_no_more_than_one_may(tmp_path: Path) -> None:
     for number in range(1000):
         (tmp_path / f"f{number}").touch()

@@ -73,6 +73,7 @@ def test_a_program_that_is_not_known_runs_no_denied_command(tmp_path: Path) -> N
     assert len(rows) >= 100
 
 
+@pytest.mark.matrix
 def test_harmless_lines_with_denied_words_are_free_but_for_three(tmp_path: Path) -> None:
     rows = read_rows("passed_harmless.tsv")
     found = [(command, decide(command, tmp_path, level)) for (command,) in rows for level in ("run", "all")]

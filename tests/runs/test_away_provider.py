@@ -151,6 +151,7 @@ def test_what_may_pass_is_waited_for(folder: Path, kind: str) -> None:
     assert stored(run.key).state == "waiting_reply"
 
 
+@pytest.mark.matrix
 def test_an_address_that_never_answered_a_run_is_doubted_in_the_list(folder: Path) -> None:
     doubt = "the provider has never answered this run: is its address right?"
     queue("look", folder)

@@ -95,6 +95,7 @@ class Held(Played):
             yield one
 
 
+@pytest.mark.matrix
 def test_a_loser_that_was_stopped_in_mid_request_records_nothing_and_starts_no_tool(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_loser_that_was_stopped_in_mid_request_records_nothing_and_starts_no_t
     assert stored(run.key) == done
 
 
+@pytest.mark.matrix
 def test_a_run_that_a_live_process_works_on_is_left_alone_and_that_of_a_dead_one_is_not(folder: Path) -> None:
     run = queue("work", folder)
     child = in_child(lambda: run_due(Held(echo, folder / "go")))

@@ -153,6 +153,7 @@ def test_a_run_begins_when_no_event_has_come_for_a_while_but_not_much_later(
     assert drive(provider).last_words == "19 jobs" and len(provider.seen) == 1
 
 
+@pytest.mark.matrix
 def test_what_many_events_come_to_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "MOST_JOINED", 60)
     service = ci(tmp_path)

@@ -97,6 +97,7 @@ def test_the_trigger_has_the_keys_of_the_seed(ledger: Ledger, tmp_path: Path) ->
     assert facts["scheduledAt"].endswith("T09:00:00.000Z")
 
 
+@pytest.mark.matrix
 def test_processes_that_look_at_the_same_moment_fire_once(ledger: Ledger, tmp_path: Path) -> None:
     for _ in range(20):
         ledger.plans.change(planned(ledger, tmp_path, within="1h").key, next_at=ledger.runs.now() - 1)

@@ -63,6 +63,7 @@ def well(request: Request) -> Reply:
     return "well"
 
 
+@pytest.mark.matrix
 def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger: Ledger, folder: Path) -> None:
     rules = UnattendedRules(RunSettings(max_cost=0.3, max_cost_day=0.6))
     for number in range(4):
@@ -76,6 +77,7 @@ def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger
     assert len(drive(Played(well), tomorrow)) == 2
 
 
+@pytest.mark.matrix
 def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledger: Ledger, folder: Path) -> None:
     dear = {MODEL: {"window": 64_000, "max_output": 2000, "input_price": 60.0, "output_price": 60.0}}
     rules = UnattendedRules(RunSettings(max_cost=1.0, max_cost_day=0.4))
@@ -244,6 +246,7 @@ def test_the_look_back_is_paid_from_what_is_left_of_the_run(ledger: Ledger, fold
     assert run.cost_usd is not None and run.cost_usd <= 0.9 + COST and len(provider.seen) <= 4
 
 
+@pytest.mark.matrix
 def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_project(
     ledger: Ledger, folder: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from session.played import Answer, Played
 from session.summed import Summariser, done, ended, living, turn
 
@@ -50,6 +51,7 @@ def work(request: Request) -> Answer:
     return [("context", {})] if "LOOK" in str(last["content"]) else [("bash", {"command": "seq 9000 9300"})]
 
 
+@pytest.mark.matrix
 def test_what_an_undo_brought_back_is_not_told_as_left_out(tmp_path: Path) -> None:
     async def live() -> tuple[str, str]:
         kept = CompactSettings(prune=False)  # else the old results that come back are taken out of the window at once

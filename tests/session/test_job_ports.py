@@ -126,6 +126,7 @@ def test_the_person_opens_the_page_of_a_job_until_it_ends(folder: Path, port: in
     live(work())
 
 
+@pytest.mark.matrix
 def test_a_taken_port_is_left_to_its_owner_and_another_one_is_used(folder: Path) -> None:
     async def work() -> None:
         with socket.create_server(("127.0.0.1", 0)) as own:
@@ -226,6 +227,7 @@ def test_a_server_that_comes_after_the_call_is_told_with_the_next_result(folder:
     live(work())
 
 
+@pytest.mark.matrix
 def test_a_server_on_the_persons_own_network_is_shown_as_it_is(folder: Path, port: int) -> None:
     async def work() -> None:
         steps = serve(port), act("list"), "it runs"

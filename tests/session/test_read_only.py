@@ -82,6 +82,7 @@ def test_a_folder_without_a_session_is_told_so(tmp_path: Path) -> None:
         open_session(Options(tmp_path / "other", MODEL, newest=True), SETTINGS, approver=None, provider=Played(str))
 
 
+@pytest.mark.matrix
 def test_it_works_calls_compacts_and_remembers_nothing(tmp_path: Path) -> None:
     async def saved() -> str:
         turns = (f"TURN{number} make a list" for number in range(5))

@@ -40,6 +40,7 @@ def missing(ledger: Ledger) -> list[tuple[int, set[str]]]:
     return [(number, kinds) for number, kinds in found if kinds]
 
 
+@pytest.mark.matrix
 def test_at_no_commit_is_there_an_epoch_without_its_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, seen, looking = database.commit, [0], False
     lacking: list[tuple[int, set[str]]] = []

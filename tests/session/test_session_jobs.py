@@ -226,6 +226,7 @@ def test_each_job_has_one_line_of_the_list(width: int) -> None:
     assert shown[0].split() == ["id", "state", "command"]
 
 
+@pytest.mark.matrix
 def test_what_the_model_has_read_is_not_told_again(tmp_path: Path) -> None:
     async def work() -> None:
         async with opened(tmp_path, job("sleep 0.7; echo built"), [("wait_for", {"process": "j1"})], "built") as made:

@@ -299,6 +299,7 @@ def test_what_is_shared_is_as_long_as_one_tool_result_and_the_rest_a_drop(tmp_pa
     assert kept is not None and len(shared) < len(kept) / 4
 
 
+@pytest.mark.matrix
 def test_after_a_switch_of_model_and_in_a_fork_nothing_is_told_twice(tmp_path: Path) -> None:
     provider = Played(_shell_then_done)
 

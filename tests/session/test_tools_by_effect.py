@@ -171,6 +171,7 @@ def test_reading_outside_offers_a_rule_for_the_folder(project: Path) -> None:
     assert person.asked[0].stores == (f"read_file({outside}/**)",)
 
 
+@pytest.mark.matrix
 def test_an_allow_rule_for_commands_lets_one_run(project: Path) -> None:
     assert called(project, REMOVE).denied
     for rule in ("bash(rm *)", "run_yonder(rm *)"):
@@ -181,6 +182,7 @@ def test_an_allow_rule_for_commands_lets_one_run(project: Path) -> None:
         assert result.text.startswith("inside") or not result.ran
 
 
+@pytest.mark.matrix
 def test_credentials_and_protected_places_are_as_closed_as_to_others(project: Path) -> None:
     key = Path(os.path.expanduser("~/.ssh/id_rsa"))
     assert called(project, ("word_tally", {"file": str(key)}), Person(), allow="edit").denied
@@ -221,6 +223,7 @@ def test_walls_hide_what_a_rule_for_all_reading_names(project: Path) -> None:
     assert find_denied_files(found, project, project).paths == (project / "secret.txt",)
 
 
+@pytest.mark.matrix
 def test_a_changed_file_is_counted_and_what_was_read_of_it_is_stale(project: Path) -> None:
     (project / "long.txt").write_text("word " * 2000)
     tally: Call = ("word_tally", {"file": "long.txt"})
@@ -234,6 +237,7 @@ def test_a_changed_file_is_counted_and_what_was_read_of_it_is_stale(project: Pat
     assert stubs == ["word_tally long.txt: changed below", "read_file ./long.txt: changed below"]
 
 
+@pytest.mark.matrix
 def test_a_second_reading_makes_the_same_one_stale_and_no_other(project: Path) -> None:
     text = " ".join(str(number * 7919 % 10_007) for number in range(190))  # many tokens, but not too long to send again
     (project / "long.txt").write_text(text)

@@ -123,6 +123,7 @@ def test_no_query_of_spaces_walks_through_messages_or_runs(ledger: Ledger, monke
         assert not walks and any(step.startswith("SEARCH") for step in how), (sql, how)
 
 
+@pytest.mark.matrix
 def test_a_space_of_a_million_messages_is_read_as_fast_as_a_small_one(ledger: Ledger) -> None:
     """Counted in steps of SQLite's machine, not in seconds."""
     space, (husam, sarah) = make_space(ledger, ["Husam", "Sarah"], [])

@@ -251,6 +251,7 @@ def test_fifty_long_messages_fit_and_every_cut_can_be_recalled(team: Team) -> No
     assert "lorem" in str(team.ledger.log(session).original(sorted(named)[0]))
 
 
+@pytest.mark.matrix
 def test_a_large_window_keeps_short_messages_whole_beside_a_long_one(team: Team) -> None:
     team.window = 200_000
     _, messages = run_of(team, *("short one" for _ in range(20)), "long " * 200_000)

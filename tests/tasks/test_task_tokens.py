@@ -7,6 +7,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from benchmarks.changes import FileChange, Hunk
 from benchmarks.task_player import Account, Player, PrefixCache, Script
 from benchmarks.task_tokens import MODEL, Choice, choosing, play
@@ -50,6 +51,7 @@ def played(folder: Path, window: int) -> Account:
     return done.account
 
 
+@pytest.mark.matrix
 def test_what_a_rewrite_hides_and_a_task_needs_is_read_again_and_counted(tmp_path: Path) -> None:
     seen, hidden = played(tmp_path / "seen", 200_000), played(tmp_path / "hidden", 16_000)
     assert (seen.rereads, hidden.rereads) == (0, 1)

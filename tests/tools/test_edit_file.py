@@ -312,6 +312,7 @@ def test_texts_that_differ_in_more_are_not_called_alike() -> None:
         assert "look alike" not in str(told.value), (text, old)
 
 
+@pytest.mark.matrix
 def test_the_nearest_places_do_not_overlap_and_a_bounded_count_says_so() -> None:
     text = "\n".join(["}", "    x = 1", "    x = 1", "    x = 1", "    x = 1", "}"] * 2)
     with pytest.raises(ToolError) as told:

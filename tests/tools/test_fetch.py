@@ -507,6 +507,7 @@ def test_tables_that_lay_out_a_page_repeat_nothing_that_is_in_them(site: Site, d
     assert [line for line in lines if "cell" in line] == [f"| cell {number} | beside |" for number in range(1_100)]
 
 
+@pytest.mark.matrix
 def test_html_that_becomes_markdown_too_slowly_is_plain_text(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_page, "MARKDOWN_SHARE", 0.0)
     site.pages["/s"] = (200, {"Content-Type": "text/html"}, PAGE.replace(b"<p>", b"<p>" + b"<b>bold</b> " * 5_000))

@@ -70,6 +70,7 @@ def test_the_search_is_a_program_of_the_standard_library_alone() -> None:
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 
+@pytest.mark.matrix
 def test_files_that_could_not_be_searched_before_the_limit_are_a_lower_bound(desk: Any) -> None:
     with open(desk.write("a", ""), "wb") as file:
         file.truncate(grep_worker.HARD_LIMIT + 1)
@@ -78,6 +79,7 @@ def test_files_that_could_not_be_searched_before_the_limit_are_a_lower_bound(des
     assert "[the first match; there is 1 more:" in output and "[at least 1 file could not be searched" in output
 
 
+@pytest.mark.matrix
 def test_unreadable_and_huge_files_are_counted(desk: Any) -> None:
     desk.write("a", "x\n")
     with open(desk.project / "huge", "wb") as file:

@@ -145,6 +145,7 @@ def test_a_library_in_the_project_is_not_started(tmp_path: Path) -> None:
     assert grep._libraries(folder) == [] or "charset_normalizer" not in os.listdir(folder)
 
 
+@pytest.mark.matrix
 def test_a_search_guesses_encodings_without_the_library_as_far_as_it_can(
     desk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

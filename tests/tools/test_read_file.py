@@ -308,6 +308,7 @@ def test_a_pdf_that_blows_up_or_never_ends_is_stopped(desk: Any, monkeypatch: py
     assert "within 0 s" in desk.run("read_file", path="long.pdf").error
 
 
+@pytest.mark.matrix
 def test_a_notebook_of_too_many_values_is_read_as_text_and_says_so(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write("many.ipynb", '{"cells":[' + ",\n".join(["{}"] * 2_000_000) + "]}")
     parsed: list[int] = []

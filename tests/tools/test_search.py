@@ -231,6 +231,7 @@ def test_a_pattern_that_is_none_is_an_error_with_its_cause(desk: Any, pattern: s
     assert desk.run("grep", pattern=pattern).error.startswith("`pattern` is not a Python regular expression: ")
 
 
+@pytest.mark.matrix
 def test_a_pattern_that_takes_for_ever_is_stopped(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write("a", "a" * 60 + "b")
     monkeypatch.setattr(grep, "SECONDS", 0.5)

@@ -65,6 +65,7 @@ def test_what_a_command_changes_is_named(tmp_path: Path, command: str, changed: 
     assert changed_by(repository(tmp_path), command) == changed
 
 
+@pytest.mark.matrix
 def test_a_command_deletes_what_a_tool_has_made(tmp_path: Path) -> None:
     steps = [
         [("bash", {"command": "true"})],
@@ -106,6 +107,7 @@ def test_a_tool_that_fails_after_it_changed_a_file_was_run_and_the_file_is_named
     assert memo.value["files"] == [str(tmp_path / "new.txt")]
 
 
+@pytest.mark.matrix
 def test_of_very_many_files_some_are_named_and_the_others_counted(tmp_path: Path) -> None:
     assert len(changed_by(repository(tmp_path), "for n in $(seq 1000 1199); do echo > $n.txt; done")) == 200
     with the_ledger() as ledger:
@@ -121,6 +123,7 @@ def test_a_project_without_git_is_followed_too(tmp_path: Path) -> None:
     assert changed_by(tmp_path, command) == ("a.txt", "d.txt", "sub/c.txt")
 
 
+@pytest.mark.matrix
 def test_nothing_of_the_project_runs_for_it(tmp_path: Path) -> None:
     folder = repository(tmp_path)
     ran = tmp_path.parent / f"{tmp_path.name}-ran"

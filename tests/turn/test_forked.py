@@ -34,6 +34,7 @@ def forked(source: str, entry: int | None = None) -> str:
         return ledger.fork_session(source, at=format_utc(local_now()), entry=entry).id
 
 
+@pytest.mark.matrix
 def test_source_and_fork_both_run_the_calls_of_their_next_turn(source: str, tmp_path: Path) -> None:
     fork = forked(source)
     for session in (source, fork):

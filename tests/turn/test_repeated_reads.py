@@ -79,6 +79,7 @@ def test_calls_of_one_step_and_short_texts_are_sent(folder: Path) -> None:
     assert SAME not in "".join(results(folder, [error], [error]))
 
 
+@pytest.mark.matrix
 def test_a_command_that_fails_in_the_same_words_is_referred_to_with_its_status(folder: Path) -> None:
     fails = ("bash", {"command": "cat a.py; exit 3"})
     edit = ("edit_file", {"path": "a.py", "edits": [{"old": "value_7 =", "new": "value_seven ="}]})

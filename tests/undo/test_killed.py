@@ -95,6 +95,7 @@ def test_killed_while_the_command_ran(tmp_path: Path, place: object, name: str, 
     assert settle_killed(data, "session") == []
 
 
+@pytest.mark.matrix
 def test_the_next_command_of_the_session_settles_it(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)

@@ -239,6 +239,7 @@ def test_modes_times_and_equal_sizes_do_not_hide_a_change(tmp_path: Path) -> Non
     check_step(data, root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_submodules_and_repositories_inside_are_followed(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -311,6 +312,7 @@ def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
     check_step(data, root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_another_file_system_than_the_data(tmp_path: Path) -> None:
     """No hard link is possible there: large files are copied too, up to a bound."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:

@@ -36,6 +36,7 @@ def check(world: World, line: str, *kept: str) -> None:
     assert own(world) == before
 
 
+@pytest.mark.matrix
 def test_converted_files(world: World) -> None:
     """Line ends by the settings, LFS without its program, a file whose ends are mixed."""
     git(world.project, "init", "-q")
@@ -54,6 +55,7 @@ def test_converted_files(world: World) -> None:
     check(world, "rm -f *.txt *.bin; git config core.autocrlf false")
 
 
+@pytest.mark.matrix
 def test_submodules_and_repositories_inside(world: World, tmp_path: Path) -> None:
     repository(world.project)
     (other := tmp_path / "other").mkdir()

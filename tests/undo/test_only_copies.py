@@ -83,6 +83,7 @@ def test_what_was_moved_or_copied_inside_is_undone(world: World) -> None:
     }
 
 
+@pytest.mark.matrix
 def test_a_removed_folder_that_tools_fill_is_named(world: World) -> None:
     for has_git in (False, True):
         if has_git:

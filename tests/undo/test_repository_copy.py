@@ -39,6 +39,7 @@ def count_lost(data: Path) -> int:
     return count_kept(data, only_lost=True)
 
 
+@pytest.mark.matrix
 def test_only_what_the_project_lost_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     repository(world.project)
     command(world, "true")
@@ -59,6 +60,7 @@ def test_only_what_the_project_lost_is_removed(world: World, monkeypatch: pytest
     assert b"dangling" not in subprocess.check_output(["git", "-C", str(world.project), "fsck", "--full"])
 
 
+@pytest.mark.matrix
 def test_what_git_drops_is_dropped_but_no_object(world: World) -> None:
     repository(world.project)
     git(world.project, "branch", "old/one")
@@ -72,6 +74,7 @@ def test_what_git_drops_is_dropped_but_no_object(world: World) -> None:
     assert git(copy_of(world), "rev-parse", "HEAD~1") == commit != git(copy_of(world), "rev-parse", "HEAD")
 
 
+@pytest.mark.matrix
 def test_junk_in_the_place_of_an_object_does_not_reach_the_copy(world: World) -> None:
     repository(world.project)
     before = world.path("src/a.py").read_bytes()
@@ -107,6 +110,7 @@ def test_nothing_is_put_back_through_a_link(world: World, tmp_path: Path) -> Non
     assert world.path("src/a.py").exists()
 
 
+@pytest.mark.matrix
 def test_a_linked_worktree_shares_the_copy_of_its_repository(world: World, tmp_path: Path) -> None:
     repository(world.project)
     other = World(world.project.parent / "other", world.data)
@@ -196,6 +200,7 @@ def test_an_empty_repository_in_the_place_of_another_loses_no_branch(world: Worl
     assert after.pop("HEAD.nexus-undo") and {path: after.get(path) for path in before} == before
 
 
+@pytest.mark.matrix
 def test_the_commit_that_another_repository_has_not_is_put_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     repository(world.project)
     head = git(world.project, "rev-parse", "HEAD")
@@ -275,6 +280,7 @@ def test_the_copy_shares_no_inode_with_the_project(world: World) -> None:
     assert [path for path in copy_of(world).rglob("*") if path.is_file() and path.stat().st_nlink > 1] == []
 
 
+@pytest.mark.matrix
 def test_a_linked_object_written_in_place_is_told_and_not_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repository_copy, "_COPIED", 0)
     repository(world.project)
@@ -342,6 +348,7 @@ def test_a_link_that_takes_the_place_of_a_large_file_is_not_kept(
     assert kept == [] and (copy_of(world) / "HEAD").is_file()
 
 
+@pytest.mark.matrix
 def test_an_object_that_inflates_without_end_is_read_piece_by_piece(tmp_path: Path) -> None:
     place = tmp_path / "ab" / ("0" * 38)
     place.parent.mkdir()
@@ -375,6 +382,7 @@ def test_a_name_that_is_no_reference_keeps_no_branch_from_coming_back(
     assert report["restored"] == [".git/refs/heads/z"]
 
 
+@pytest.mark.matrix
 def test_branches_come_back_beside_those_that_have_a_part_of_their_name(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

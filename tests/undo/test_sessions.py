@@ -34,6 +34,7 @@ def steps_of(session: Session | str) -> list[Step]:
     return read_steps(places().data, session if isinstance(session, str) else session.id)
 
 
+@pytest.mark.matrix
 def test_a_turn_that_destroys_the_project(tmp_path: Path) -> None:
     before = read_tree(repository(tmp_path))
     session = play(tmp_path, [("bash", {"command": "rm -rf src && git clean -fdXq && git stash -qu"})])
@@ -106,6 +107,7 @@ def test_a_line_of_the_person(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.matrix
 def test_what_a_worker_changes_belongs_to_the_turn_of_its_parent(tmp_path: Path) -> None:
     repository(tmp_path)
     work = doing([("bash", {"command": "rm notes.txt"})], "done")

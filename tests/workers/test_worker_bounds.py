@@ -387,6 +387,7 @@ def test_whichever_commit_is_the_last_each_request_is_paid_for_once(number: int,
         assert ledger.usage(root).cost_usd == pytest.approx(ledger.session(root).cost_usd)
 
 
+@pytest.mark.matrix
 def test_of_a_killed_run_in_the_background_the_resumed_one_is_told(tmp_path: Path) -> None:
     """One worker has ended, one is at work; the run has read neither report."""
     child = os.fork()

@@ -189,6 +189,7 @@ def test_a_worker_that_begins_has_a_request_to_work_and_one_to_report(
     assert outcome.ok and len(done) == began and len(done) + len(refused) == workers, results(events)
 
 
+@pytest.mark.matrix
 def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) -> None:
     def busy(request: Request) -> Any:
         last = str(request.messages[-1]["content"])
@@ -801,6 +802,7 @@ def test_a_worker_is_stopped_with_its_parent_and_its_session_is_kept(tmp_path: P
     assert run(again, "go on")[1].text == "on we go"
 
 
+@pytest.mark.matrix
 def test_after_a_kill_reports_are_there_and_a_running_worker_can_go_on(tmp_path: Path) -> None:
     """Two workers, one done and one at work, when the process is killed; nothing is asked twice."""
     child = os.fork()

@@ -45,6 +45,7 @@ def test_two_workers_change_one_file_and_neither_sees_the_other(project: Path) -
     assert [one.path for one in apply_worktree(second).conflicts] == ["shared.txt"]
 
 
+@pytest.mark.matrix
 def test_a_worker_that_only_reads_leaves_no_worktree(project: Path) -> None:
     held: list[bool] = []
 
@@ -76,6 +77,7 @@ def test_where_no_worktree_can_be_made_the_worker_says_so(tmp_path: Path) -> Non
     assert [role for role, _ in crew.seen] == ["root", "root"] and not (tmp_path / "shared.txt").exists()
 
 
+@pytest.mark.matrix
 def test_a_worktree_that_another_session_has_entered_is_not_said_to_be_gone(project: Path) -> None:
     stays: list[WorktreeStay] = []
 

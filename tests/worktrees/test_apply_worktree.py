@@ -131,12 +131,14 @@ def test_every_kind_of_change_arrives(project: Path, kind: str, dirty: bool) -> 
     assert not record.folder.exists()
 
 
+@pytest.mark.matrix
 def test_both_changed_one_text_in_different_places(project: Path) -> None:
     result, _ = applied(project, edit(2, "theirs"), edit(17, "mine"))
     text = (project / "app.py").read_text()
     assert not result.conflicts and "theirs\n" in text and "mine\n" in text and "<<<<" not in text
 
 
+@pytest.mark.matrix
 def test_a_conflict_is_marked_with_both_versions(project: Path) -> None:
     result, record = applied(project, edit(2, "theirs"), edit(2, "mine"))
     text = (project / "app.py").read_text()
@@ -145,6 +147,7 @@ def test_a_conflict_is_marked_with_both_versions(project: Path) -> None:
     assert apply_worktree(record).nothing_new and (project / "app.py").read_text() == text
 
 
+@pytest.mark.matrix
 def test_later_work_is_not_merged_into_a_conflict_that_is_not_resolved(project: Path) -> None:
     _, record = applied(project, edit(2, "theirs"), edit(2, "mine"))
     text = (project / "app.py").read_text()
@@ -236,6 +239,7 @@ def test_modes_and_contents_are_merged_apart(project: Path) -> None:
     assert stat.S_IMODE((project / "run.sh").stat().st_mode) == 0o750
 
 
+@pytest.mark.matrix
 def test_what_is_there_already_is_no_conflict(project: Path) -> None:
     same = all_of(edit(2, "same"), put("new", "same"), delete("old.txt"))
     result, record = applied(project, same, same)
@@ -243,6 +247,7 @@ def test_what_is_there_already_is_no_conflict(project: Path) -> None:
     assert remove_worktree(record) == ""
 
 
+@pytest.mark.matrix
 def test_later_work_is_applied_on_top_of_what_was(project: Path) -> None:
     _, record = applied(project, edit(2, "first"))
     edit(17, "mine")(project)
@@ -255,6 +260,7 @@ def test_later_work_is_applied_on_top_of_what_was(project: Path) -> None:
     assert "<<<" not in text
 
 
+@pytest.mark.matrix
 def test_work_that_was_taken_back_after_it_was_applied_is_taken_back(project: Path) -> None:
     before = read_tree(project)
     _, record = applied(project, all_of(edit(2, "x"), put("made", "x"), delete("old.txt")))
@@ -291,6 +297,7 @@ def test_an_error_half_way_loses_nothing_and_is_gone_on_with(project: Path, monk
     assert "theirs" in text and "mine" in text and "<<<" not in text
 
 
+@pytest.mark.matrix
 def test_a_file_that_changes_while_it_is_applied_is_not_overwritten(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +350,7 @@ def test_a_file_that_moved_into_a_folder_of_its_name_arrives(project: Path) -> N
     assert not result.conflicts and read_tree(project) == read_tree(record.folder)
 
 
+@pytest.mark.matrix
 def test_a_commit_with_later_work_over_it_is_applied_whole(project: Path) -> None:
     def work(folder: Path) -> None:
         edit(2, "first")(folder)
@@ -400,6 +408,7 @@ def test_a_private_file_is_private_while_it_is_written(project: Path, monkeypatc
     assert modes == [0o600] and stat.S_IMODE((project / "app.py").stat().st_mode) == 0o600
 
 
+@pytest.mark.matrix
 def test_another_state_than_the_reviewed_one_is_not_applied(project: Path) -> None:
     record, _ = make_worktree(project, "fix")
     edit(2, "theirs")(record.folder)
@@ -413,6 +422,7 @@ def test_another_state_than_the_reviewed_one_is_not_applied(project: Path) -> No
     assert "not seen" in (project / "app.py").read_text()
 
 
+@pytest.mark.matrix
 def test_a_reviewed_state_of_which_a_part_was_applied_meanwhile_is_not_applied(project: Path) -> None:
     record, _ = make_worktree(project, "fix")
     edit(2, "theirs")(record.folder)

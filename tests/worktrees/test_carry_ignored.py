@@ -66,6 +66,7 @@ def test_dependencies_come_along_and_patterns_choose_more_or_less(project: Path)
     assert carried(project) == []
 
 
+@pytest.mark.matrix
 def test_a_copy_is_changed_and_deleted_without_a_trace_in_the_project_or_the_diff(project: Path) -> None:
     (project / "node_modules/a/index.js").chmod(0o640)
     (project / "node_modules/link").symlink_to("../app.py")
@@ -101,6 +102,7 @@ def test_a_changed_copy_of_a_file_keeps_a_worktree_and_dependencies_do_not(proje
     assert "not in the diff: .env" in stay.leave() and stay.record.folder.is_dir()
 
 
+@pytest.mark.matrix
 def test_what_is_too_large_is_left_out_and_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "node_modules/large").write_bytes(bytes(2_000_000))
     set_up("include_mb = 1")
@@ -244,6 +246,7 @@ def test_a_link_to_the_project_itself_leads_to_the_worktree(project: Path) -> No
         assert os.path.realpath(record.folder / "node_modules" / name) == str(record.folder)
 
 
+@pytest.mark.matrix
 def test_a_linked_file_or_folder_is_told_to_be_a_link_and_not_a_copy(project: Path, tmp_path: Path) -> None:
     put(tmp_path / "store", {"env": "KEY=1\n", "a/index.js": "1\n"})
     shutil.rmtree(project / "node_modules")

@@ -75,6 +75,7 @@ def test_a_branch_that_the_person_took_over_is_left_alone(project: Path, act: st
     assert (git(project, "for-each-ref"), git(project, "status", "--porcelain")) == (listed, before[1])
 
 
+@pytest.mark.matrix
 def test_what_the_project_moved_is_seen_in_the_next_stay_and_own_references_stay(project: Path) -> None:
     git(project, "branch", "topic")
     git(project, "branch", "shared")
@@ -95,6 +96,7 @@ def test_what_the_project_moved_is_seen_in_the_next_stay_and_own_references_stay
     stay.end()
 
 
+@pytest.mark.matrix
 def test_a_stash_in_a_worktree_is_its_own_and_keeps_it(project: Path) -> None:
     (project / "app.py").write_text("of the person\n")
     git(project, "stash", "-q")
@@ -210,6 +212,7 @@ def test_a_clone_with_the_objects_of_another_repository_is_told_how_to_have_its_
     enter_worktree(clone, "one").leave()
 
 
+@pytest.mark.matrix
 def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_others(
     project: Path, tmp_path: Path
 ) -> None:
@@ -283,6 +286,7 @@ def test_commits_are_published_although_a_killed_process_did_not_note_the_last_o
     assert "worktree-fix" not in git(project, "for-each-ref")
 
 
+@pytest.mark.matrix
 def test_a_forced_removal_tells_the_commits_of_each_branch_and_stash_and_keeps_them_for_now(project: Path) -> None:
     stay = enter_worktree(project, "fix")
     folder = stay.record.folder

@@ -61,6 +61,7 @@ def snapshot(project: Path) -> tuple[object, bytes, str]:
     return read_tree(project), (project / ".git/index").read_bytes(), git(project, "for-each-ref")
 
 
+@pytest.mark.matrix
 def test_a_dirty_project_is_carried_over_as_it_is_and_not_touched(project: Path) -> None:
     make_dirty(project)
     before, index, _ = snapshot(project)
@@ -88,6 +89,7 @@ def test_the_difference_shows_what_was_done_in_the_worktree_alone(project: Path)
     assert b"1 file changed" in diff_worktree(record, stat=True)
 
 
+@pytest.mark.matrix
 def test_nothing_that_the_repository_names_is_run(project: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\ncat\n")
@@ -117,6 +119,7 @@ def test_nothing_that_the_repository_names_is_run(project: Path, tmp_path: Path)
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.matrix
 def test_a_worktree_that_is_applied_is_not_said_to_have_changes_to_bring_over(project: Path) -> None:
     record = made(project)
     (record.folder / "app.py").write_text("changed\n")
@@ -265,6 +268,7 @@ def test_a_home_folder_is_no_project(project: Path, monkeypatch: pytest.MonkeyPa
         enter_worktree(project, "fix")
 
 
+@pytest.mark.matrix
 def test_a_detached_head_and_a_merge_under_way_are_carried_over(project: Path) -> None:
     git(project, "checkout", "-q", "--detach")
     git(project, "switch", "-qc", "other")
@@ -310,6 +314,7 @@ def test_a_worktree_of_a_worktree_works(project: Path, tmp_path: Path) -> None:
     assert inner.leave() == "" and inspect_worktree(record).is_empty(record)
 
 
+@pytest.mark.matrix
 def test_files_of_large_file_storage_are_carried_over_with_their_content(project: Path) -> None:
     """A smudged file differs from what git has of it: git must not be asked to compare it."""
     config = Path(os.environ["HOME"]) / "gitconfig"
@@ -328,6 +333,7 @@ def test_files_of_large_file_storage_are_carried_over_with_their_content(project
         assert b"+other" in diff_worktree(record)
 
 
+@pytest.mark.matrix
 def test_line_ends_are_kept_to_the_byte(project: Path) -> None:
     (project / ".gitattributes").write_text("*.txt text eol=crlf\n* text=auto\n")
     (project / "crlf.txt").write_bytes(b"a\r\nb\n")
@@ -338,6 +344,7 @@ def test_line_ends_are_kept_to_the_byte(project: Path) -> None:
     assert inspect_worktree(record).counts.files == 1
 
 
+@pytest.mark.matrix
 def test_settings_and_instructions_are_carried_over_though_ignored(project: Path) -> None:
     (project / ".gitignore").write_text(".nexus/\nNEXUS.md\n*.log\n")
     (project / ".nexus").mkdir()
@@ -351,6 +358,7 @@ def test_settings_and_instructions_are_carried_over_though_ignored(project: Path
     assert inspect_worktree(record).kept == (".nexus/recipes/x.toml",)
 
 
+@pytest.mark.matrix
 def test_what_tools_fill_again_does_not_hold_a_worktree_and_an_ignored_file_of_notes_does(project: Path) -> None:
     (project / ".gitignore").write_text("*.secret\n.tox/\n")
     record = made(project)
@@ -418,6 +426,7 @@ def test_a_folder_without_its_record_is_never_taken_over(project: Path) -> None:
     assert (record.folder / "work").read_text() == "mine"
 
 
+@pytest.mark.matrix
 def test_a_branch_of_the_same_name_stays_the_persons(project: Path) -> None:
     git(project, "branch", "worktree-fix")
     git(project, "branch", "worktree")
@@ -441,6 +450,7 @@ def test_what_could_not_be_made_whole_leaves_nothing(project: Path, monkeypatch:
     monkeypatch.undo()
 
 
+@pytest.mark.matrix
 def test_one_whose_making_was_killed_is_made_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nexus_cli.worktrees.worktrees._discard", lambda place: None)
 
@@ -458,6 +468,7 @@ def test_one_whose_making_was_killed_is_made_again(project: Path, monkeypatch: p
     assert record.branch == "worktree-fix" and inspect_worktree(record).is_empty(record)
 
 
+@pytest.mark.matrix
 def test_a_clean_up_of_the_repository_takes_nothing_from_a_worktree(project: Path) -> None:
     (project / "staged.txt").write_text("only ever staged\n")
     git(project, "add", "staged.txt")
@@ -511,6 +522,7 @@ def test_git_variables_of_a_hook_lead_nowhere(project: Path, monkeypatch: pytest
     assert done.stdout == b"" and inspect_worktree(record).is_empty(record)
 
 
+@pytest.mark.matrix
 def test_staging_alone_is_nothing(project: Path) -> None:
     make_dirty(project)
     stay = enter_worktree(project, "fix")
@@ -533,6 +545,7 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_empty(project: Path, mo
     assert "a folder cannot be listed" in stay.leave() and stay.record.folder.is_dir()
 
 
+@pytest.mark.matrix
 def test_files_that_a_sparse_checkout_leaves_out_are_not_deleted(project: Path) -> None:
     git(project, "sparse-checkout", "set", "--no-cone", "/*", "!/sub/")
     assert not (project / "sub").exists()
@@ -586,6 +599,7 @@ def test_a_removal_that_is_killed_half_way_leaves_no_half_of_a_worktree(
     assert not record.home.exists() and git(project, "worktree", "list").count("\n") == 1
 
 
+@pytest.mark.matrix
 def test_what_a_killed_removal_left_is_no_part_of_the_next_one(project: Path) -> None:
     (project / "note").write_text("x")
     record = made(project)
@@ -606,6 +620,7 @@ def test_a_clean_up_by_git_that_does_not_see_the_folder_takes_nothing(project: P
     assert inspect_worktree(record).commits == 1
 
 
+@pytest.mark.matrix
 def test_worktrees_of_a_worktree_are_found_from_the_project(project: Path) -> None:
     outer = made(project, "outer")
     inner = made(outer.folder, "inner")
@@ -642,6 +657,7 @@ def test_a_worktree_of_which_git_has_lost_its_state_can_be_applied(project: Path
     assert apply_worktree(stay.record).written == ["made"]
 
 
+@pytest.mark.matrix
 def test_a_store_holds_each_file_once(project: Path) -> None:
     (project / "large").write_bytes(os.urandom(3 << 20))
     record = made(project)

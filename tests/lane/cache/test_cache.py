@@ -60,6 +60,7 @@ def every(session: str) -> Mapping[str, Any]:
         return cache_report(ledger, session, SETTINGS)
 
 
+@pytest.mark.matrix
 def test_an_unchanged_session_is_blamed_for_nothing(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
@@ -164,6 +165,7 @@ def test_one_change_at_a_time_is_named_as_the_cause(
     assert (found is None) == (not ours) and (found is None or (found["kind"] == kind and found["by"]))
 
 
+@pytest.mark.matrix
 def test_another_model_is_named_as_the_cause_also_by_another_process(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)

@@ -83,6 +83,7 @@ def test_a_request_without_figures_at_the_end_of_a_process_hides_nothing(tmp_pat
     assert results(events)[0].expected == told(session.id, 5)["expected"]
 
 
+@pytest.mark.matrix
 def test_a_switch_back_expects_what_was_sent_before_the_switch(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
@@ -105,6 +106,7 @@ def test_the_model_is_told_that_earlier_replies_are_another_ones(tmp_path: Path)
     assert [line in text for text in messages].count(True) == 1
 
 
+@pytest.mark.matrix
 def test_a_fork_expects_what_its_source_sent_and_is_judged_by_it(tmp_path: Path) -> None:
     provider = working(listing)
     source = opened(provider, tmp_path)
@@ -137,6 +139,7 @@ def test_a_fork_knows_only_what_its_source_had_sent_by_then(tmp_path: Path) -> N
         assert (value["previous"], value["expected"], value["difference"]) == (step, first.expected, None)
 
 
+@pytest.mark.matrix
 def test_of_a_source_that_was_deleted_nothing_is_expected_and_nothing_missed(tmp_path: Path) -> None:
     provider = working(listing)
     source = opened(provider, tmp_path)
@@ -185,6 +188,7 @@ def test_a_fork_that_has_sent_nothing_has_nothing_to_compare_and_says_so(tmp_pat
         assert value["requests"] == [] and value["rewrites"] == []
 
 
+@pytest.mark.matrix
 def test_an_earlier_epoch_that_is_damaged_stops_nobody(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)

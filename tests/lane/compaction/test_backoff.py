@@ -99,6 +99,7 @@ def test_how_long_is_waited_with_room_and_without(rows: list[dict[str, object]],
         assert may[0] == max(first, last + 1) and may == list(range(may[0], last + 200)), "and from then on"
 
 
+@pytest.mark.matrix
 def test_an_attempt_from_the_originals_is_paid_for_twice_at_most_and_says_what_it_came_from(tmp_path: Path) -> None:
     script = Summariser(SUMMARY, talk)
 
@@ -121,6 +122,7 @@ def test_an_attempt_from_the_originals_is_paid_for_twice_at_most_and_says_what_i
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path: Path) -> None:
     provider = Played(Summariser("", lambda request: "answer " * 900))
 

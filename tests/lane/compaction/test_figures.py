@@ -54,6 +54,7 @@ async def looked(session: Session) -> Mapping[str, Any]:
     return found[0]
 
 
+@pytest.mark.matrix
 def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Path) -> None:
     """The provider counts otherwise than we do."""
 
@@ -143,6 +144,7 @@ def test_after_an_undo_the_former_beginning_is_expected_found_and_not_booked_as_
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_what_was_never_in_a_cache_was_not_missed(tmp_path: Path) -> None:
     provider = Remembering(listing)
 
@@ -166,6 +168,7 @@ def test_what_was_never_in_a_cache_was_not_missed(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
     async def live() -> None:
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
@@ -183,6 +186,7 @@ def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_which_message_stays(tmp_path: Path) -> None:
     steps = 0
 

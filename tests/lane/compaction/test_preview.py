@@ -35,6 +35,7 @@ async def looked(session: Session, instructions: str = "") -> Mapping[str, Any]:
     return found[0]
 
 
+@pytest.mark.matrix
 def test_a_preview_sends_nothing_and_changes_nothing(tmp_path: Path) -> None:
     script = Summariser()
 
@@ -49,6 +50,7 @@ def test_a_preview_sends_nothing_and_changes_nothing(tmp_path: Path) -> None:
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
@@ -75,6 +77,7 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_prices_are_those_of_the_model_and_a_cold_cache_costs_more(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS, models={MODEL: PRICES}) as session:
@@ -92,6 +95,7 @@ def test_prices_are_those_of_the_model_and_a_cold_cache_costs_more(tmp_path: Pat
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_unknown_prices_are_unknown_and_not_nothing(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:

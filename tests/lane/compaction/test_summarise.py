@@ -70,6 +70,7 @@ def test_whatever_a_summariser_answers_wrongly_leaves_the_window_as_it_was(kind:
 LONG = "".join(f"## {name}\n{name}: {'the parser reads each line and keeps it. ' * 80}\n" for name in ("Goal", "Next"))
 
 
+@pytest.mark.matrix
 def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_path: Path) -> None:
     script = Summariser(LONG)
 
@@ -118,6 +119,7 @@ class Lengthy(Played):
             yield FinishDelta("length") if limited else delta
 
 
+@pytest.mark.matrix
 def test_a_summary_that_the_output_limit_ends_is_used_and_says_so(tmp_path: Path) -> None:
     async def live() -> None:
         script = Summariser(LONG[:-30])
@@ -228,6 +230,7 @@ class Slow(Played):
             yield delta
 
 
+@pytest.mark.matrix
 def test_a_summary_that_drips_for_ever_has_its_own_end(tmp_path: Path) -> None:
     async def live() -> None:
         slow = Slow(Summariser())
@@ -365,6 +368,7 @@ def test_the_end_of_the_summary_of_a_piece_can_be_recalled(tmp_path: Path) -> No
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_summariser_too_small_to_read_anything_is_a_plain_no(tmp_path: Path) -> None:
     models: dict[str, dict[str, float | int | bool]] = {"openai/tiny": {"window": 1000}}
 
@@ -440,6 +444,7 @@ def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_pa
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_facts_are_taken_out_first_where_that_is_switched_on(tmp_path: Path) -> None:
     order: list[str] = []
 

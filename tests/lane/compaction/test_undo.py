@@ -32,6 +32,7 @@ def assert_replays(session: str) -> None:
         assert check(ledger, session)["ok"]
 
 
+@pytest.mark.matrix
 def test_undo_gives_back_every_message_and_what_came_since(tmp_path: Path) -> None:
     provider = Played(Summariser())
 
@@ -84,6 +85,7 @@ def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: 
     assert_replays(asyncio.run(live()))
 
 
+@pytest.mark.matrix
 def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(), *TURNS) as asked:

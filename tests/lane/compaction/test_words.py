@@ -60,6 +60,7 @@ def compactions(events: Sequence[Event]) -> list[CompactionDone]:
     return [event for event in events if isinstance(event, CompactionDone)]
 
 
+@pytest.mark.matrix
 def test_a_lossy_summary_and_pasted_code_do_not_take_away_what_the_person_asked_for(tmp_path: Path) -> None:
     more = [f"go on {number}" for number in range(9)]
 
@@ -113,6 +114,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
         assert check(ledger, session)["ok"]
 
 
+@pytest.mark.matrix
 def test_what_is_refused_on_command_changes_nothing_and_says_so(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(ORDER), *(f"TURN{n} make a list" for n in range(6))) as session:
@@ -123,6 +125,7 @@ def test_what_is_refused_on_command_changes_nothing_and_says_so(tmp_path: Path) 
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_compacting_a_small_window_by_hand_keeps_what_was_said_and_pinned(tmp_path: Path) -> None:
     async def live() -> None:
         said = ("Never use eval here.", "Always serve on port 8081.", *(f"TURN{n} make a list" for n in range(4)))
@@ -244,6 +247,7 @@ def count_drafts(session: Session, asked: list[int]) -> None:
     prompt.draft_epoch = counting  # type: ignore[method-assign]
 
 
+@pytest.mark.matrix
 def test_nothing_is_read_for_an_epoch_that_never_begins(tmp_path: Path) -> None:
     asked: list[int] = []
 

@@ -324,6 +324,7 @@ def test_a_pdf_is_attached_as_its_text_and_pages_of_it_alone(folder: Path, monke
     assert "second thoughts" in some and "third rail" in some and "first things" not in some
 
 
+@pytest.mark.matrix
 def test_the_pdf_that_was_opened_is_the_one_that_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "paper.pdf").write_bytes(make_pdf(["of the project"]))

@@ -147,6 +147,7 @@ def test_names_with_spaces_are_quoted_and_a_folder_stays_open(tmp_path: Path) ->
     assert results('@"my docs/', tmp_path) == ['@"my docs/a b.txt"']
 
 
+@pytest.mark.matrix
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="/"), min_size=1, max_size=12))
 def test_a_completed_mention_is_read_back_as_the_file_it_names(name: str) -> None:
     import tempfile

@@ -205,6 +205,7 @@ def test_what_columns_share(wanted: list[int], room: int, given: list[int] | Non
     assert column_widths(wanted, room) == given
 
 
+@pytest.mark.matrix
 def test_a_very_long_table_repeats_its_head_in_each_part() -> None:
     shown = whole("| head | b |\n|--|--|\n" + "| x | y |\n" * (2 * LONG_BLOCK), 40)
     assert shown.count("x") == 2 * LONG_BLOCK and shown.count("head") == 3 and "|" not in shown
@@ -230,6 +231,7 @@ def test_lists_nest_number_and_tick_at_any_width(width: int) -> None:
     ] * 15
 
 
+@pytest.mark.matrix
 def test_what_is_nested_too_deep_is_shown_as_it_was_written() -> None:
     for text in ("> " * 3 * DEEPEST + "end", "".join("  " * n + "- x\n" for n in range(300)), "[" * 3000 + "x"):
         shown = whole(text, 80)

@@ -104,6 +104,7 @@ def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, mo
     play(tmp_path, scene)
 
 
+@pytest.mark.matrix
 def test_a_message_that_is_too_large_for_the_server_returns_to_the_box(tmp_path: Path) -> None:
     long = "x" * (MOST_BODY + 1)
 

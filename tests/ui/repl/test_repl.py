@@ -634,6 +634,7 @@ def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path)
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -> None:
     answers: dict[str, str] = {}
 
