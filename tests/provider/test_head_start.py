@@ -161,7 +161,8 @@ def test_a_failure_is_litellms_and_nothing_is_sent_twice(model: str, fault: Any,
     heard, early = person.ask(model, stall_seconds=seconds)
     assert early and len(person.server.requests) == 1
     plain, _ = person.ask(model, stall_seconds=seconds, plain=True)
-    assert heard.reply == plain.reply
+    if fault != "reset":  # a reset throws away what has not been read yet
+        assert heard.reply == plain.reply
     assert str(heard.error) == str(plain.error) and vars(heard.error or plain) == vars(plain.error or plain)
     person.server.load(["fine"])
     assert person.ask(model, stall_seconds=seconds)[1], "a failure says nothing against a template"
