@@ -83,6 +83,11 @@ class OpenStream:
                 return chunk
 
     @property
+    def is_web_page(self) -> bool:
+        """True if a web page came instead of a stream."""
+        return any("text/html" in response.headers.get("content-type", "") for response in self._responses)
+
+    @property
     def body_sha256(self) -> str:
         """Return the SHA-256 of the body of the answered request; "" if the transport hides it."""
         for response in self._responses:
