@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name
 from search import sample
 
 import nexus_cli
+from nexus_cli.cli.version import read_commit
 from nexus_cli.config.paths import defaults_dir
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,8 +70,33 @@ def test_the_readme_is_short_and_what_it_links_to_is_there() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_the_version_is_that_of_the_package(way: str, tmp_path: Path) -> None:
     done = run([*WAYS[way], "--version"], tmp_path)
-    assert done.stdout.split()[-1] == importlib.metadata.version("nexus-cli") == nexus_cli.__version__
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[1] == importlib.metadata.version("nexus-cli") == nexus_cli.__version__
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("nexus ")
+
+
+def test_the_version_names_the_commit_of_a_checkout(tmp_path: Path) -> None:
+    assert read_commit(str(tmp_path)) == ""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main"]
+
+    def ran(folder: Path, *words: str) -> str:
+        return run([*git, *words], folder).stdout.strip()
+
+    repository, worktree = tmp_path / "here", tmp_path / "there"
+    repository.mkdir()
+    ran(repository, "init", "-q")
+    assert read_commit(str(repository)) == "", "no commit yet"
+    ran(repository, "commit", "-q", "--allow-empty", "-m", "one")
+    ran(repository, "worktree", "add", "-q", str(worktree))
+    first = ran(repository, "rev-parse", "HEAD")
+    assert len(first) == 40 and read_commit(str(repository)) == read_commit(str(worktree)) == first
+    ran(worktree, "commit", "-q", "--allow-empty", "-m", "two")
+    assert read_commit(str(worktree)) == ran(worktree, "rev-parse", "HEAD") != first
+    ran(repository, "pack-refs", "--all")
+    assert read_commit(str(repository)) == first
+    ran(repository, "checkout", "-q", "--detach")
+    assert read_commit(str(repository)) == first
+    if found := read_commit(str(ROOT)):
+        assert f"(commit {found[:12]})" in run([*WAYS["script"], "--version"], tmp_path).stdout
 
 
 def test_a_checkout_finds_its_defaults_at_the_top_level() -> None:

@@ -18,7 +18,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.command_options import (
     CD_HINT,
@@ -194,7 +193,9 @@ def root(
     Without a command it begins a session in the terminal; with piped stdin it is nexus ask.
     """
     if version:
-        sys.stdout.write(f"nexus {__version__}\n")
+        from nexus_cli.cli.version import version_line  # noqa: PLC0415  (nothing else needs it)
+
+        sys.stdout.write(version_line())
         raise typer.Exit(0)
     shared = SharedOptions(
         model,

@@ -14,6 +14,7 @@ from typing import Any
 from nexus_cli.config.paths import PACKAGE, defaults_dir
 
 TOPICS: Mapping[str, str] = {
+    "start": "ten minutes with nexus",
     "settings": "every setting, its default and what it does",
     "subscriptions": "GitHub Copilot and ChatGPT instead of keys",
     "commands": "commands, options, slash commands and keys",
