@@ -443,7 +443,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (141, 0, 0),
     "acp": (7_484, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (66_637, 0, 5),
+    "cli": (66_666, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_544, 0, 17),
     "config": (33_362, 0, None),
@@ -486,7 +486,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (942_520, 70_581)
+SUM = (942_549, 70_581)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

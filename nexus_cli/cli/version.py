@@ -31,9 +31,13 @@ def read_commit(folder: str) -> str:
     return _read(f"{shared}/{name}") or next((words[0] for words in packed if words[1:] == [name]), "")
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # of a pipe in place of the file nothing is read
+
+
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=_open_at_once) as file:
             return file.read().strip()
     except (OSError, ValueError):
         return ""
