@@ -457,7 +457,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (17_184, 0, 18),
     "permission": (10_490, 0, 43),
     "plugins": (6_199, 0, 22),
-    "provider": (31_040, 0, 49),
+    "provider": (31_057, 0, 49),
     "reports": (76_324, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (34_986, 0, 19),
@@ -486,7 +486,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (942_549, 70_581)
+SUM = (942_566, 70_581)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

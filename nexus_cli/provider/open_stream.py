@@ -85,7 +85,8 @@ class OpenStream:
     @property
     def is_web_page(self) -> bool:
         """True if a web page came instead of a stream."""
-        return any("text/html" in response.headers.get("content-type", "") for response in self._responses)
+        headers = (getattr(response, "headers", None) or {} for response in self._responses)
+        return any("text/html" in one.get("content-type", "") for one in headers)
 
     @property
     def body_sha256(self) -> str:
