@@ -58,7 +58,10 @@ def test_the_answers_are_what_the_page_says(typed: dict[str, tuple[int, str, str
     assert states['nexus ask --allow edit "Fix the bug in cart.py."'] and states["nexus diff"]
     assert not states["nexus undo"] and states["nexus redo"]
     assert "tokens" in typed["nexus context"][1] and "openai/scripted" in typed["nexus usage"][1]
-    assert "What does total" in typed["nexus sessions list"][1] or "Fix the bug" in typed["nexus sessions list"][1]
+    assert (
+        "What does total" in typed["nexus sessions list --all"][1]
+        or "Fix the bug" in typed["nexus sessions list --all"][1]
+    )
     assert typed["nexus docs undo"][1].startswith("commands ")
 
 
