@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 
-from nexus_cli import __version__
 from nexus_cli.cli import process
 
 TYPE_CHECKING = False
@@ -20,7 +19,9 @@ def main() -> NoReturn:
     """Run the command line and end the process; never returns."""
     process.take_in_hand(sys.argv[1:])
     if sys.argv[1:] == ["--version"]:
-        process.exit_process(0, f"nexus {__version__}\n")
+        from nexus_cli.cli.version import version_line  # noqa: PLC0415  (nothing else needs it)
+
+        process.exit_process(0, version_line())
     if sys.argv[1:] in (["--help"], ["-h"]):
         from nexus_cli.cli.help_page import read_help_page  # noqa: PLC0415  (nothing else needs it)
 

@@ -18,7 +18,7 @@ ABSENT = r"\b(?:interface|design|house|words|facts)\.md|\bdesign (?:law|section|
 SEEDS = (ROOT / "tests" / "SEEDS.md").read_text(encoding="utf-8")
 CITED = {
     "a document that is not here": (ABSENT, set()),
-    "a page": (r"`nexus docs ([\w-]+)`", {*TOPICS, "TOPIC"}),
+    "a page": (r"`nexus docs ([\w-]+)`", {*TOPICS, "TOPIC", "PAGE", "WORDS"}),
     "a law": (r"\b[Ll]aws? (\d+)(?!\d* %)", set(re.findall(r"^(\d)\. \*\*", page_text("context"), re.MULTILINE))),
     "a seed": (r"\b[Ss]eed ([A-Z])\b", set(re.findall(r"\b[Ss]eed ([A-E])\b", SEEDS))),
 }

@@ -18,12 +18,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+import yaml
 from check_wheel import undeclared
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from search import sample
 
 import nexus_cli
+from nexus_cli.cli.version import read_commit
 from nexus_cli.config.paths import defaults_dir
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,8 +71,61 @@ def test_the_readme_is_short_and_what_it_links_to_is_there() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_the_version_is_that_of_the_package(way: str, tmp_path: Path) -> None:
     done = run([*WAYS[way], "--version"], tmp_path)
-    assert done.stdout.split()[-1] == importlib.metadata.version("nexus-cli") == nexus_cli.__version__
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[1] == importlib.metadata.version("nexus-cli") == nexus_cli.__version__
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("nexus ")
+
+
+def test_the_version_names_the_commit_of_a_checkout(tmp_path: Path) -> None:
+    assert read_commit(str(tmp_path)) == ""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main"]
+
+    def ran(folder: Path, *words: str) -> str:
+        return run([*git, *words], folder).stdout.strip()
+
+    repository, worktree = tmp_path / "here", tmp_path / "there"
+    repository.mkdir()
+    ran(repository, "init", "-q")
+    assert read_commit(str(repository)) == "", "no commit yet"
+    ran(repository, "commit", "-q", "--allow-empty", "-m", "one")
+    ran(repository, "worktree", "add", "-q", str(worktree))
+    first = ran(repository, "rev-parse", "HEAD")
+    assert len(first) == 40 and read_commit(str(repository)) == read_commit(str(worktree)) == first
+    ran(worktree, "commit", "-q", "--allow-empty", "-m", "two")
+    assert read_commit(str(worktree)) == ran(worktree, "rev-parse", "HEAD") != first
+    ran(repository, "pack-refs", "--all")
+    assert read_commit(str(repository)) == first
+    ran(repository, "checkout", "-q", "--detach")
+    assert read_commit(str(repository)) == first
+    if found := read_commit(str(ROOT)):
+        assert f"(commit {found[:12]})" in run([*WAYS["script"], "--version"], tmp_path).stdout
+
+
+def test_a_release_is_built_checked_and_published_without_a_token() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+    built, published = (str(jobs[name]["steps"]) for name in ("build", "publish"))
+    assert "python -m build" in built and "tests/check_wheel.py" in built and "__version__" in built
+    assert jobs["publish"]["needs"] == "build" and jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert "gh-action-pypi-publish" in published and "'attestations': True" in published
+    assert "secrets." not in built + published
+
+
+@pytest.mark.matrix
+def test_the_wheel_is_complete_where_nothing_else_of_nexus_is_installed(tmp_path: Path) -> None:
+    """In an environment of its own, whose dependencies are ours; `.ci/run` does this with dependencies from PyPI."""
+    pip = [sys.executable, "-m", "pip"]
+    made = run([*pip, "wheel", "-q", "--no-deps", "-w", str(tmp_path / "wheel"), str(ROOT)], tmp_path)
+    if made.returncode:
+        pytest.skip(f"the wheel cannot be built: {made.stderr.strip().splitlines()[-1]}")
+    venv = tmp_path / "env"
+    run([sys.executable, "-m", "venv", str(venv)], tmp_path)
+    own = run([str(venv / "bin/python"), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], tmp_path)
+    (Path(own.stdout.strip()) / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    wheels = [str(path) for path in (tmp_path / "wheel").glob("*.whl")]
+    install = [str(venv / "bin/pip"), "install", "-q", "--no-index", "--no-deps", "--ignore-installed", *wheels]
+    done = run(install, tmp_path)
+    assert done.returncode == 0, done.stderr
+    sound = run([str(venv / "bin/python"), "-I", str(ROOT / "tests/check_wheel.py"), str(ROOT)], tmp_path)
+    assert sound.returncode == 0, sound.stdout + sound.stderr
 
 
 def test_a_checkout_finds_its_defaults_at_the_top_level() -> None:

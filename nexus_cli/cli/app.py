@@ -18,7 +18,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.command_options import (
     CD_HINT,
@@ -159,7 +158,8 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in (*COMMANDS, *FORMER) and not args[0].startswith("-"):
             near = nearest_name(args[0], COMMANDS)
-            hint = f"The nearest is `nexus {near}`" if near else 'To ask something: nexus ask "..."'
+            words = f'"{args[0]}"' if " " in args[0] and not set(args[0]) & set('"$`\\!') else '"..."'
+            hint = f"The nearest is `nexus {near}`" if near else f"To ask something: nexus ask {words}"
             raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)
         return super().resolve_command(ctx, args)
 
@@ -193,7 +193,9 @@ def root(
     Without a command it begins a session in the terminal; with piped stdin it is nexus ask.
     """
     if version:
-        sys.stdout.write(f"nexus {__version__}\n")
+        from nexus_cli.cli.version import version_line  # noqa: PLC0415  (nothing else needs it)
+
+        sys.stdout.write(version_line())
         raise typer.Exit(0)
     shared = SharedOptions(
         model,
@@ -334,13 +336,15 @@ def _usage(error: Any) -> NexusError:
     path = error.ctx.command_path if error.ctx else "nexus"
     hint = f"See {path} --help"
     option = getattr(error, "option_name", "")
-    why = error.format_message()
+    why = error.format_message().replace("a valid float", "a number").replace("a valid integer", "a whole number")
     if hasattr(error, "possibilities"):
         known = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
         near = nearest_name(option, known)
         hint = f"The nearest is {near}; see {path} --help" if near else hint
         hint = CD_HINT if option in ("-C", "--cd") else hint
         why = f"no such option: {option}"
+        if path == "nexus" and option in {name for one in load_command("ask").params for name in one.opts}:
+            why, hint = f"{option} is an option of `nexus ask`", "Give it after the word `ask`"
     commands = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
     if commands and why.startswith("Missing command"):
         why, hint = "the command is missing", f"There are: {', '.join(f'{path} {name}' for name in commands)}"

@@ -7,13 +7,14 @@ types (`json_page`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from nexus_cli.config.paths import PACKAGE, defaults_dir
 
 TOPICS: Mapping[str, str] = {
+    "start": "ten minutes with nexus",
     "settings": "every setting, its default and what it does",
     "subscriptions": "GitHub Copilot and ChatGPT instead of keys",
     "commands": "commands, options, slash commands and keys",
@@ -46,6 +47,8 @@ TOPICS: Mapping[str, str] = {
 }
 """Every page and its line in the list."""
 
+MOST_FOUND = 12
+"""Most sections that a search shows."""
 _SETTING = re.compile(r'#? ?(\[\[?[\w."~/-]+\]\]?|[\w."*() -]+ = .+)')
 """A line of config.toml with a setting or an example of one; all other comments are text."""
 
@@ -54,6 +57,22 @@ def page_text(topic: str) -> str:
     """Return the Markdown of one of `TOPICS`."""
     made = _MADE.get(topic)
     return made() if made else _read_page(topic)
+
+
+def search_pages(words: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return page, heading and a line of each section that has all `words` at the beginning of words, whatever their
+    case; the best first, at most `MOST_FOUND`."""
+    wanted = [re.compile(rf"(?<![^\W_]){re.escape(word)}", re.IGNORECASE) for word in words]
+    ranked: list[tuple[int, str, str, str]] = []
+    for topic in TOPICS:
+        for section in re.split(r"\n(?=# [A-Z]|##+ )", page_text(topic)):
+            if all(word.search(section) for word in wanted):
+                heading, *lines = (line.strip("#| ") for line in section.splitlines() if line.strip())
+                hits = {line: sum(bool(word.search(line)) for word in wanted) for line in (heading, *lines)}
+                best = max(lines, key=hits.__getitem__, default=heading)
+                ranked.append((2 * hits[heading] + hits[best], topic, heading, best))
+    ranked.sort(key=lambda found: -found[0])
+    return [(topic, heading, line) for _, topic, heading, line in ranked[:MOST_FOUND]]
 
 
 def _read_page(topic: str) -> str:

@@ -1,4 +1,4 @@
-"""`nexus docs`: print a page of the documentation, or list the pages. Offline, as Markdown."""
+"""`nexus docs`: print a page of the documentation, list the pages, or search them. Offline, as Markdown."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from nexus_cli.cli.doc_pages import TOPICS, page_text
+from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
 from nexus_cli.cli.print_report import print_text
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.elide import clip_text
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ui.print.stream import Stream
 
 T = TypeVar("T")
@@ -21,16 +22,18 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command("docs")
 def docs(
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help=f"One of {', '.join(TOPICS)}.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC | WORDS]...", help=f"One of {', '.join(TOPICS)}; or words to search for."),
+    ] = None,
 ) -> int:
-    """Print a page of the documentation. Without TOPIC the pages are listed."""
-    if topic is None:
+    """Print a page of the documentation, or search all pages for words. Without either the pages are listed."""
+    topic = " ".join(words or ())
+    if not topic:
         size = max(map(len, TOPICS)) + 2
         print_text("\n".join(f"{name:<{size}}{about}" for name, about in TOPICS.items()))
         return 0
-    if topic not in TOPICS:
-        raise NexusError("usage", f"no page {topic[:40]!r}", f"the pages are {', '.join(TOPICS)}")
-    text = page_text(topic)
+    text = page_text(topic) if topic in TOPICS else _found_text(topic)
     if Stream(1).terminal:
         from nexus_cli.ui.repl.pager import show_in_pager  # noqa: PLC0415  (not for a pipe)
 
@@ -38,6 +41,19 @@ def docs(
     else:
         print_text(text)
     return 0
+
+
+def _found_text(words: str) -> str:
+    """Return the lines of a search, or raise `NexusError("usage", ...)` if there are none."""
+    found = search_pages(words.split())
+    if not found:
+        near = nearest_name(words, TOPICS, 0.6)
+        hint = f"Did you mean `nexus docs {near}`? " if near else "Try fewer words; "
+        why = "it is the name of no page, and no section has these words"
+        raise NexusError("usage", f"no page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")
+    size = max(len(topic) for topic, _, _ in found) + 2
+    lines = [f"{topic:<{size}}{heading}: {clip_text(line, 100)}" for topic, heading, line in found]
+    return "\n".join([*lines, "", "nexus docs PAGE prints a page; its name is the first word of a line."])
 
 
 class _Terminal:

@@ -12,7 +12,7 @@ from nexus_cli.cli.twins import load_subjects
 from nexus_cli.commands.export import export_pieces
 from nexus_cli.config.settings import own_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.export import CLAUDE, FORMATS, HTML, format_of_file, save_export
+from nexus_cli.reports.export import CLAUDE, FORMATS, HTML, SUFFIXES, format_of_file, save_export
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
@@ -60,7 +60,12 @@ def write_export(key: str, form: str, output: str, *, raw: bool = False) -> int:
     if raw and form != HTML:
         raise NexusError("usage", "wrong usage: --raw", "only a page redacts secrets", "Add --html")
     ledger = open_ledger()
-    found = ledger.session(find_session_id(ledger, key))
+    try:
+        found = ledger.session(find_session_id(ledger, key))
+    except NexusError as error:
+        if output or Path(key).suffix.casefold() not in (*SUFFIXES, ".md"):
+            raise
+        raise NexusError(error.kind, error.what, error.why, f"To write to a file: nexus export -o {key}") from error
     stream, to_file = Stream(1), bool(output) and output != "-"
     escaped = stream.terminal and not to_file
     pieces = export_pieces(ledger, found, form, load_subjects, own_settings, raw=raw, escaped=escaped)

@@ -12,7 +12,7 @@ from nexus_cli.commands.command import GROUPS, Command, CommandContext
 from nexus_cli.commands.model import describe_cache_miss
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.reports.help import FIRST_KEYS, KEYS
+from nexus_cli.reports.help import KEYS
 
 ALL = "all"
 
@@ -20,7 +20,7 @@ ALL = "all"
 async def show_help(context: CommandContext, rest: str) -> None:
     """List the commands and keys, or explain a command.
 
-    Without an argument only the most important ones are listed; `all` lists every one.
+    Without an argument only the most important commands are listed; `all` lists every one, and the keys.
     """
     commands = [one for one in context.commands.values() if not one.is_former]
     if rest.casefold() == ALL:
@@ -32,8 +32,7 @@ async def show_help(context: CommandContext, rest: str) -> None:
     else:
         first = [one for one in commands if one.is_first]
         groups = [{"name": "commands", "commands": [_value(one) | {"usage": ""} for one in first]}]
-        keys = [row for row in KEYS if row[0] in FIRST_KEYS]
-        context.show("help", {"version": 1, "groups": groups, "keys": keys, "more": len(commands) - len(first)})
+        context.show("help", {"version": 1, "groups": groups, "more": len(commands) - len(first)})
 
 
 def _value(command: Command) -> dict[str, Any]:

@@ -289,7 +289,7 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
         return NexusError("config", where or "the settings", f"{key} has no effect any more", "Leave it out")
     stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
     known = [stem + name for name in NAMED_TABLES[parts[0]]] if stem else [*RULES, *TABLES]
-    near = nearest_name(key, known)
+    near = nearest_name(key, known, 0.6)
     hint = f"The nearest is {near}" if near else "`nexus config show` lists the settings"
     return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
 

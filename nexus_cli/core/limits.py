@@ -44,7 +44,7 @@ def require_level(word: str, named: str) -> str:
     """Parse a level; raise `NexusError("usage", ...)`, which names the option `named`, for another word."""
     level = parse_level(word)
     if level not in LEVELS:
-        raise NexusError("usage", f"{named} {word[:40]!r}", f"must be {LEVELS_TEXT}")
+        raise NexusError("usage", f"{named} {word[:40]!r}", f"must be {LEVELS_TEXT}", "See nexus docs rules")
     return level
 
 

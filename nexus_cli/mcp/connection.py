@@ -291,7 +291,9 @@ class ServerConnection:
                 return self._error("died", self._explain_end() if self.target.command else one.message)
             return self._error("refused", one.message or f"error {one.code}")
         if isinstance(one, FileNotFoundError) and self.target.command:
-            return self._error("start", f"there is no program {self.target.command[0]}")
+            return self._error(
+                "start", f"there is no program {self.target.command[0]}: install it, or correct the command"
+            )
         if refused := find_certificate_error(iterate_causes(one)):
             return self._error(
                 "start", ". ".join(describe_certificate_error(refused, urlsplit(self.target.url).netloc))

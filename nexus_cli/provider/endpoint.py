@@ -67,6 +67,13 @@ def base_variable(provider: str) -> str:
     return next((name for name in names if os.environ.get(name)), names[0] if names else "")
 
 
+def check_address_hint(provider: str) -> str:
+    """Return the hint for an address of `provider` at which something else than its API answers."""
+    name = base_variable(provider)
+    ending = "; most addresses end in /v1" if provider == "openai" else ""
+    return f"Check the address in {name}{ending}" if name else "Check the connection"
+
+
 BEARERS = frozenset({"ANTHROPIC_AUTH_TOKEN"})
 """Sent in another header than a key. litellm takes them only from the environment, unchanged."""
 

@@ -8,6 +8,7 @@ its own count.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,9 +21,9 @@ from urllib.parse import urlsplit
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
 from nexus_cli.core.errors import ProviderError, iterate_causes
 from nexus_cli.core.proxy import ProxyError, find_proxy
-from nexus_cli.provider.endpoint import base_variable, set_key_hint, stored_name
+from nexus_cli.provider.endpoint import address_from_env, base_variable, check_address_hint, set_key_hint, stored_name
 from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
-from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name
+from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name, split_model_name
 from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
 
 N = r"([\d,]{2,})"
@@ -94,10 +95,15 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
         if status == 403 and provider in SUBSCRIPTIONS:
             return f"The {SUBSCRIPTIONS[provider]} plan of the account may not have {model}: `nexus model list`"
         if status == 403:
-            return f"The key in {stored_name(provider, split_key_name(model)[0])} may not use {model}"
+            key = stored_name(provider, split_key_name(model)[0])
+            return f"Check what the key in {key} may use, or choose another model"
         if provider == "bedrock":
             return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or AWS_BEARER_TOKEN_BEDROCK"
         return set_key_hint(provider, split_key_name(model)[0])
+    if kind == "usage" and provider == "ollama_chat":
+        return (
+            f"`ollama pull {split_model_name(model)[1]}` fetches a model; `nexus model list` shows those that are there"
+        )
     if kind == "usage":
         return HOW_TO_NAME
     if kind == "network":
@@ -117,6 +123,7 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
 PROXY_LOGIN = 407
 """The status with which a proxy wants a login."""
+LOST = frozenset({"RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"})
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})
 STATUS_OF_CODE = {
     "rate_limit_error": 429,
@@ -151,6 +158,8 @@ NO_MODEL = re.compile(
     r"(?:invalid|unknown|no such) model|not a valid model",
     re.IGNORECASE,
 )
+SAYS_MODEL = re.compile("model", re.IGNORECASE)
+"""Matches a 404 about the model; another one from an address that was set is about the address."""
 NO_TOOLS = re.compile(r"not support tool|support tool use|enable-auto-tool-choice", re.IGNORECASE)
 """Matches refusals of Ollama, OpenRouter and vLLM: the model, or its server as it was started, takes no tools."""
 PACKAGE = re.compile(r"pip install (?:-\w+ |--\w+ )*[\"']?([\w.-]+(?:\[[\w,-]+\])?)")
@@ -249,7 +258,8 @@ def read_facts(error: BaseException) -> ErrorFacts:
         headers.update(_headers(link))
     said_in = [str(getattr(link, "message", "") or link) for link in links]
     text = "\n".join(dict.fromkeys([*said_in, *(json.dumps(dict(body), default=str) for body in bodies)]))
-    message = next((m for body in bodies if isinstance(m := body.get("message"), str) and m), "")
+    messages = (body.get(key) for key in ("message", "detail") for body in bodies)
+    message = next((said for said in messages if isinstance(said, str) and said), "")
     # An event inside a 200 has a status invented by litellm; the body is the provider's own.
     status = said if said and given in (None, 500) else given
     network = next((link for link in links if _is_network(link)), None)
@@ -356,7 +366,9 @@ def _describe_network(f: ErrorFacts, error: BaseException, hint: str) -> tuple[s
     hint = f"Check {proxy.variable}, http://USER:PASSWORD@HOST:PORT; for no proxy: NO_PROXY={host}"
     answered = next((link for link in links if type(link).__name__ == "ProxyError"), None)
     if answered is not None or f.status == PROXY_LOGIN:
-        return f"{way} refused the connection to {place}: {answered or f'{f.status} {f.line}'}", hint, False
+        why = answered or f"{f.status} {f.line}"
+        why = f"it wants a name and a password ({PROXY_LOGIN})" if str(PROXY_LOGIN) in str(why) else why
+        return f"{way} refused the connection to {place}: {why}", hint, False
     if any(isinstance(link, ConnectionRefusedError) for link in links):
         return f"{way} cannot be reached: the connection was refused", hint, True
     return _network_line(error, f.line, f" to {place} through {way}", f"of {way}"), hint, True
@@ -370,9 +382,10 @@ def _network_line(error: BaseException, line: str, to: str, name: str) -> str:
     if "Timeout" in kind or TIMEOUT.search(str(error)):
         return f"the connection{to} timed out"
     text = "\n".join(str(link) for link in links)
-    if "gaierror" in {type(link).__name__ for link in links} or "ame or service not known" in text:
+    kinds = {type(link).__name__ for link in links}
+    if "gaierror" in kinds or "ame or service not known" in text:
         return f"the server's name{' ' + name if name else ''} was not found"
-    if kind in ("RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"):
+    if kinds & LOST:
         return f"the connection{to} was lost"
     return format_error_line(str(error)) or f"the connection{to} failed"
 
@@ -395,6 +408,8 @@ def to_provider_error(error: BaseException, *, model: str, started: bool = False
     why, hint = f.line, hint_for(kind, model, status=f.status, spent=spent)
     if f.network is not None or f.status == PROXY_LOGIN:
         why, hint, transient = _describe_network(f, f.network or error, hint)
+    if f.status == 404 and address_from_env(model, os.environ) and not SAYS_MODEL.search(f.text):
+        hint = check_address_hint(provider_of(model))
     if NO_TOOLS.search(f.text):
         kind, hint, transient = "usage", "Choose another model, or start with --no-tools", False
     limit, counted = overflow_numbers(f.text) if kind == "overflow" else (None, None)

@@ -23,7 +23,7 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
-from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
+from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_endpoint
 from nexus_cli.provider.head_start import find_head_start
 from nexus_cli.provider.light_import import light_imports
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
@@ -203,6 +203,9 @@ class LitellmBackend:
                 async with line.watch.waiting():
                     with _collection_off(), ahead.lead() if ahead is not None else nullcontext():
                         await self._open(line, request, where, info)
+                if line.is_web_page:
+                    why = "a web page came instead of an answer"
+                    raise ProviderError("provider", why, check_address_hint(where.provider))
                 if has_own_reasons(where):
                     reading.track_gemini_reasons(line.chunks)
                 while (chunk := await line.next_chunk()) is not END:

@@ -83,6 +83,12 @@ class OpenStream:
                 return chunk
 
     @property
+    def is_web_page(self) -> bool:
+        """True if a web page came instead of a stream."""
+        headers = (getattr(response, "headers", None) or {} for response in self._responses)
+        return any("text/html" in one.get("content-type", "") for one in headers)
+
+    @property
     def body_sha256(self) -> str:
         """Return the SHA-256 of the body of the answered request; "" if the transport hides it."""
         for response in self._responses:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from nexus_cli.reports.text.lines import Value, filled, number
 from nexus_cli.text.cells import one_line
 
-FIRST_KEYS = ("Enter", "Shift+Enter, \\ Enter", "Esc", "Shift+Tab", "Tab", "Ctrl+C", "!COMMAND", "@FILE")
-"""Keys of `KEYS` that beginners need."""
+WIDEST = 36
+"""Most columns of the names; what explains a longer one stands below it."""
 KEYS = (
     ("Enter", "sends, or takes the menu's entry; in a turn: steers it"),
     ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
@@ -34,20 +34,19 @@ def help_text(value: Value, width: int) -> str:
     lines: list[str] = []
     commands = [command for group in value["groups"] for command in group["commands"]]
     keys = [(one_line(names), what) for names, what in value.get("keys", ())]
-    size = max([0, *(len(_call(command)) for command in commands), *(len(names) for names, _ in keys)]) + 4
+    names = [*map(_call, commands), *(name for name, _ in keys)]
+    size = min(WIDEST, max(map(len, names), default=0) + 4)
     for group in value["groups"]:
         lines += [*([""] if lines else []), *filled(f"{group['name']}:", width)]
         for command in group["commands"]:
             lines += _columns(f"  {_call(command)}", command["summary"], size, width)
     if keys:
         lines += ["", "keys:"]
-        for names, what in keys:
-            lines += _columns(f"  {names}", what, size, width)
+        for name, what in keys:
+            lines += _columns(f"  {name}", what, size, width)
     if value.get("more"):
-        lines += [
-            "",
-            *filled(f"/help all lists {number(value['more'])} more commands; /help NAME explains one.", width),
-        ]
+        more = f"/help all lists {number(value['more'])} more commands and the keys; /help NAME explains one."
+        lines += ["", *filled(f"{more} ? on an empty line lists the keys, nexus docs WORDS searches the pages.", width)]
     return "\n".join(lines)
 
 

@@ -148,11 +148,15 @@ def _check_consumer(words: tuple[Word, ...], folders: Folders) -> None:
 
 
 def _check_nexus(texts: list[str]) -> None:
-    """Raise `NotReadOnly` for what does more than list skills or print the guide of one."""
+    """Raise `NotReadOnly` for what does more than list skills, print the guide of one, or read the documentation."""
+    if texts[:1] == ["docs"] and not any(text.startswith("-") for text in texts):
+        return
     rest = [text for text in texts[2:] if text != "--json"]
     named = texts[:2] == ["skill", "use"] and len(rest) == 1 and not rest[0].startswith("-")
     if not named and (texts[:2] != ["skill", "list"] or rest):
-        raise NotReadOnly("of nexus only `skill list` and `skill use NAME` are on the list of commands that only read")
+        raise NotReadOnly(
+            "of nexus only `docs`, `skill list` and `skill use NAME` are on the list of commands that only read"
+        )
 
 
 def _check_wrapped(command: SimpleCommand, name: str, head: int, folders: Folders) -> None:

@@ -80,8 +80,8 @@ def shown_places(
 
 
 def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> tuple[Path, ...]:
-    """Return the settings files with passwords inside the `shown` folders, leaving out those in `always`."""
-    kept = tuple(always)
+    """Return the settings files with passwords in the `shown` folders, leaving out those in `always` and in nexus."""
+    kept = (*always, PACKAGE)
     tools = (path for path in shown if not path.is_symlink() and path.is_dir())
     found = hidden_settings(path for path in tools if not any(map(path.is_relative_to, kept)))
     return tuple(path for path in found if not any(map(path.is_relative_to, kept)))

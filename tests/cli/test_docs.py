@@ -18,7 +18,7 @@ import pytest
 from cli.conftest import Run
 
 from nexus_cli.cli import app
-from nexus_cli.cli.doc_pages import TOPICS, page_text
+from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import PACKAGE, defaults_dir
 from nexus_cli.config.setting_rules import RULES
@@ -47,10 +47,22 @@ def test_the_list_names_every_page_and_each_prints(nexus: Run) -> None:
         assert (done.returncode, done.stderr) == (0, b"") and done.stdout.decode() == page_text(topic).rstrip() + "\n"
 
 
-def test_an_unknown_page_is_one_line_that_names_them_all(nexus: Run) -> None:
+def test_words_are_searched_in_all_pages_and_the_best_sections_come_first(nexus: Run) -> None:
+    done = nexus("docs", "proxy", "password")
+    assert (done.returncode, done.stderr) == (0, b"")
+    first, *_, last = done.stdout.decode().splitlines()
+    assert first.startswith("network ") and "HTTPS_PROXY=" in first
+    assert "nexus docs PAGE" in last
+    assert search_pages(["undo"])[0][0] == "commands" and len(search_pages(["a"])) == 12
+    assert search_pages(["SHIFT+tab"]) and not search_pages(["hift+tab"]), "the beginning of a word, in any case"
+    for topic, heading, line in search_pages(["max_cost"]):
+        assert heading in page_text(topic) and line in page_text(topic)
+
+
+def test_words_that_no_page_has_are_one_line_with_the_nearest_page(nexus: Run) -> None:
     done = nexus("docs", "setings")
     assert (done.returncode, done.stdout) == (2, b"") and done.stderr.count(b"\n") == 1
-    assert all(topic.encode() in done.stderr for topic in TOPICS)
+    assert b"nexus docs settings" in done.stderr and b"`nexus docs` lists" in done.stderr
 
 
 @pytest.mark.matrix
@@ -122,7 +134,8 @@ def test_every_command_option_and_setting_that_a_page_names_exists(topic: str) -
     assert [key for key in named if key.partition(".")[0] in settings and key not in RULES] == [], mend
     slashes = re.findall(r"`/([a-z]+)[ `]", text)
     assert [name for name in slashes if name not in discover() and name not in ("rpc", "openrpc")] == [], mend
-    assert [page for page in re.findall(r"nexus docs ([a-z-]+)", text) if page not in TOPICS] == [], mend
+    pages = re.findall(r"nexus docs ([a-z-]+)", text)
+    assert [page for page in pages if page not in TOPICS and not search_pages([page])] == [], mend
 
 
 def test_a_wrong_command_on_a_page_would_be_found() -> None:

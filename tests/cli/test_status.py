@@ -259,7 +259,7 @@ def test_without_skills_it_is_said_where_they_would_lie(nexus: Any) -> None:
 
 
 def test_the_new_commands_stand_in_the_help(nexus: Any) -> None:
-    said = nexus("--help").stdout.decode()
+    said = nexus("--help", "all").stdout.decode()
     assert "status" in said
     assert "skill" in said
 

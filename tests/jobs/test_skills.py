@@ -95,6 +95,22 @@ def test_a_skill_that_comes_while_a_session_runs_is_offered_with_a_way_to_read_i
         assert "The skill ship may fit this message: How" in said(seen[-1], "user"), "a new session has the tool"
 
 
+def test_a_model_that_is_asked_about_nexus_reads_its_documentation(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    def model(body: Any) -> dict[str, Any]:
+        seen.append(body)
+        is_told = "`nexus docs WORDS`" in str(body["messages"][-1]["content"])
+        return calls(("bash", {"command": "nexus docs proxy password"})) if is_told else {"text": "See network."}
+
+    with stage(tmp_path, model) as place:
+        assert place.ask("how do I give nexus a proxy?").text == "See network.\n"
+        assert "network   Behind a proxy: " in said(seen[-1], "tool")
+        seen.clear()
+        place.ask("how do I give curl a proxy?")
+        assert len(seen) == 1 and "nexus docs" not in str(seen)
+
+
 def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_before(place: Stage) -> None:
     seen: list[Any] = []
 

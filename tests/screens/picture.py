@@ -94,8 +94,50 @@ def svg(
     rows: Sequence[Sequence[Cell]], *, title: str, palette: Palette = DARK, cursor: tuple[int, int] | None = None
 ) -> str:
     """The rows as a picture; `title` stands in the frame, `cursor` is a place or None."""
-    columns = max(map(len, rows), default=1)
-    width, height = round(columns * WIDE + 2 * PAD, 1), len(rows) * HIGH + BAR + PAD + 8
+    parts = [*_frame(max(map(len, rows), default=1), len(rows), title, palette)]
+    for number, row in enumerate(rows):
+        parts += _row(row, number, palette)
+    parts += _cursor(cursor, palette)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a moving picture shows for some time."""
+
+    rows: Sequence[Sequence[Cell]]
+    seconds: float
+    cursor: tuple[int, int] | None = None
+
+
+def film(scenes: Sequence[Scene], *, title: str, palette: Palette = DARK) -> str:
+    """The scenes one after the other, again and again; where nothing moves, the last one.
+
+    A row that several scenes show is written once.
+    """
+    whole = sum(scene.seconds for scene in scenes)
+    known: dict[str, str] = {}
+    shown, rules, begin = [], [], 0.0
+    for number, scene in enumerate(scenes):
+        drawn = ["\n".join(_row(row, place, palette)) for place, row in enumerate(scene.rows)]
+        uses = [f'<use href="#{known.setdefault(row, f"r{len(known)}")}"/>' for row in drawn if row]
+        last = number == len(scenes) - 1
+        style = "" if last else ' visibility="hidden"'
+        shown.append(f'<g id="s{number}"{style}>{"".join([*uses, *_cursor(scene.cursor, palette)])}</g>')
+        begins, ends = (f"{100 * moment / whole:.2f}%" for moment in (begin, begin + scene.seconds))
+        hidden = [*(["0%{visibility:hidden}"] if number else []), *([] if last else [f"{ends}{{visibility:hidden}}"])]
+        rules.append(f"@keyframes k{number}{{{begins}{{visibility:visible}}{''.join(hidden)}}}")
+        rules.append(f"#s{number}{{animation:k{number} {whole:.2f}s step-end infinite}}")
+        begin += scene.seconds
+    frame = _frame(max(len(row) for row in scenes[0].rows), max(len(one.rows) for one in scenes), title, palette)
+    rows = (f'<g id="{name}">{row}</g>' for row, name in known.items())
+    still = "@media (prefers-reduced-motion:reduce){g{animation:none!important}}"
+    return "\n".join([*frame, "<style>", *rules, still, "</style>", "<defs>", *rows, "</defs>", *shown, "</svg>", ""])
+
+
+def _frame(columns: int, rows: int, title: str, palette: Palette) -> list[str]:
+    """The window without its content."""
+    width, height = round(columns * WIDE + 2 * PAD, 1), rows * HIGH + BAR + PAD + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
         f' font-family="{FONT}" font-size="{SIZE}">',
@@ -110,14 +152,14 @@ def svg(
         f'<text x="{width / 2:g}" y="20" text-anchor="middle" font-size="12" fill="{palette.title}">'
         f"{escape(title)}</text>"
     )
-    for number, row in enumerate(rows):
-        parts += _row(row, number, palette)
-    if cursor is not None:
-        x, y = PAD + cursor[0] * WIDE, BAR + 8 + cursor[1] * HIGH
-        parts.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{WIDE}" height="{HIGH}" fill="{palette.text}" fill-opacity="0.55"/>'
-        )
-    return "\n".join([*parts, "</svg>", ""])
+    return parts
+
+
+def _cursor(cursor: tuple[int, int] | None, palette: Palette) -> list[str]:
+    if cursor is None:
+        return []
+    x, y = PAD + cursor[0] * WIDE, BAR + 8 + cursor[1] * HIGH
+    return [f'<rect x="{x:g}" y="{y:g}" width="{WIDE}" height="{HIGH}" fill="{palette.text}" fill-opacity="0.55"/>']
 
 
 def _row(row: Sequence[Cell], number: int, palette: Palette) -> Iterator[str]:

@@ -22,7 +22,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from screens import jobs
-from screens.picture import PALETTES, svg
+from screens.picture import PALETTES, Scene, film, svg
 from server.script import Source
 from terminal.emulator import Cell
 from terminal.golden import SECONDS, ULID
@@ -36,6 +36,7 @@ HERE = Path(__file__).parent
 ROOT = Path(tempfile.gettempdir()) / f"nexus-{os.getpid():07d}"
 """Its name is part of what the model is told: of one length, so that the figures stay the same."""
 CHECKOUT = Path(nexus_cli.__file__).resolve().parent.parent
+MODEL = "openai/gpt-5.6"
 STEADY = f"""
 from pathlib import Path
 from nexus_cli.config import paths
@@ -124,6 +125,7 @@ def shop(script: Source = SCRIPT, files: Mapping[str, str] = FILES) -> Iterator[
             for name, text in files.items():
                 (here.folder / name).write_text(text)
             git(here, "init", "-q", "-b", "main")
+            here.environment["NEXUS_MODEL"] = MODEL
             yield here
     finally:
         shutil.rmtree(ROOT)
@@ -182,14 +184,20 @@ def up_to_the_edit(repl: Repl) -> None:
     repl.wait_quiet(0.1)
 
 
+SCENES = (
+    ("clean up the build files", "/undo takes it back", 2.2),
+    ("/undo", "src/idea.py", 2.6),
+    ("!!ls -A . src", "[exit status", 2.2),
+)
+"""What is typed in the moving picture, what it waits for, and how long that is shown, in seconds."""
 WIPED = [
     step(0, "", "bash", command="rm -rf src && git clean -fdX"),
     step(1, "I removed `src` and everything that git ignores."),
 ]
 
 
-def taken_back(here: Place, path: Path) -> None:
-    """A turn removes what nobody has a copy of, and is taken back."""
+def uncommitted(here: Place) -> None:
+    """Put work into the project that no commit has."""
     (here.folder / "src").mkdir()
     (here.folder / "src/cart.py").write_text(FILES["cart.py"])
     commit(here, "A cart")
@@ -197,13 +205,43 @@ def taken_back(here: Place, path: Path) -> None:
     (here.folder / "src/idea.py").write_text("# not committed yet\n")
     for name in (".env", "shop.db"):
         (here.folder / name).write_text("the only copy\n" * 20)
-    with Repl(here, "--allow", "all", rows=60, columns=100, bug=STEADY) as repl:
+
+
+def taken_back(here: Place, path: Path) -> None:
+    """A turn removes what nobody has a copy of, and is taken back."""
+    uncommitted(here)
+    with Repl(here, "--allow", "auto", rows=60, columns=100, bug=STEADY) as repl:
         repl.ready()
         for line in ("clean up the build files", "!!ls -A", "/undo", "!!ls -A . src"):
             repl.send(line + ENTER)
             repl.wait_quiet(1.0)
             repl.idle()
         draw(repl, path)
+
+
+def moving(here: Place, path: Path) -> None:
+    """The same in ten seconds."""
+    uncommitted(here)
+    scenes: list[Scene] = []
+    with Repl(here, "--allow", "auto", rows=22, columns=80, bug=STEADY) as repl:
+
+        def shoot(seconds: float) -> None:
+            repl.wait_quiet(0.3)
+            scenes.append(Scene([masked(row) for row in repl.cells()], seconds, repl.cursor))
+
+        repl.ready()
+        shoot(0.8)
+        for line, seen, seconds in SCENES:
+            size = len(line) if line.startswith("!") else 6  # a menu would open behind the path
+            for start in range(0, len(line), size):
+                repl.send(line[start : start + size])
+                if not line.startswith("!"):
+                    shoot(0.2)
+            repl.send(ENTER)
+            repl.wait_for(seen)
+            repl.idle()
+            shoot(seconds)
+    path.write_text(film(scenes, title="nexus"))
 
 
 def night(here: Place, path: Path) -> None:
@@ -235,7 +273,7 @@ def night(here: Place, path: Path) -> None:
             types(line + ENTER)
         shell.send("nexus" + ENTER)
         shell.wait_for("while you were away")
-        shell.wait_for("k of 112k")
+        shell.wait_for("k of 906k")
         shell.wait_quiet(0.5)
         draw(shell, path)
         types("/exit" + ENTER)  # the folder goes as soon as it has ended
@@ -243,7 +281,7 @@ def night(here: Place, path: Path) -> None:
 
 def record_sessions(folder: Path) -> None:
     """What a person sees in a session of their own."""
-    with shop() as here, Repl(here, "--allow", "all", rows=70, bug=STEADY) as repl:
+    with shop() as here, Repl(here, "--allow", "auto", rows=70, bug=STEADY) as repl:
         work(repl)
         draw(repl, folder / "session.svg")
         repl.send("\x0c/context\r")
@@ -255,14 +293,16 @@ def record_sessions(folder: Path) -> None:
     with shop() as here, Repl(here, rows=40, bug=STEADY) as repl:
         up_to_the_edit(repl)
         draw(repl, folder / "approval.svg")
-    with shop() as here, Repl(here, "--allow", "all", rows=90, columns=40, bug=STEADY) as repl:
+    with shop() as here, Repl(here, "--allow", "auto", rows=90, columns=40, bug=STEADY) as repl:
         work(repl)
         draw(repl, folder / "narrow.svg")
     with shop(WIPED, {}) as here:
         taken_back(here, folder / "taken_back.svg")
+    with shop(WIPED, {}) as here:
+        moving(here, folder / "moving.svg")
     with shop() as here:
         here.settings(SETTINGS + '[ui]\ntheme = "light"\n')
-        with Repl(here, "--allow", "all", rows=70, bug=STEADY) as repl:
+        with Repl(here, "--allow", "auto", rows=70, bug=STEADY) as repl:
             work(repl)
             draw(repl, folder / "light.svg", theme="light")
 

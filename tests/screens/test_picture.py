@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 from programs import need
-from screens.picture import LIGHT, svg
+from screens.picture import LIGHT, Scene, film, svg
 from screens.record import record_jobs, record_sessions
 from terminal.emulator import Cell, Emulator
 
 HERE = Path(__file__).parent
-SESSIONS = ("session", "approval", "context", "context_all", "narrow", "light", "taken_back")
+SESSIONS = ("session", "approval", "context", "context_all", "narrow", "light", "taken_back", "moving")
 JOBS = ("night", "manager")
 NAMES = SESSIONS + JOBS
 FIGURES = re.compile(r"\d[\d.,]*[kM]?")
@@ -52,10 +52,26 @@ def test_colours_turned_round_have_a_ground_of_their_own() -> None:
     assert f'fill="{LIGHT.text}"' in picture and f'<text x="14" y="51.5" fill="{LIGHT.ground}"' in picture
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
+
 def rows(picture: str) -> list[str]:
     """The rows of a picture: their words without figures, which the folder's name changes, and their colours."""
+    root = ElementTree.fromstring(picture)
+    return _rows(root) if root.find(f"{SVG}defs") is None else [row for scene in scenes(picture) for row in scene]
+
+
+def scenes(picture: str) -> list[list[str]]:
+    """The rows of each scene of a moving picture, which only names them."""
+    root = ElementTree.fromstring(picture)
+    known = {f"#{node.get('id')}": node for node in root.iter(f"{SVG}g")}
+    groups = [node for name, node in known.items() if name.startswith("#s")]
+    return [[row for use in group.iter(f"{SVG}use") for row in _rows(known[use.get("href", "")])] for group in groups]
+
+
+def _rows(root: ElementTree.Element) -> list[str]:
     found: dict[float, list[ElementTree.Element]] = {}
-    for node in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text"):
+    for node in root.iter(f"{SVG}text"):
         found.setdefault(float(node.get("y", "0")), []).append(node)
     return [_row(sorted(found[place], key=lambda node: float(node.get("x", "0")))) for place in sorted(found)]
 
@@ -69,8 +85,30 @@ def _row(nodes: list[ElementTree.Element]) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_pictures_of_the_program_are_there_and_whole(name: str) -> None:
     shown = words((HERE / f"{name}.svg").read_text())
-    assert "nexus" in shown and "gpt-4o" in shown and len(shown) > 500
+    assert "nexus" in shown and "gpt-5.6" in shown and len(shown) > 500
     assert not PLACES.search(shown), "the machine they were made on"
+
+
+def test_a_moving_picture_shows_its_scenes_one_after_the_other() -> None:
+    picture = film([Scene(cells("same\r\none"), 1.0), Scene(cells("same\r\ntwo"), 3.0, (1, 1))], title="x")
+    assert [[row.split("  ")[0] for row in scene] for scene in scenes(picture)] == [["same", "one"], ["same", "two"]]
+    assert picture.count(">same<") == 1, "a row is written once"
+    assert "@keyframes k0{0.00%{visibility:visible}25.00%{visibility:hidden}}" in picture
+    assert "@keyframes k1{25.00%{visibility:visible}0%{visibility:hidden}}" in picture
+    assert picture.count('visibility="hidden"') == 1, "without motion the last scene is seen"
+
+
+def test_the_moving_picture_is_ten_seconds_of_a_removal_and_its_undo() -> None:
+    picture = (HERE / "moving.svg").read_text()
+    told = [" ".join(row.partition("  ")[0] for row in scene) for scene in scenes(picture)]
+    order = ("> clean up the build files", "✓ bash", "> /undo", "Undid turn", "!!ls -A . src")
+    first = [next(number for number, scene in enumerate(told) if words in scene) for words in order]
+    assert first == sorted(set(first)), dict(zip(order, first, strict=True))
+    assert "rm -rf src && git clean -fdX" in told[first[1]] and "restored .env" in told[first[3]]
+    assert all(name in told[-1].partition("!!ls")[2] for name in (".env", "shop.db", "cart.py", "idea.py"))
+    seconds = {float(found) for found in re.findall(r"animation:k\d+ ([\d.]+)s", picture)}
+    assert len(seconds) == 1 and 8 <= seconds.pop() <= 12
+    assert all("gpt-0 · auto" in scene for scene in told)
 
 
 def check(folder: Path, names: tuple[str, ...]) -> None:
@@ -82,6 +120,7 @@ def check(folder: Path, names: tuple[str, ...]) -> None:
 
 @pytest.mark.matrix
 def test_the_pictures_of_a_session_show_what_the_program_shows(tmp_path: Path) -> None:
+    need("bwrap")
     record_sessions(tmp_path)
     check(tmp_path, SESSIONS)
 

@@ -107,8 +107,7 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
             raise NexusError("usage", what, "it is not a file or a pipe", "Attach a file")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "the name is not valid"
-        raise NexusError("usage", what, why[:1].lower() + why[1:], _hint(name, error, folder)) from error
+        raise _unreadable(name, what, error, folder) from error
     try:
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
@@ -125,8 +124,15 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
             raise NexusError("usage", what, "an image has no lines", "Attach the whole image")
         part = _image(descriptor, kind_of_image, os.path.basename(path), what)
         return ReadFile(AttachedFile(name, kind_of_image, size), part=part)
+    except OSError as error:  # the file is open, and its device or file system fails
+        raise _unreadable(name, what, error, folder) from error
     finally:
         os.close(descriptor)
+
+
+def _unreadable(name: str, what: str, error: OSError | ValueError, folder: str) -> NexusError:
+    why = getattr(error, "strerror", None) or "the name is not valid"
+    return NexusError("usage", what, why[:1].lower() + why[1:], _hint(name, error, folder))
 
 
 def _refuse_disguise(path: str, status: os.stat_result, what: str) -> None:

@@ -403,7 +403,7 @@ def _help_here(value: Mapping[str, Any]) -> Mapping[str, Any]:
     if command := value.get("command"):
         return {**value, "command": _command_here(command)}
     groups = [{**group, "commands": list(map(_command_here, group["commands"]))} for group in value["groups"]]
-    return {**value, "groups": groups, "keys": keys_here(value["keys"])}
+    return {**value, "groups": groups, "keys": keys_here(value.get("keys", ()))}
 
 
 def keys_here(keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

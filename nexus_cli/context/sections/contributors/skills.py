@@ -1,4 +1,5 @@
-"""The catalogue of skills in the system text, and the names of those that fit the newest message.
+"""The catalogue of skills in the system text, and the names of those that fit the newest message. A message that names
+nexus is told where its documentation is.
 
 A guide itself is never inserted: the tool `skill` reads it. The first skills are described, the next ones named, the
 others counted; the drop of the section has all names.
@@ -6,6 +7,7 @@ others counted; the drop of the section has all names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
@@ -16,6 +18,10 @@ DESCRIBED, NAMED = 50, 100
 """Most skills that are described, and most that are named after these."""
 LONG, SHORT = 280, 100
 """Most characters of a description, and of a short one."""
+NEXUS = re.compile(r"\bnexus\b", re.IGNORECASE)
+MANUAL = (
+    "- About nexus, the program that you run in: `nexus docs WORDS` searches its pages, `nexus docs PAGE` prints one"
+)
 HEADER = "# Skills\nGuides for certain tasks. Before work that one fits, read it: skill(NAME)."
 
 
@@ -68,9 +74,11 @@ def _cut(text: str, most: int) -> str:
 
 def read_matching(sources: Sources) -> Value:
     """Return name and description of the skills that fit the newest message; the `way` to read them where the model
-    has no tool for it yet."""
+    has no tool for it yet. The documentation of nexus counts as one."""
     way = "" if sources.has_tool("skill") else " (`nexus skill use {name}` prints it)"
-    return [{**one, "way": way.format(**one)} for one in sources.matching_skills()]
+    is_about_nexus = "bash" in sources.tools() and NEXUS.search(sources.about())
+    manual = [{"name": "nexus", "line": MANUAL}] if is_about_nexus else []
+    return [*({**one, "way": way.format(**one)} for one in sources.matching_skills()), *manual]
 
 
 def render_matching(value: Value, view: View) -> tuple[Section, ...]:
@@ -79,13 +87,17 @@ def render_matching(value: Value, view: View) -> tuple[Section, ...]:
         Section(
             f"skill_match.{one['name']}",
             Phase.MEMORY + 60 + number,
-            (f"- The skill {one['name']} may fit this message{one['way']}: {_cut(one['description'], SHORT)}",),
+            (one.get("line") or _offer(one),),
             Layer.EVENT,
             priority=65,
             source="nexus skill list",
         )
         for number, one in enumerate(value)
     )
+
+
+def _offer(skill: Value) -> str:
+    return f"- The skill {skill['name']} may fit this message{skill['way']}: {_cut(skill['description'], SHORT)}"
 
 
 CONTRIBUTORS = (
