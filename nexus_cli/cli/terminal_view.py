@@ -67,6 +67,14 @@ class TerminalView:
         self.draft = lambda: box.text
         box.outside = self.view.outside
 
+    def apply(self, settings: Settings) -> None:
+        """Apply settings of the screen that were changed while it is open."""
+        self.theme.name = choose_theme(settings.ui.theme, os.environ, colour=False).name
+        if self.box is not None:
+            self.box.set_keys(vi=settings.ui.keys == "vi")
+        if isinstance(self.view, Screen):
+            self.view.notifier.enabled = settings.ui.notify
+
     def make_approver(self) -> PersonApprover:
         """Return the approver that asks in this view."""
         return PersonApprover(
