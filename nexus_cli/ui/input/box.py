@@ -73,6 +73,8 @@ NARROW = 12
 """Columns below which the prompt is left out."""
 _WITH_KEY = re.compile(r"(?s)(\s*/(?:login|connect))\b.*")
 """A line that may contain a key: the history keeps only its command."""
+_BEFORE_FILE = re.compile(r"(?s)(?!\s*!)(.*\s)?")
+"""Text after which a pasted path is a file to attach: no shell command, and no half of a word."""
 _MODES = {InputMode.NAVIGATION: "n", InputMode.REPLACE: "r", InputMode.REPLACE_SINGLE: "r"}
 
 
@@ -263,12 +265,14 @@ class InputBox:
     def paste(self, data: str) -> None:
         """Insert a paste at the cursor, folded if it is long. Never submits.
 
-        Paths of images and PDFs, which terminals paste for dragged files, become attachments.
+        Paths of images and PDFs, which terminals paste for dragged files, become attachments; a shell command
+        gets them as text.
         """
         kept = clip_to_bytes(data)
         cut = len(kept) < len(data)
         self.buffer.save_to_undo_stack()
-        if dragged := list_pasted_files(kept):
+        is_free = _BEFORE_FILE.fullmatch(self.buffer.document.text_before_cursor)
+        if is_free and (dragged := list_pasted_files(kept)):
             for path, kind in dragged:
                 self._insert_file(path, kind)
             return

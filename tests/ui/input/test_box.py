@@ -807,3 +807,18 @@ def test_nothing_of_the_box_works_while_another_field_has_the_focus(folder: Path
         assert stage.box.buffer.text == before and "\n" not in stage.box.search_buffer.text
 
     play(run, folder)
+
+
+@pytest.mark.parametrize("before", ["!file ", " !!file ", "see", "@"])
+def test_a_path_in_a_shell_command_or_behind_half_a_word_stays_text(folder: Path, before: str) -> None:
+    (folder / "pic.png").write_bytes(PNG)
+
+    async def run(stage: Stage) -> None:
+        stage.box.buffer.insert_text(before)
+        stage.box.paste(f"{folder}/pic.png")
+        assert stage.box.take().files == () and stage.box.buffer.text == ""
+        stage.box.buffer.insert_text("look at ")
+        stage.box.paste(f"{folder}/pic.png")
+        assert stage.box.take().shown == "look at [Image #1] "
+
+    play(run, folder)
