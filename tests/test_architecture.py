@@ -94,6 +94,7 @@ LAZY = {
     "provider/light_import.py": {"pydantic"},  # a part of litellm
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "provider/head_start.py": {"httpcore", "urllib"},  # httpcore comes with litellm, after the request
+    "provider/key_check.py": {"http"},  # once for a key that was typed
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
     "lane/open_session.py": {"nexus_cli"},  # models that nobody states a window for
@@ -104,7 +105,8 @@ LAZY = {
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
-    "lane/available_models.py": {"nexus_cli"},
+    "commands/login.py": {"nexus_cli"},  # few sessions ask for a key
+    "lane/available_models.py": {"nexus_cli", "difflib"},
     "permission/folder_rules.py": {"nexus_cli"},  # rules: at the first one that a session brings
     "permission/call_permission.py": {"nexus_cli"},  # rules and sandbox: at the first call that needs them
     "lane/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
@@ -441,36 +443,36 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (141, 0, 0),
-    "acp": (7_484, 0, 1),
+    "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (65_856, 0, 4),
+    "cli": (66_153, 0, 4),
     "client": (2_407, 0, 2),
-    "commands": (25_544, 0, 17),
+    "commands": (25_900, 0, 17),
     "config": (33_361, 0, None),
     "context": (77_752, 0, 194),
-    "core": (43_264, 0, None),
+    "core": (43_370, 0, None),
     "defaults": (0, 33_954, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_375, 0, 8),
-    "lane": (57_163, 0, 179),
+    "lane": (57_222, 0, 179),
     "ledger": (50_386, 0, 34),
     "mcp": (17_183, 0, 18),
-    "permission": (10_490, 0, 43),
+    "permission": (10_496, 0, 44),
     "plugins": (6_199, 0, 22),
-    "provider": (30_796, 0, 49),
+    "provider": (31_320, 0, 51),
     "reports": (76_319, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (34_954, 0, 19),
     "runs": (23_996, 0, 46),
     "sandbox": (38_768, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_206, 0, 83),
+    "session": (48_238, 0, 83),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (56_493, 27_176, 48),
     "turn": (21_522, 0, 15),
-    "ui": (98_740, 0, 45),
+    "ui": (99_499, 0, 46),
     "undo": (30_851, 0, 28),
     "workers": (9_807, 0, 1),
     "worktrees": (20_523, 0, 20),
@@ -486,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (941_340, 70_581)
+SUM = (943_463, 70_581)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

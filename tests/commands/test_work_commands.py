@@ -127,10 +127,10 @@ def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> No
 
 def test_steps_of_the_cache_are_offered(context: FakeContext) -> None:
     complete = find("cache", context.commands).complete
-    assert complete is not None and complete(context) == ["why"]
+    assert complete is not None and complete(context) == ["why", "why all"]
     context.turn("one")
     context.turn("two")
-    assert complete(context) == ["why", "why 2", "why 1"]
+    assert complete(context) == ["why", "why all", "why 2", "why 1"]
 
 
 def test_why_speaks_of_signals_only_where_they_bind_limits(context: FakeContext) -> None:
@@ -273,7 +273,7 @@ def test_what_was_scheduled_by_the_name_of_plan_still_is(context: FakeContext) -
     assert [form for form, _ in context.shown[-2:]] == ["plans", "plans"]
     context.run("plan remove build")
     for line in ("plan remove plan-1", "plan run 7", "plan pause"):
-        with pytest.raises(NexusError, match=r"no such plan|the argument is missing"):
+        with pytest.raises(NexusError, match=r"no such schedule|the argument is missing"):
             context.run(line)
     assert not context.started and context.session.status().allow == "read"
 

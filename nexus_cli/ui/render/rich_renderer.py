@@ -492,9 +492,8 @@ class RichRenderer:
     ) -> None:
         match event:
             case e.ContextDrop():
-                if event.drop.cause is not Cause.PRUNED:  # one line reports a batch of these
-                    role = "dim" if event.drop.cause in USUAL else "warn"
-                    self._scrollback.add_note(_describe_drop(event.drop), role)
+                role = "dim" if event.drop.cause in USUAL else "warn"
+                self._scrollback.add_note(_describe_drop(event.drop), role)
             case e.ContextRecall():
                 self._scrollback.add_note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
             case e.CompactionStart():
