@@ -94,6 +94,7 @@ LAZY = {
     "provider/light_import.py": {"pydantic"},  # a part of litellm
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one
     "provider/head_start.py": {"httpcore", "urllib"},  # httpcore comes with litellm, after the request
+    "provider/key_check.py": {"http"},  # once for a key that was typed
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
     "lane/open_session.py": {"nexus_cli"},  # models that nobody states a window for
@@ -104,7 +105,8 @@ LAZY = {
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
-    "lane/available_models.py": {"nexus_cli"},
+    "commands/login.py": {"nexus_cli"},  # few sessions ask for a key
+    "lane/available_models.py": {"nexus_cli", "difflib"},
     "permission/folder_rules.py": {"nexus_cli"},  # rules: at the first one that a session brings
     "permission/call_permission.py": {"nexus_cli"},  # rules and sandbox: at the first call that needs them
     "lane/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
@@ -441,7 +443,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (141, 0, 0),
-    "acp": (7_484, 0, 1),
+    "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
     "cli": (66_666, 0, 5),
     "client": (2_407, 0, 2),
@@ -452,7 +454,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 33_954, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_375, 0, 8),
-    "lane": (57_163, 0, 179),
+    "lane": (57_222, 0, 179),
     "ledger": (50_386, 0, 34),
     "mcp": (17_184, 0, 18),
     "permission": (10_490, 0, 43),
@@ -464,7 +466,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "runs": (23_996, 0, 46),
     "sandbox": (38_771, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_206, 0, 83),
+    "session": (48_238, 0, 83),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),

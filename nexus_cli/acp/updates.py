@@ -79,7 +79,7 @@ class UpdateStream:
                 yield note(f"Attempt {attempt} failed: {why}. Trying again in {wait:.0f} s.{lost}")
             case event.Notice(text):
                 yield note(text)
-            case event.ContextDrop(drop):
+            case event.ContextDrop(drop) if drop.is_missed:
                 yield note(f"Left out of the request as {drop.id}: {drop.what} ({drop.tokens:,} tokens)")
             case event.CompactionStart(_, tokens):
                 yield note(f"Summarizing older messages ({tokens:,} tokens)")

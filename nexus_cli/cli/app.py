@@ -95,6 +95,10 @@ MODULES = {"import": "move_in"}
 """Modules of commands whose name is no name in Python."""
 FORMER = {"plan": "schedule"}
 """Former names of commands: still accepted, not listed."""
+BARE = {"config": "show", "ledger": "show"} | dict.fromkeys(
+    ("sessions", "model", "rules", "memory", "worktree", "skill", "schedule", "plan", "space", "plugin", "mcp"), "list"
+)
+"""What a command without a verb does."""
 MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
 
@@ -161,6 +165,10 @@ class LazyGroup(TyperGroup):
             words = f'"{args[0]}"' if " " in args[0] and not set(args[0]) & set('"$`\\!') else '"..."'
             hint = f"The nearest is `nexus {near}`" if near else f"To ask something: nexus ask {words}"
             raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)
+        further = args[1] if len(args) > 1 else "--"
+        is_bare = further.startswith("-") and further not in ("-h", "--help")
+        if is_bare and args[0] in BARE and not ctx.resilient_parsing:  # which completes the word behind it
+            args = [args[0], BARE[args[0]], *args[1:]]
         return super().resolve_command(ctx, args)
 
 

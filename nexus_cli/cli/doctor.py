@@ -318,7 +318,7 @@ def _rules(look: CheckInput) -> Check:
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
     if found.problems:
-        hint = "Until a deny or ask rule can be read every command asks" if found.broken else ""
+        hint = "Until a deny or ask rule can be read every command needs approval" if found.broken else ""
         return Check("rules", "broken" if found.broken else "note", "; ".join(found.problems), hint)
     counts = {decision: sum(rule.decision == decision for rule in found.rules) for decision in DECISIONS}
     named = ", ".join(f"{count} {decision}" for decision, count in counts.items() if count)
@@ -353,7 +353,7 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
     """Return the checks of the sandbox: the backend with its restrictions, then each profile."""
     if found["backend"] == "none":
         status = "broken" if setting == "required" else "note"
-        what = "nexus does not run" if setting == "required" else "every command asks, but for --allow all"
+        what = "nexus does not run" if setting == "required" else "every command needs approval, but for --allow all"
         return [Check("sandbox", status, f"none ({found['why']}); {what}", _sandbox_hint(setting))]
     plain = found["profiles"]["none"]["start_ms"]
     version = f" version {found['abi']}" if found["abi"] else ""

@@ -39,7 +39,7 @@ SHOWN = 20
 LONGEST = 200
 """Most characters of a model's name."""
 MEANINGS = {
-    "ask": "reading inside the project, and commands that only read; the rest asks",
+    "ask": "reading inside the project, and commands that only read; the rest needs approval",
     "edit": "also edits inside it",
     "auto": "also any command in a sandbox: writes only in the project, no network",
     "all": "everything, without a sandbox",
@@ -82,8 +82,7 @@ class FirstRun:
 
         If no model is usable, first ask for a provider and its key, and store the key.
 
-        The question for a model is omitted if only one is usable, unless a local server has it: that is never selected
-        unasked. Enter selects the first answer. Settings that cannot be written are reported, not raised.
+        Enter selects the first answer. Settings that cannot be written are reported, not raised.
         """
         servers = local_servers()
         self._say("Welcome to nexus. Found on this machine:")
@@ -154,10 +153,6 @@ class FirstRun:
             self._put("\n".join(filled(way, self._width, "    ", "  - ")))
 
     def _model(self, models: Sequence[Mapping[str, Any]]) -> str:
-        own = {named_model(self._environ, self._settings), *keys_present(self._environ, self._settings).values()}
-        if len(models) == 1 and models[0]["name"] in own:
-            self._say(f"Model: {models[0]['name']} ({models[0]['because'][-1]}).")
-            return str(models[0]["name"])
         self._say("Which model? Type its number, or the name of any model. $ is per million tokens.")
         self._put("\n".join(_format_models(models[:SHOWN], self._width)))
         if len(models) > SHOWN:
@@ -195,7 +190,9 @@ class FirstRun:
         probe = find_backend(walls, own=places(), project=project_root(Path.cwd()), keep=False)
         has_sandbox = probe.backend != "none"
         levels = [level for level in LEVEL_NAMES if has_sandbox or parse_level(level) != "run"]
-        meanings = MEANINGS if has_sandbox else {**MEANINGS, "ask": "reading inside the project; everything else asks"}
+        meanings = (
+            MEANINGS if has_sandbox else {**MEANINGS, "ask": "reading inside the project; the rest needs approval"}
+        )
         for place, level in enumerate(levels, 1):
             self._put("\n".join(filled(meanings[level], self._width, " " * 11, f"  {place}  {level:<4}  ")))
         if not has_sandbox:

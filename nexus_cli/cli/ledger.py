@@ -26,6 +26,13 @@ Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A folder, or th
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the server: a person or a group.")]
 
 
+@app.command("show")
+def show() -> int:
+    """Print the place of the ledger: a file, or a server without its password."""
+    print_text(shown_place(ledger_place()))
+    return 0
+
+
 @app.command("copy")
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help="A file, or postgresql://USER@HOST/NAME.")],

@@ -146,18 +146,29 @@ def _what_next(provider: str) -> str:
 
 
 def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_key: ReadKey) -> str:
-    """Ask for the key of `provider` and return it; "" for an empty line, the end of input, or three invalid answers."""
+    """Ask for the key of `provider` and return it; "" for an empty line, the end of input, or three invalid answers.
+
+    A key that the provider refuses is invalid until it is given again: a gateway may refuse the question alone.
+    """
+    from nexus_cli.provider.key_check import find_refusal  # noqa: PLC0415  (few starts ask for a key)
+
     shape = SHAPES[provider]
     _say(stream, f"Create a key for {shape.title} at {shape.page}. Paste it here (Esc to cancel).")
+    refused = ""
     for _ in range(TRIES):
         line = read_key("Key (not shown): ")
         protect_secret(line.strip())
         if not line.strip():
             return ""
         try:
-            return clean_key(provider, line, environ)
+            key = clean_key(provider, line, environ)
         except NexusError as error:
             _say(stream, f"{error.message}. {error.hint}.")
+            continue
+        if key == refused or not (refusal := find_refusal(provider, key, environ)):
+            return key
+        refused = key
+        _say(stream, f"{shape.title} refuses this key: {refusal}. Paste another one, or the same again to store it.")
     return ""
 
 

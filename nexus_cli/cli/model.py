@@ -13,7 +13,7 @@ from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import hide_keys_in, own_settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.provider.model_table import model_info, window_command
+from nexus_cli.provider.model_table import describe_unknown_window, model_info
 from nexus_cli.reports import models as reports
 from nexus_cli.reports.models import model_text, models_text
 from nexus_cli.ui.print.stream import write_stderr_line
@@ -47,8 +47,7 @@ def use(name: Name) -> int:
     value = reports.show_model(replace_surrogates(name), own_settings(), os.environ)
     write_setting(places(), defaults_dir(), "model", replace_surrogates(name).strip())
     if not value["known"]:
-        assumed = f"nexus: unknown context window for {value['name']}; assuming {value['window']:,} tokens."
-        write_stderr_line(f"{assumed} To set it: {window_command(model_info(value['name']), value['window'])}")
+        write_stderr_line(f"nexus: {describe_unknown_window(model_info(value['name']), value['window'])}")
     if os.environ.get("NEXUS_MODEL", "").strip():
         write_stderr_line(
             f"nexus: NEXUS_MODEL is set and wins over it: {hide_keys_in(os.environ['NEXUS_MODEL'].strip())}."

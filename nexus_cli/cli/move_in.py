@@ -50,17 +50,18 @@ def import_program(
         return _import_sessions(program, dry_run)
     home = program_folder(program)
     setup = SETUPS[program](home)
+    count = len(READERS[program][0](home)) if program in READERS else 0
+    there = f"Its {plural(count, 'session')}: nexus import {program} --sessions" if count else ""
     if not (setup.files or setup.lost or setup.in_place):
-        raise NexusError(
-            "usage", f"nothing to import from {program}", f"{home} has no file of it", "See nexus docs moving"
-        )
+        why = f"{home} has no settings of it" if count else f"{home} has no file of it"
+        raise NexusError("usage", f"nothing to import from {program}", why, there or "See nexus docs moving")
     asks = can_confirm()
     plan = plan_import(setup, places(), _choose if asks and not dry_run and not yes else lambda what, answers: MINE)
     _print_lines("Not taken over, and it kept something from happening:", setup.lost)
     _print_lines("Not taken over:", [*setup.notes, *plan.kept])
     _print_lines("Already in use:", setup.in_place)
     if not plan.changes:
-        _print_wrapped(f"Nothing new from {', '.join(setup.files) or home}.")
+        _print_wrapped(f"Nothing new from {', '.join(setup.files) or home}. {there}".rstrip())
         return 0
     if not (asks or yes or dry_run):
         raise refuse_without_terminal()
@@ -73,6 +74,7 @@ def import_program(
             write_stderr_line(f"nexus: {change.shown} was written.")
         else:
             write_stderr_line(f"nexus: {change.shown} stays as it was.")
+    _print_wrapped(there)
     return 0
 
 
@@ -124,8 +126,9 @@ def _print_lines(title: str, lines: Sequence[str]) -> None:
 
 
 def _print_wrapped(text: str) -> None:
-    """Print a message, in a terminal broken between words."""
-    print_text("\n".join(wrapped(text, text_width(whole=True))))
+    """Print a message, in a terminal broken between words; nothing if it is empty."""
+    if text:
+        print_text("\n".join(wrapped(text, text_width(whole=True))))
 
 
 def _choose(what: str, answers: Sequence[str]) -> str:

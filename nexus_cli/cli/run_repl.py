@@ -142,17 +142,15 @@ class _ReplRun:
         repl = Repl(backend, view, renderer, theme)
         backend.connect(repl)
         made.connect(repl)
-        backend.desk = ReplCommandContext(
-            repl,
-            backend,
-            self._options,
-            self._settings,
-            os.environ,
-            lambda options, settings, earlier: open_session(
-                options, settings, approver=approver, earlier=earlier, services=SERVICES
-            ),
-            QuietStream(Stream(1)).write,
-        )
+
+        def reopen(options: Options, settings: Settings, earlier: Session) -> Session:
+            made.apply(settings)
+            return open_session(options, settings, approver=approver, earlier=earlier, services=SERVICES)
+
+        raw = QuietStream(Stream(1)).write
+        desk = ReplCommandContext(repl, backend, self._options, self._settings, os.environ, reopen, raw)
+        desk.leaves_unchosen = bool(self._first)
+        backend.desk = desk
         watchdog = LoopWatchdog(lambda: backend.session, self._resume_line, self._reset_terminal)
         repl.jobs.guard = watchdog
         try:

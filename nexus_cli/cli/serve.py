@@ -58,7 +58,7 @@ def serve(
     if once:
         given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
         if any(given):
-            why = "with --once nothing listens; plans and services have their own model, folder and level"
+            why = "with --once nothing listens; schedules and services have their own model, folder and level"
             raise NexusError("usage", "--once", why, "Omit the other options but --json")
         block_imports_from(str(working_folder()))
         return serve_once(lambda: open_ledger(writes=True), json=json)

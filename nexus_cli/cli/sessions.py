@@ -31,18 +31,9 @@ LISTED = 50
 Key = Annotated[str, typer.Argument(metavar="ID", help="Id, its start or end, or name.")]
 
 
-@app.callback(invoke_without_command=True)
-def show_running(
-    context: typer.Context,
-    running: Annotated[bool, typer.Option("--running", help="As list --running.")] = False,
-    json: Json = False,
-) -> int | None:
+@app.callback()
+def sessions() -> None:
     """List, read, export, stop, fork, rename and delete sessions."""
-    if context.invoked_subcommand:
-        return None
-    if not running:
-        raise NexusError("usage", "nexus sessions", "a command is missing", "nexus sessions list, or --running")
-    return print_report(running_report(open_ledger()), running_text, json=json)
 
 
 @app.command("list")

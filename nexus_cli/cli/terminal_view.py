@@ -10,11 +10,13 @@ from pathlib import Path
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
+from nexus_cli.core.approval import Question
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.render.unified_diff import looks_like_diff
 from nexus_cli.ui.repl.clipboard import save_clipboard_image
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplView
@@ -40,6 +42,7 @@ class TerminalView:
         self.theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not self.is_dumb)
         self.box: InputBox | None = None
         self.view: ReplView
+        self._repl: Repl | None = None
         self.draft: Callable[[], str] = str
         """Returns the text in the input box."""
         if piped:
@@ -67,14 +70,28 @@ class TerminalView:
         self.draft = lambda: box.text
         box.outside = self.view.outside
 
+    def apply(self, settings: Settings) -> None:
+        """Apply settings of the screen that were changed while it is open."""
+        self.theme.name = choose_theme(settings.ui.theme, os.environ, colour=False).name
+        if self.box is not None:
+            self.box.set_keys(vi=settings.ui.keys == "vi")
+        if isinstance(self.view, Screen):
+            self.view.notifier.enabled = settings.ui.notify
+
     def make_approver(self) -> PersonApprover:
         """Return the approver that asks in this view."""
-        return PersonApprover(
-            self.view, lambda question, number: question_text(question, self.view.width, self.theme, number)
-        )
+        return PersonApprover(self.view, self._describe)
+
+    def _describe(self, question: Question, number: int) -> str:
+        """Return the text of a question; Ctrl+O shows a change whole while it is asked about."""
+        if self._repl is not None and looks_like_diff(question.detail):
+            self._repl.renderer.keep_output(question.what, question.detail)
+        height = 0 if self.is_dumb else self.view.height
+        return question_text(question, self.view.width, self.theme, number, height)
 
     def connect(self, repl: Repl) -> None:
         """Give `repl` the draft, and show the notices of the box in it."""
+        self._repl = repl
         repl.draft = self.draft
         if self.box is not None:
             self.box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -13,8 +14,7 @@ from nexus_cli.core.limits import MAX_INT
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.cost import cost_report
 
-LONGEST = 15
-"""Most digits of a step."""
+_WHY = re.compile(r"why(?:\s+0*([1-9][0-9]{0,14}))?(\s+all)?\s*", re.ASCII | re.IGNORECASE)
 OFFERED = 20
 """Most requests that completion offers."""
 
@@ -29,40 +29,42 @@ def build_miss(
     step: Annotated[
         int | None, Option("STEP", "Default: the newest request that missed.", is_argument=True, least=-MAX_INT)
     ] = None,
+    details: Annotated[
+        bool, Option(help="Add the first difference and the price of each rewrite.", name="--all")
+    ] = False,
 ) -> Report:
     """Explain what made a request miss the cache: what differed first from the one before, time, or the provider."""
-    return Report("miss", miss_report(source.ledger, source.session(), source.settings(), step))
+    form = "miss_details" if details else "miss"
+    return Report(form, miss_report(source.ledger, source.session(), source.settings(), step))
 
 
 async def show_cache(context: CommandContext, rest: str) -> None:
     """Show the cache use of each request.
 
-    `why` explains the newest miss, `why STEP` one request: the first difference from the one before it, the elapsed
-    time or the provider, and if nexus caused it.
+    `why` explains the newest miss, `why STEP` one request: what it cost, and the cause. With `all` also the first
+    difference from the request before it, and what each rewrite of the window cost.
     """
     source = read_source(context)
     if not rest:
         warn_if_stale(context)
         show_report(context, await asyncio.to_thread(build_cache, source))
         return
-    word, _, number = rest.partition(" ")
-    number = number.strip()
-    whole = number.isascii() and number.isdigit() and len(number) <= LONGEST and int(number) > 0
-    if word.casefold() != "why" or (number and not whole):
-        raise usage_error("cache", rest, "expected nothing, or `why` and the number of a request")
-    step = int(number) if number else None
+    asked = _WHY.fullmatch(rest)
+    if asked is None:
+        raise usage_error("cache", rest, "expected nothing, or `why`, the number of a request, and `all`")
     warn_if_stale(context)
-    show_report(context, await asyncio.to_thread(build_miss, source, step))
+    step, details = int(asked[1]) if asked[1] else None, bool(asked[2])
+    show_report(context, await asyncio.to_thread(build_miss, source, step, details))
 
 
 def _complete_cache(context: CommandContext) -> Sequence[str]:
-    """Return `why`, and `why N` for the newest requests."""
+    """Return `why`, `why all`, and `why N` for the newest requests."""
     try:
         ledger = require_ledger(context)
         last = ledger.log(context.session.id).step()
     except NexusError:
         last = 0
-    return ["why", *(f"why {step}" for step in range(last, max(0, last - OFFERED), -1))]
+    return ["why", "why all", *(f"why {step}" for step in range(last, max(0, last - OFFERED), -1))]
 
 
 async def show_cost(context: CommandContext, rest: str) -> None:
@@ -76,7 +78,7 @@ async def show_cost(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("cache", "context", show_cache, "[why [STEP]]", complete=_complete_cache, served=always),
+    Command("cache", "context", show_cache, "[why [STEP] [all]]", complete=_complete_cache, served=always),
     Command("cost", "context", show_cost, aliases=("usage",), is_first=True, served=always),
 )
 TWINS = (Twin(build_cache, of_session=True), Twin(build_miss, "why", of_session=True))

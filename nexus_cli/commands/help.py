@@ -50,18 +50,25 @@ def _complete_help(context: CommandContext) -> Sequence[str]:
     return [ALL, *(name for name, command in context.commands.items() if not command.is_former)]
 
 
+async def apply_settings(context: CommandContext) -> bool:
+    """Read the settings again and apply them; return False if they are the same."""
+    settings = load_settings_in(project_root(context.session.folder), places(), defaults_dir(), os.environ).settings
+    if settings == context.settings:
+        return False
+    for line in filter(lambda line: line not in context.settings.notices, settings.notices):
+        context.say(line)
+    await context.reopen(resume_options(context), settings)
+    return True
+
+
 async def reload(context: CommandContext, rest: str) -> None:
     """Read settings and instructions again.
 
     Reads config.toml and NEXUS.md (or AGENTS.md), which apply from the next request on. Model and effort of the session
     stay the same.
     """
-    settings = load_settings_in(project_root(context.session.folder), places(), defaults_dir(), os.environ).settings
-    if settings != context.settings:
-        for line in filter(lambda line: line not in context.settings.notices, settings.notices):
-            context.say(line)
-        await context.reopen(resume_options(context), settings)
-        context.say("Settings reloaded; theme and keys apply at the next start.")
+    if await apply_settings(context):
+        context.say("Settings reloaded.")
     if has_sent_request(context):
         context.session.reload()
         context.say(f"Instructions reloaded. {await describe_cache_miss(context)}".rstrip())

@@ -66,17 +66,25 @@ async def _choose_provider(context: CommandContext) -> str:
 
 async def _ask_key(context: CommandContext, provider: str) -> str:
     """Prompt for the key, "" for none."""
+    from nexus_cli.provider.key_check import find_refusal  # noqa: PLC0415  (few sessions ask for a key)
+
     shape = SHAPES[provider]
     context.say(f"Create a key for {shape.title} at {shape.page}, and paste it here.")
+    refused = ""
     for _ in range(TRIES):
         line = await context.ask_hidden(f"{shape.title} key (not shown, Esc cancels)")
         if line is None or not line.strip():
             return ""
         protect_secret(line.strip())
         try:
-            return clean_key(provider, line, os.environ)
+            key = clean_key(provider, line, os.environ)
         except NexusError as error:
             context.say(f"{error.message}. {error.hint.replace('nexus login', '/login')}.")
+            continue
+        if key == refused or not (refusal := await asyncio.to_thread(find_refusal, provider, key, os.environ)):
+            return key
+        refused = key
+        context.say(f"{shape.title} refuses this key: {refusal}. Paste another one, or the same again to store it.")
     return ""
 
 

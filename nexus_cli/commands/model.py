@@ -10,6 +10,7 @@ from typing import Any
 from nexus_cli.commands.arguments import parse_choice, resume_options
 from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
+from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.lane.available_models import resolve_alias
@@ -20,6 +21,9 @@ from nexus_cli.provider.model_table import check_model
 from nexus_cli.reports import models as reports
 from nexus_cli.reports.text.lines import dollars
 from nexus_cli.session.draft import prepare_next_request
+
+WINDOW_CAUSES = (Cause.TRUNCATION, Cause.COMPACTION)
+"""Causes of drops for which a window was too small."""
 
 
 async def set_model(context: CommandContext, rest: str) -> None:
@@ -39,8 +43,24 @@ async def set_model(context: CommandContext, rest: str) -> None:
     if name == context.session.model:
         context.say(f"Already using {name}.")
         return
+    available = context.session.context.available
     await context.reopen(resume_options(context, model=name))
     context.say(f"model {context.session.model}. {await describe_cache_miss(context)}".rstrip())
+    if context.session.context.available > available and (line := _offer_left_out(context)):
+        context.say(line)
+
+
+def _offer_left_out(context: CommandContext) -> str:
+    """Return a line that offers the newest messages that were left out and have room now; "" if there are none."""
+    record, usage = context.session.record, context.session.context.get_token_usage()
+    room = usage["available"] - usage["total"]
+    drops = record.drops() if record is not None else []
+    fitting = [one for one in drops if one.cause in WINDOW_CAUSES and not one.recalls and one.tokens <= room]
+    if not fitting:
+        return ""
+    last = fitting[-1]
+    more = f" /drops lists {len(fitting) - 1:,} more." if len(fitting) > 1 else ""
+    return f"There is room again for {last.what} ({last.tokens:,} tokens): /drops recall {last.id}.{more}"
 
 
 async def describe_cache_miss(context: CommandContext) -> str:

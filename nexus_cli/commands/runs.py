@@ -73,7 +73,7 @@ def cancel_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report:
-    """End a run, or all open ones of a plan, space or agent; a process that works on it stops. What is done stays done.
+    """End a run, or all open ones of a schedule, space or agent; a process that works on it stops. What is done stays.
 
     New ones still start: see nexus schedule pause.
     """
@@ -96,7 +96,7 @@ def pause_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report:
-    """Pause a run, or all open ones of a plan, space or agent: one that works ends after its step.
+    """Pause a run, or all open ones of a schedule, space or agent: one that works ends after its step.
 
     `nexus runs resume` lets it go on. New ones still start: see nexus schedule pause.
     """

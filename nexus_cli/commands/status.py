@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.help import apply_settings
 from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES
@@ -52,8 +53,8 @@ async def show_config(context: CommandContext, rest: str) -> None:
     """Show the settings, or change one.
 
     Each is shown with its origin; NAME limits the list to settings that contain it. KEY VALUE writes that setting to
-    your config.toml; /reload applies it to this session. In a shell `nexus config unset KEY` removes it, and `nexus
-    config edit` opens the file.
+    your config.toml and applies it at once. In a shell `nexus config unset KEY` removes it, and `nexus config edit`
+    opens the file.
     """
     key, _, value = rest.partition(" ")
     if value.strip():
@@ -79,7 +80,12 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
     """Write the setting, and name the layer that overrides it here."""
     await asyncio.to_thread(write_setting, places(), defaults_dir(), key, value)
     path = str(places().settings)
-    context.say(f"Set {key} in {with_tilde(path)}. /reload applies it to this session.")
+    done = f"Set {key} in {with_tilde(path)}."
+    if context.session.state.lane_state.control.running:
+        context.say(f"{done} /reload applies it once the turn has ended.")
+    else:
+        await apply_settings(context)
+        context.say(done)
     loaded = await asyncio.to_thread(_load, context)
     name = ".".join(map(quote_part, split_key(key)))
     if (origin := loaded.origins.get(name, path)) != path:

@@ -142,6 +142,12 @@ class Cause(StrEnum):
     REFUSED = "refused"
 
 
+SECTION = re.compile(r"\A((?:part of )?)section (\S+)(?: \((.*)\))?\Z", re.DOTALL)
+"""Matches `Drop.what` of a section, with its id and its source."""
+_WRITTEN = frozenset({"instructions", "path_rules", "identity", "preferences", "memory", "own", "own_event", "task"})
+"""Contributors whose sections have the words of a person."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drop:
     """Something left out of a request, which can be recalled by its id."""
@@ -166,6 +172,14 @@ class Drop:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cause", Cause(self.cause))
+
+    @property
+    def is_missed(self) -> bool:
+        """True if a person typed, attached or wrote it, or could miss it: sections of nexus's own and outputs of tools
+        are left out all the time."""
+        if self.cause is Cause.SECTION_BUDGET and (section := SECTION.match(self.what)):
+            return section[2].partition(".")[0] in _WRITTEN
+        return self.cause not in (Cause.OUTPUT_CAP, Cause.PRUNED)
 
 
 ADDED_MEMO = "added_folders"

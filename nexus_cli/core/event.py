@@ -157,6 +157,10 @@ class CompactionStart:
     tokens: int
 
 
+TOO_LITTLE = "there is too little to summarize"
+"""`CompactionDone.why` where nothing was tried."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompactionDone:
     kind: ClassVar[str] = "compaction.done"

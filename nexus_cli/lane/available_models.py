@@ -20,9 +20,25 @@ def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, st
 
 
 def keys_to_choose_from(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """Return the keys in the environment, else the stored keys, each with its model, to pick a default model from."""
+    """Return the keys in the environment, else the stored keys, each with its model, to pick a default model from.
+
+    A gateway in the environment may lack that model: then the nearest name that it lists is returned.
+    """
     present = keys_present(environ, settings)
-    return {name: model for name, model in present.items() if environ.get(name, "").strip()} or present
+    present = {name: model for name, model in present.items() if environ.get(name, "").strip()} or present
+    return {name: _find_served(model) for name, model in present.items()}
+
+
+def _find_served(model: str) -> str:
+    """Return `model`, or the nearest name if the server in the environment lists only others. Blocks for the list."""
+    from difflib import get_close_matches  # noqa: PLC0415  (few runs name no model)
+
+    from nexus_cli.provider.model_names import split_key_name  # noqa: PLC0415
+    from nexus_cli.provider.model_table import provider_of  # noqa: PLC0415
+    from nexus_cli.provider.served_models import list_served  # noqa: PLC0415
+
+    listed = () if split_key_name(model)[0] else list_served(provider_of(model))
+    return model if model in listed else next(iter(get_close_matches(model, listed, 1, 0)), model)
 
 
 def resolve_alias(name: str, settings: Settings) -> str:

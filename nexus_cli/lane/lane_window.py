@@ -96,7 +96,7 @@ class LaneWindow:
             self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)
         if not believed:
             window = self._shrink_if_workable(error.limit or 0)
-            return Notice(describe_disbelief(error, self.model.info.served_name, counted, window))
+            return Notice(describe_disbelief(error, self.model.info.served_name, counted, window), warning=False)
         return self._take_window(limit) if limit and limit < self.budget.window else None
 
     def _take_window(self, limit: int) -> Notice:

@@ -15,7 +15,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.lane.refusal import REFUSED_WINDOW, with_session_window
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
-from nexus_cli.provider.model_table import window_command
+from nexus_cli.provider.model_table import describe_unknown_window
 from nexus_cli.provider.served_models import served_model_info
 
 
@@ -118,8 +118,7 @@ def describe_assumed_window(info: ModelInfo, *, saves: bool) -> str:
 
     if not is_first_today(f"window of {info.served_name}", notes=saves):
         return ""
-    assumed = f"unknown context window for {info.name}; assuming {info.window:,} tokens"
-    return f"{assumed}. To set it: {window_command(info, info.window)}"
+    return describe_unknown_window(info, info.window)
 
 
 def load_late_facts(load: Callable[[], ModelInfo], *, saves: bool) -> tuple[ModelInfo, str]:

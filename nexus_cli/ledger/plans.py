@@ -38,7 +38,7 @@ class PlanTable:
             if name:
                 self._db.lock(f"plan {name}")
             if name and self._db.one("SELECT 1 FROM plans WHERE name = ?", name):
-                raise NexusError("usage", f"plan {name!r}", "there is one of this name", "Choose another name")
+                raise NexusError("usage", f"schedule {name!r}", "there is one of this name", "Choose another name")
             key = self._db.run(
                 "INSERT INTO plans (prompt, name, options, cron, zone, missed, next_at, created)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -58,7 +58,7 @@ class PlanTable:
         """Return a plan; raise `NexusError("usage", ...)` if it does not exist."""
         found = self._select("key = ?", key)
         if not found:
-            raise NexusError("usage", f"plan-{key}", "there is no such plan", "nexus schedule list shows them")
+            raise NexusError("usage", f"plan-{key}", "there is no such schedule", "nexus schedule list shows them")
         return found[0]
 
     def find(self, text: str) -> Plan:
@@ -68,8 +68,8 @@ class PlanTable:
         named = self._select("name = ?", text) if key is None else []
         if key is not None or len(named) == 1:
             return self.get(key) if key is not None else named[0]
-        why = "several have this name" if named else "there is no such plan"
-        raise NexusError("usage", f"plan {text[:80]!r}", why, "nexus schedule list shows them")
+        why = "several have this name" if named else "there is no such schedule"
+        raise NexusError("usage", f"schedule {text[:80]!r}", why, "nexus schedule list shows them")
 
     def list_plans(self) -> list[Plan]:
         """Return all plans, sorted by their next time."""

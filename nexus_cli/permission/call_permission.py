@@ -63,7 +63,7 @@ class CallPermission:
         *,
         answers: bool = False,
     ) -> None:
-        """Without `sandbox` (a bare session) there are no rules and no sandbox, and every command asks.
+        """Without `sandbox` (a bare session) there are no rules and no sandbox, and every command needs approval.
 
         `answers`: the session answers people in their spaces, and may post messages without approval.
         """
@@ -168,7 +168,9 @@ class CallPermission:
         """Return the warnings about rules and sandbox at `level` that were not returned before."""
         lines = list(self._rules.problems) if self._rules is not None else []
         if self._probe is not None and self._probe.backend == "none" and level != "all":
-            lines.append(f"No sandbox: {self._probe.why or 'none works here'}. Every command asks (`nexus doctor`)")
+            lines.append(
+                f"No sandbox: {self._probe.why or 'none works here'}. Every command needs approval (`nexus doctor`)"
+            )
         new = [line for line in lines if line not in self._told]
         self._told.update(new)
         return new

@@ -93,7 +93,7 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
         return f"Check the plan and the balance of the {provider} account, or choose another model"
     if kind == "auth":
         if status == 403 and provider in SUBSCRIPTIONS:
-            return f"The {SUBSCRIPTIONS[provider]} plan of the account may not have {model}: `nexus model list`"
+            return f"The {SUBSCRIPTIONS[provider]} subscription may not have {model}: `nexus model list`"
         if status == 403:
             key = stored_name(provider, split_key_name(model)[0])
             return f"Check what the key in {key} may use, or choose another model"

@@ -360,6 +360,12 @@ def window_command(info: ModelInfo, window: int) -> str:
     return f"nexus config set '{info.window_key or _window_setting_key(split_key_name(info.name)[1])}' {window}"
 
 
+def describe_unknown_window(info: ModelInfo, window: int) -> str:
+    """Return the sentence about a window that nobody states, with the command that sets it."""
+    assumed = f"unknown context window for {info.name}; assuming {window:,} tokens"
+    return f"{assumed}. To set it: {window_command(info, window)}"
+
+
 def price_command(name: str) -> str:
     """Return the command that sets the price of a model's input; `output_price` is set likewise."""
     return f"nexus config set 'models.\"{split_key_name(name)[1]}\".input_price' DOLLARS_PER_MILLION"

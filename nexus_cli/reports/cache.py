@@ -191,17 +191,24 @@ def cache_text(value: Value, width: int) -> str:
 
 
 def miss_text(value: Value, width: int) -> str:
-    """Describe one request: its cached part, the missed part, and the cause; then the break-even of each rewrite."""
-    return "\n".join([*_miss_lines(value, width), *rewrite_lines(value.get("rewrites", []), width)])
+    """Describe the miss of one request in a sentence: the missed part, its price, and the cause."""
+    told = value["why"]
+    if value["missed"]:
+        cost = "price unknown" if value["cost_usd"] is None else dollars(value["cost_usd"])
+        told = f"{number(value['missed'])} of {number(value['input'])} tokens missed the cache ({cost}): {told}"
+    elif value["read"] is not None:
+        told = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{told and f': {told}'}"
+    return "\n".join(filled(f"Request {value['step']}: {told}.", width))
 
 
-def _miss_lines(value: Value, width: int) -> list[str]:
-    head = f"Request {value['step']} ({when(value['at'])}, {value['model']}): "
-    if value["read"] is None:
-        return filled(f"{head}{value['why']}.", width)
-    head += f"{number(value['read'])} of {number(value['input'])} tokens from the cache ({share(value['hit'], 1)})"
-    lines = filled(f"{head}, {number(value['expected'])} were expected.", width)
-    lines += filled(_blame(value), width)
+def miss_details_text(value: Value, width: int) -> str:
+    """Add to the sentence about one request what differed first, and the break-even of each rewrite."""
+    whose = {True: " Caused by nexus.", False: " Not caused by nexus."}.get(value["ours"], "")
+    lines = [
+        miss_text(value, width),
+        *filled(f"Sent {when(value['at'])} to {value['model']}.", width),
+        *filled(f"Cached: {number(value['read'])}, expected: {number(value['expected'])}.{whose}", width),
+    ]
     found, before = value.get("difference"), f"request {value['previous']}"
     if value.get("previous_session"):
         before += f" of session {value['previous_session']}"
@@ -212,15 +219,7 @@ def _miss_lines(value: Value, width: int) -> list[str]:
         lines += filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
         lines += filled(f"Nothing differs from {before}: it continues where that one ended.", width)
-    return lines
-
-
-def _blame(value: Value) -> str:
-    if not value["missed"]:
-        return f"No miss{': ' + value['why'] if value['why'] else ''}."
-    whose = {True: "Ours", False: "Not ours"}.get(value["ours"], "Unknown")
-    cost = f" for {dollars(value['cost_usd'])}" if value["cost_usd"] is not None else ""
-    return f"{number(value['missed'])} tokens missed the cache{cost}. {whose}: {value['why']}."
+    return "\n".join([*lines, *rewrite_lines(value.get("rewrites", []), width)])
 
 
 def _summary(total: Value) -> str:

@@ -112,7 +112,7 @@ def _usable(
 
 def model_cells(model: Value) -> tuple[str, str, str, str, str, str]:
     """Return name, window, prices of input and output, cache, and the reasons of a model, as a table shows them."""
-    unknown = "plan" if model.get("covered") else "-"
+    unknown = "incl." if model.get("covered") else "-"
     paid, earned = (
         number(model[key]) if model[key] is not None else unknown for key in ("input_price", "output_price")
     )
@@ -127,8 +127,8 @@ def models_text(value: Value, width: int) -> str:
         return "\n".join(filled(NO_MODEL, width))
     rows = [("", "model", "window", "$ in", "$ out", "cache", "because")]
     rows += [("*" if m["name"] == value.get("chosen") else "", *model_cells(m)) for m in models]
-    plan = f" plan: {COVERED}." if any(m.get("covered") for m in models) else ""
-    foot = f"$ per million tokens, - is unknown.{plan} * is the default."
+    incl = f" incl.: {COVERED}." if any(m.get("covered") for m in models) else ""
+    foot = f"$ per million tokens, - is unknown.{incl} * is the default."
     return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])
 
 

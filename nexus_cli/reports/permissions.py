@@ -12,16 +12,16 @@ from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.hidden_signs import mark_on_one_line
 
 _RUNS = {
-    "read": "reading inside the project, and commands that only read; everything else asks",
+    "read": "reading inside the project, and commands that only read; everything else needs approval",
     "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
     "run": "also commands confined to the project, without network",
-    "all": "everything, unconfined: nothing asks",
+    "all": "everything, unconfined: nothing needs approval",
     PLAN: "read-only; the model proposes a plan",
 }
 _RUNS_UNCONFINED = {
     **_RUNS,
-    "read": "reading inside the project; everything else asks",
-    "run": "the same as edit: without a sandbox every command asks",
+    "read": "reading inside the project; everything else needs approval",
+    "run": "the same as edit: without a sandbox every command needs approval",
 }
 
 

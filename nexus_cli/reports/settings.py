@@ -13,7 +13,7 @@ def settings_text(value: Value, width: int) -> str:
     for setting in value["settings"]:
         origin = "" if setting["origin"] == "default" else f"  # {setting['origin']}"
         lines += filled(f"{setting['key']} = {toml_literal(setting['value'])}{origin}", width, "    ", "  ")
-    foot = f"Your file: {value['path']}. /config KEY VALUE changes a setting, then /reload applies it."
+    foot = f"Your file: {value['path']}. /config KEY VALUE changes a setting."
     return "\n".join([*lines, "", *filled(foot, width)])
 
 

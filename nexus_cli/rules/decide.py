@@ -464,7 +464,7 @@ def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[
 
 def _say_allowed(level: Level, profile: Profile, parts: list[CommandPart]) -> str:
     if level == "all":
-        return "level all: nothing asks"
+        return "level all: nothing needs approval"
     if profile == "read":
         return "every part only reads"
     rule = next((part for part in parts if part.rule), None)

@@ -75,7 +75,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     prompt = new.prompt.strip()
     if not prompt or len(prompt) > LONGEST_PROMPT:
         why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "the prompt is missing"
-        raise NexusError("usage", "the plan", why, "Describe the task")
+        raise NexusError("usage", "the schedule", why, "Describe the task")
     if new.missed not in MISSED:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
     now = ledger.runs.now() + (new.after if new.cron else 0.0)
@@ -133,7 +133,7 @@ def check_level(level: str, settings: RunSettings) -> str:
 def _check_plan_name(text: str) -> str:
     name = check_name(text, "plan")
     if parse_key(name, "plan") is not None:
-        raise NexusError("usage", f"plan {name!r}", "a name that looks like an id", "Choose another name")
+        raise NexusError("usage", f"schedule {name!r}", "a name that looks like an id", "Choose another name")
     return name
 
 
@@ -373,7 +373,7 @@ class PlanService(Plans):
             return new
         if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + LEAST_SECONDS:
             why = f"it is less than {format_duration(LEAST_SECONDS)} ahead"
-            raise NexusError("usage", "the plan", why, "Do it now, or later: nobody watches this work")
+            raise NexusError("usage", "the schedule", why, "Do it now, or later: nobody watches this work")
         return replace(new, after=LEAST_SECONDS)
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:

@@ -37,7 +37,7 @@ async def assess(lane_state: LaneState, dispatcher: Dispatcher, words: str) -> L
         model = other_model(lane_state.window, lane_state.settings, name)
         answer = await run_in_lane(lane_state, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
     except NexusError as error:
-        lane_state.emit(Notice(f"the task was not assessed by {name}: {error.message}"))
+        lane_state.emit(Notice(f"the task was not assessed by {name}: {error.message}", warning=False))
         return Limits()
     limits = parse_assessment(answer)
     if said := ", ".join(f"{key} {value}" for key, value in limits.to_json().items()):

@@ -17,7 +17,7 @@ from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.drop_list import drop_value
 from nexus_cli.lane.options import COMMAND_LINE
 from nexus_cli.lane.spending import BUDGET
-from nexus_cli.permission.approvals import BY_RULE, SAID_NO, SAID_NOTHING
+from nexus_cli.permission.approvals import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
 from nexus_cli.session.session_state import SessionState
 
@@ -73,14 +73,14 @@ def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str,
     """Add `by` (what refused the call) and `hint` (what would allow it) to a refused call.
 
     `by` names layers, or is `rules`, `person` or `signals`; `effect` is that of the tool. `hint` is empty if `allow`
-    names a sufficient level, which front ends show.
+    names the level to choose, which front ends show.
     """
     limit = row["limit"]
     if limit == SAID_NOTHING:
         return {**row, "limit": "", "by": SAID_NO, "hint": row["why"].removeprefix("not run: ")}
-    if limit == BY_RULE:
-        hint = f"at every level: {row['why'].removeprefix('not permitted: ')}"
-        return {**row, "limit": "", "by": "rules", "hint": hint}
+    if limit in (BY_RULE, GUARDED):
+        why = row["why"].removeprefix("not permitted: ")
+        return {**row, "limit": "", "by": "rules", "hint": f"at every level: {why}" if limit == BY_RULE else why}
     if limit in BUDGET:
         return {**row, "by": "budget", "hint": "the last request of the budget is for the report"}
     if limit in (SAID_NO, SIGNALS):

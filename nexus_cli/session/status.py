@@ -88,7 +88,7 @@ def status(state: SessionState) -> Status:
         used=request.tokens if lane.is_recorded or lane.items else 0,
         budget=request.budget.available,
         basis=request.basis,
-        drops=len(drops),
+        drops=sum(drop.is_missed for drop in drops),
         recalled=sum(1 for drop in drops if drop.recalls),
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=cost,

@@ -132,9 +132,9 @@ class UntilRounds:
         left = [] if ended.ok else [line for line in lines if line.strip()][-SHOWN:]
         has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if left and last and not has_seen:
-            self._state.lane_state.emit(event.Notice(f"left to do, by {self._named}:"))
+            self._state.lane_state.emit(event.Notice(f"left to do, by {self._named}:", warning=False))
             for line in left:
-                self._state.lane_state.emit(event.Notice(f"| {line}"))
+                self._state.lane_state.emit(event.Notice(f"| {line}", warning=False))
         status = last.status if last else None
         report: UntilObject = {
             "command": self._command,

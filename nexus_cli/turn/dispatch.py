@@ -19,7 +19,7 @@ from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Drop, Kind
-from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.limits import LEVELS, PLAN, Bound, Limits, compose_limits, name_level
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import Jobs, StartLog
 from nexus_cli.core.session_services import SessionServices
@@ -36,6 +36,7 @@ from nexus_cli.permission.approvals import (
     BY_RULE,
     CONFIRM,
     DECISION,
+    GUARDED,
     RULE,
     SAID_NO,
     SAID_NOTHING,
@@ -568,7 +569,8 @@ class Dispatcher:
         why = f"not permitted: {found.verdict.why}"
         if found.rule:
             return self._refuse(call, tool, why, BY_RULE)
-        return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
+        limit = "allow" if found.level == PLAN else GUARDED
+        return self._refuse(call, tool, why, limit, await self._level_needed(tool, checked, targets))
 
     def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
         row = {"id": call.id, "tool": call.name, "subject": describe_subject(tool, call), "why": why}

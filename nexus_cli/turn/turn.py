@@ -91,7 +91,6 @@ async def request(lane_state: LaneState) -> None:
             return
         if error.kind != "overflow":
             raise
-        lane_state.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))
         lane_state.spending.steps -= 1
         epoch = lane_state.lane.epoch.id
         await ensure_fits_after_overflow(lane_state, error)

@@ -221,3 +221,30 @@ def test_model_use_writes_the_personal_setting(nexus: Run, config: Path) -> None
     for name in ("not-a-model-at-all", "openai/", "", "[/bold]"):
         assert nexus("model", "use", name).returncode == 2
     assert config.read_bytes() == before
+
+
+def test_a_gateway_that_lacks_the_usual_model_gives_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, environ = Settings(default_models=KEYS), {"OPENAI_API_KEY": "secret"}
+    with ScriptedServer() as server:
+        monkeypatch.setenv("OPENAI_API_BASE", server.base("chat"))
+        chosen = choose_model("", environ, settings, servers=none)
+    assert chosen.model == "openai/scripted" and "openai/scripted" in chosen.announce
+
+
+@pytest.mark.parametrize(
+    ("listed", "model"),
+    [
+        (["openai/embed-3", "openai/acme/gpt-5.6", "openai/llama"], "openai/acme/gpt-5.6"),
+        (["openai/acme/gpt-5.6", KEYS["OPENAI_API_KEY"]], KEYS["OPENAI_API_KEY"]),
+        ([], KEYS["OPENAI_API_KEY"]),
+    ],
+)
+def test_of_several_models_of_a_gateway_the_nearest_name_is_taken(
+    monkeypatch: pytest.MonkeyPatch, listed: list[str], model: str
+) -> None:
+    monkeypatch.setattr("nexus_cli.provider.served_models.list_served", lambda provider: listed)
+    settings = Settings(default_models=KEYS)
+    assert choose_model("", {"OPENAI_API_KEY": "secret"}, settings, servers=none).model == model
+    own = Settings(default_models=KEYS, key_name="work")
+    named = choose_model("", {"OPENAI_API_KEY": "secret"}, own, servers=none).model
+    assert named == f"work:{KEYS['OPENAI_API_KEY']}", "the list is that of another key"

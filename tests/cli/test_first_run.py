@@ -120,10 +120,10 @@ def test_it_is_first_until_there_are_settings() -> None:
     assert not is_first_run(found)
 
 
-def test_one_key_leaves_one_question_and_enter_answers_it() -> None:
-    person = Person([""])
+def test_one_key_leaves_two_questions_and_enter_answers_them() -> None:
+    person = Person(["", ""])
     person.start(ONE)
-    assert person.asked == 1 and "ANTHROPIC_API_KEY" in person.text and "sk-1" not in person.text
+    assert person.asked == 2 and "ANTHROPIC_API_KEY" in person.text and "sk-1" not in person.text
     assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "read"}
     assert str(places().settings) in "".join(person.text.split())
 
@@ -196,7 +196,7 @@ def test_keys_come_before_servers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_any_key_it_asks_for_one_stores_it_and_goes_on() -> None:
-    person = Person(["sk-or-0123456789", "77", "2", "sk-ant-0123456789", '"sk-0123456789" ', "edit"])
+    person = Person(["sk-or-0123456789", "77", "2", "sk-ant-0123456789", '"sk-0123456789" ', "", "edit"])
     person.start(NONE)
     assert written() == {"model": "openai/gpt-5.6", "allow": "edit"} and stored_key("OPENAI_API_KEY") == "sk-0123456789"
     assert "choose the provider first" in person.text and "there are 7 providers" in person.text
@@ -237,13 +237,13 @@ def test_hostile_answers_are_harmless() -> None:
 
 def test_settings_that_cannot_be_written_are_told_and_no_error() -> None:
     Path(os.environ["NEXUS_HOME"]).write_text("in the way")
-    person = Person([""])
+    person = Person(["", ""])
     person.start(ONE)
     assert "could not be written" in person.text
 
 
 @pytest.mark.parametrize("columns", [20, 40])
-@pytest.mark.parametrize(("environ", "answers"), [(TWO, ("", "")), (NONE, ("", "sk-ant-0123456789", ""))])
+@pytest.mark.parametrize(("environ", "answers"), [(TWO, ("", "")), (NONE, ("", "sk-ant-0123456789", "", ""))])
 def test_narrow_terminals_are_kept_to(columns: int, environ: Mapping[str, str], answers: tuple[str, ...]) -> None:
     person = Person(list(answers), columns)
     person.start(environ)
@@ -256,3 +256,24 @@ def test_a_key_that_is_typed_as_a_model_is_not_repeated(key: str) -> None:
     person = Person([key, "1", "read"])
     person.start(TWO)
     assert key[:20] not in person.text and "environment" in person.text and key not in places().settings.read_text()
+
+
+def test_a_key_that_the_provider_refuses_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = "sk-proj-0000000000000000"
+    monkeypatch.setattr(
+        "nexus_cli.provider.key_check.find_refusal", lambda name, key, environ: "unknown key" * (key == refused)
+    )
+    person = Person(["openai", refused, "sk-proj-1111111111111111", "openai/gpt-5.4-mini", ""])
+    person.start({})
+    assert "OpenAI refuses this key: unknown key" in person.text
+    assert written()["model"] == "openai/gpt-5.4-mini", "the model is chosen there too"
+    assert stored_key("OPENAI_API_KEY") == "sk-proj-1111111111111111"
+
+
+def test_a_refused_key_that_is_given_again_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-proj-0000000000000000"
+    monkeypatch.setattr("nexus_cli.provider.key_check.find_refusal", lambda *asked: "no list of models here")
+    person = Person(["openai", key, key, "", ""])
+    person.start({})
+    assert "the same again to store it" in " ".join(person.text.split())
+    assert stored_key("OPENAI_API_KEY") == key

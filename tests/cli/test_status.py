@@ -58,7 +58,7 @@ def test_status_speaks_of_the_sandbox_only_where_there_is_none_and_one_is_needed
     places().settings.write_text('[sandbox]\nbackend = "off"\n')
     assert json.loads(nexus("status", "--json").stdout)["sandbox"]["backend"] == "none"
     text = " ".join(nexus("status").stdout.decode().split())
-    assert 'sandbox none, so every command asks below all (the setting sandbox.backend is "off")' in text
+    assert 'sandbox none, so every command needs approval below all (the setting sandbox.backend is "off")' in text
     places().settings.write_text('allow = "all"\n[sandbox]\nbackend = "off"\n')
     assert b"sandbox" not in nexus("status").stdout
     places().settings.write_text("")

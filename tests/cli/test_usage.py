@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -14,7 +15,7 @@ import pytest
 from search import sample
 
 from nexus_cli.cli import help_page
-from nexus_cli.cli.app import COMMANDS, build
+from nexus_cli.cli.app import BARE, COMMANDS, build
 from nexus_cli.cli.process import SIGNALS
 from nexus_cli.core.errors import EXIT_STATUS
 
@@ -49,9 +50,7 @@ WRONG = [
     (["context", "-x"], b"no such option: -x", b"See nexus context --help"),
     (["config", "get", "limits.max_step"], b"limits.max_step", b"limits.max_steps"),
     (["config", "set", "limits.max_steps", "many"], b"limits.max_steps", b"whole number"),
-    (["config"], b"the command is missing", b"nexus config show"),
     (["config", "get", "limits"], b"limits: it is a table", b"limits.max_steps"),
-    (["memory"], b"the command is missing", b"nexus memory list"),
     (["memory", "list", "--slot", ""], b"--slot: its value is empty", b"Give one"),
     (["ask", "--recipe", "", "hi"], b"--recipe: its value is empty", b"Give one"),
     (["ask", "--allow", "", "hi"], b"--allow: its value is empty", b"Give one"),
@@ -190,3 +189,17 @@ def test_version_and_help_load_none_of_the_heavy_libraries(tmp_path: Path) -> No
 def test_an_option_with_an_empty_value_is_not_the_same_as_none(words: tuple[str, ...], engine: Run) -> None:
     done = engine("said", "ask", *words, "hi")
     assert done.returncode == 2 and b"its value is empty" in done.stderr and done.stdout == b""
+
+
+@pytest.mark.parametrize(("noun", "verb"), BARE.items())
+def test_a_noun_without_a_verb_lists(nexus: Run, noun: str, verb: str) -> None:
+    bare, whole = nexus(noun), nexus(noun, verb)
+    assert (bare.returncode, bare.stdout, bare.stderr) == (0, whole.stdout, whole.stderr), bare
+    assert b"Usage: nexus" in nexus(noun, "--help").stdout
+
+
+def test_options_of_the_list_need_no_verb(nexus: Run) -> None:
+    assert json.loads(nexus("sessions", "--json", "--all").stdout) == json.loads(
+        nexus("sessions", "list", "--json", "--all").stdout
+    )
+    assert b"no such option: --modle" in nexus("model", "--modle").stderr

@@ -75,3 +75,23 @@ def test_the_model_sees_neither_the_former_nor_the_new_key(
     context.run("login openai")
     masked, names = mask_secrets(f"old sk-wrong-0123456789 new {KEY}", os.environ)
     assert masked == "old [OPENAI_API_KEY] new [OPENAI_API_KEY]" and set(names) == {"OPENAI_API_KEY"}
+
+
+def test_a_key_that_the_provider_refuses_is_asked_for_again(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "nexus_cli.provider.key_check.find_refusal", lambda name, key, environ: "unknown key" * (key != KEY)
+    )
+    context.secrets = ["sk-wrong-0123456789", KEY]
+    context.run("login openai")
+    assert "OpenAI refuses this key: unknown key" in "\n".join(context.said)
+    assert [path.read_text() for path in stored()] == [KEY]
+
+
+def test_a_refused_key_that_is_given_again_is_stored(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nexus_cli.provider.key_check.find_refusal", lambda *asked: "no list of models here")
+    context.secrets = [KEY, KEY]
+    context.run("login openai")
+    assert "the same again to store it" in "\n".join(context.said)
+    assert [path.read_text() for path in stored()] == [KEY]

@@ -9,6 +9,7 @@ import pytest
 from commands.conftest import FakeContext, answering
 from session.prefix_cache import Remembering
 
+from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import NexusError
 
 OF = re.compile(r"About ([\d,]+) of ([\d,]+) tokens of the next request miss the cache")
@@ -127,3 +128,22 @@ def test_what_was_looked_at_before_it_changed_once_more_counts_no_longer(caching
     (tmp_path / "NEXUS.md").write_text("Be brief.\n")
     caching.turn("more")
     assert caching.session.status().used < small + 300
+
+
+def test_a_larger_window_offers_what_was_left_out(caching: FakeContext) -> None:
+    caching.turn("hello")
+    log = caching.session.state.lane_state.lane.timeline.log
+    for number, (cause, tokens) in enumerate(
+        [(Cause.TRUNCATION, 300), (Cause.TRUNCATION, 400), (Cause.OUTPUT_CAP, 5), (Cause.COMPACTION, 10**6)], 1
+    ):
+        log.record_drop(
+            Drop(log.next_drop(), f"messages of {number}", tokens, cause, "2026-01-01T00:00:00Z", text="words")
+        )
+    caching.run("model openai/gpt-4")
+    assert not any("/drops recall" in line for line in caching.said)
+    caching.run("model openai/gpt-4o")
+    line = caching.said[-1]
+    assert "messages of 2 (400 tokens): /drops recall d2." in line and "1 more" in line
+    caching.run("drops recall d2")
+    caching.run("model openai/gpt-4").run("model openai/gpt-4o")
+    assert "/drops recall d1." in caching.said[-1] and "more" not in caching.said[-1]

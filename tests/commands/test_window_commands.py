@@ -215,8 +215,11 @@ def test_permissions_say_what_each_level_means_on_this_system(tmp_path: Path) ->
     value = context.shown[-2][1]
     runs = {one["name"]: one["runs"] for one in value["levels"]}
     assert value["sandbox"]["backend"] == "none" and "off" in value["sandbox"]["why"]
-    assert "without a sandbox every command asks" in runs["run"] and "commands that only read" not in runs["read"]
-    assert "without a sandbox every command asks" in context.said[-1]
+    assert (
+        "without a sandbox every command needs approval" in runs["run"]
+        and "commands that only read" not in runs["read"]
+    )
+    assert "without a sandbox every command needs approval" in context.said[-1]
     assert {one["name"]: one["asks"] for one in context.shown[-1][1]["tools"]}["bash"] == "yes"
     assert "Sandbox: none" in find_form("permissions")(value, 200)
     assert not context.session.status().has_sandbox

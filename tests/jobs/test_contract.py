@@ -183,7 +183,7 @@ def test_a_session_that_would_be_compacted_breaks_a_contract_without_drops(place
     place.settings(QUICK + small + "cache_read_price = 0.2\n")
     [made] = place.run("cache", "why", "--json").result["rewrites"]
     assert made["saved_usd_each"] == pytest.approx(made["saved"] * 0.2 / 1e6) and made["break_even"] >= 1
-    shown = place.run("cache", "why").text
+    shown = place.run("cache", "why", "--all").text
     assert "rewrites:" in shown and "pays after" in shown and "\n  truncation " in shown, "a row begins with its cause"
 
 

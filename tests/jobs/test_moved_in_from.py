@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -68,6 +69,15 @@ def test_settings_are_moved_in_once_and_nothing_gets_broader(place: Stage) -> No
     }
     again = place.run("import", "claude")
     assert again.status == 0 and "Nothing new" in again.text and personal_files(place) == made
+    assert all("Its 3 sessions: nexus import claude --sessions" in one.text for one in (shown, done, again))
+
+
+def test_where_there_are_only_sessions_they_are_named(place: Stage) -> None:
+    for path in [place.home / ".claude.json", *(place.home / ".claude").iterdir()]:
+        if path.name != "projects":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    done = place.run("import", "claude")
+    assert done.status == 2 and "Its 3 sessions: nexus import claude --sessions" in done.told[-1], done
 
 
 def test_an_old_session_is_found_continued_and_taken_out_again(place: Stage, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_of_several_processes_one_renews_the_login(person: Person) -> None:
     assert [one.status for one in done] == [0, 0, 0] and len(person.device.seen("/token")) == 2
 
 
-@pytest.mark.parametrize(("refusal", "word"), sample([(401, "expired"), (403, "no such plan")], 2))
+@pytest.mark.parametrize(("refusal", "word"), sample([(401, "expired"), (403, "no such subscription")], 2))
 def test_a_login_that_is_no_longer_accepted_names_the_way_back(person: Person, refusal: int, word: str) -> None:
     person.sign_in()
     person.age(person.copilot)

@@ -282,3 +282,23 @@ def test_the_listing_counts_recalls_of_what_is_still_out_alone() -> None:
     items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in (1, 2)]
     value = window_drops("s", drops, items, of([]))
     assert (value["left_out"], value["recalled"]) == (1, 0)
+
+
+def test_the_status_counts_what_a_person_could_miss(tmp_path: Path) -> None:
+    causes = [
+        ("section episodic.more (earlier sessions)", Cause.SECTION_BUDGET),
+        ("result of bash", Cause.OUTPUT_CAP),
+        ("result of read_file", Cause.PRUNED),
+        ("part of section instructions.project (NEXUS.md)", Cause.SECTION_BUDGET),
+        ("part of a.log", Cause.INPUT_CAP),
+        ("messages 1 to 4", Cause.TRUNCATION),
+    ]
+
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS[:1]) as session:
+            log = session.state.lane_state.lane.timeline.log
+            for what, cause in causes:
+                log.record_drop(Drop(log.next_drop(), what, 57, cause, "2026-01-01T00:00:00Z", text="words"))
+            assert len(session.state.drops()) == 6 and session.status().drops == 3
+
+    asyncio.run(live())

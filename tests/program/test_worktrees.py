@@ -197,7 +197,6 @@ def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
             (("worktree", "diff", "none"), "no worktree none"),
             (("worktree", "apply", "../.."), "no worktree"),
             (("worktree", "remove", "x" * 99), "more than 60"),
-            (("worktree",), "command is missing"),
             (("worktree", "lst"), "nexus worktree list"),
         ],
         3,

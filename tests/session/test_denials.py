@@ -149,3 +149,9 @@ def test_plan_mode_only_reads_whatever_the_rules_allow(tmp_path: Path) -> None:
     line = told(tmp_path, RUN, WRITE, ("bash", {"command": "cat a.txt"}), allow="plan")
     assert line.startswith("2 calls were refused: bash touch made; write_file b.txt.")
     assert not (tmp_path / "made").exists() and not (tmp_path / "b.txt").exists()
+
+
+def test_for_a_refused_credential_the_rule_is_named_and_no_level(tmp_path: Path) -> None:
+    line = told(tmp_path, ("read_file", {"path": "~/.ssh/id_rsa"}))
+    assert "only a rule in your own config.toml opens them" in line and "/.ssh/id_rsa)" in line
+    assert "lets it run" not in line and "--allow" not in line

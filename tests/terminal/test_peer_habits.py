@@ -82,7 +82,7 @@ def test_from_codex(repl: Opens) -> None:
     habit(made, "/diff" + ENTER, "shop.py")
     made.say("/review")
     assert SHOP.splitlines()[0] in sent(made)
-    habit(made, "/approvals" + ENTER, "everything else asks")
+    habit(made, "/approvals" + ENTER, "everything else needs approval")
     habit(made, "/mention" + ENTER, "@FILE in a message")
     made.say("wait", ends=False)
     made.asked_about("bash")

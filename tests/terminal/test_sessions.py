@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from terminal.repl import Opens, Place, Repl
 from terminal.stories import call
-from terminal.terminal import ENTER, Terminal, ctrl
+from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 
 
 def test_sessions_are_picked_and_shown_as_they_were(
@@ -33,6 +33,11 @@ def test_sessions_are_picked_and_shown_as_they_were(
     made.wait_for("It is done.")
     assert made.times("echo out of ls") == 1 and made.times("out of ls") == 2 and made.times("fix the discount") >= 1
     leave(made)
+
+    undecided = repl(at=here, arguments=("-r",))
+    undecided.wait_for("> login page")
+    undecided.send(ESCAPE)
+    assert undecided.status() == 0
 
     newest = repl(at=here, arguments=("-c",))
     newest.wait_for("login page")
@@ -82,10 +87,10 @@ def test_missing_walls_stand_in_the_status_line_before_the_first_command(repl: O
     made = repl(["fine"], columns=100, settings='[sandbox]\nbackend = "off"\n')
     made.wait_for("sandbox: none")
     made.send("/permissions run" + ENTER)
-    made.wait_for("without a sandbox every command asks")
+    made.wait_for("without a sandbox every command needs approval")
     made.send("/clear" + ENTER)
     made.wait_for("sandbox: none")
     made.send("/permissions all" + ENTER)
-    made.wait_for("unconfined: nothing asks")
+    made.wait_for("unconfined: nothing needs approval")
     made.wait_for(lambda screen: not any("sandbox: none" in line for line in screen.lines()))
     leave(made)

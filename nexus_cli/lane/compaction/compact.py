@@ -115,7 +115,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
     plan = draft_plan(lane_state.window, lane_state.work, cause, share)
     try:
         if plan is None:
-            raise SummaryError("there is too little to summarize")
+            raise SummaryError(event.TOO_LITTLE)
         if cause != "overflow":  # a fork of the lane would be refused too
             await _run_before_summary(lane_state, cause, instructions)
         choice = choose_summary_source(lane_state, plan, cause)
@@ -198,11 +198,11 @@ async def _run_before_summary(lane_state: LaneState, cause: str, instructions: s
         async with asyncio.timeout(seconds):
             await lane_state.before_summary(lane_state, cause, instructions)
     except TimeoutError:
-        lane_state.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s"))
+        lane_state.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s", warning=False))
     except NexusError as error:
         if error.kind == "denied":
             raise SummaryPrevented(error.why) from None
-        lane_state.emit(event.Notice(f"before the compaction: {error.message}"))
+        lane_state.emit(event.Notice(f"before the compaction: {error.message}", warning=False))
 
 
 async def _accept(

@@ -134,8 +134,8 @@ def notice_narrow_window(window: LaneWindow, upcoming: Upcoming, tokens: int, se
 async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:
     """Learn the window from the provider's overflow error, and free more than usual. Raises as `ensure_fits` does."""
     learned = lane_state.window.learn_from_overflow(lane_state.lane.counted, error)
-    if learned is not None:
-        lane_state.emit(learned)
+    why = f"the provider refused the request as too long: {error.why}"
+    lane_state.emit(learned or Notice(why, warning=False))
     await needs_room(lane_state)
     from nexus_cli.lane.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
@@ -249,8 +249,6 @@ async def replan_sections(lane_state: LaneState) -> bool:
     head, cause = flatten(lane.groups()), lane_state.upcoming.pending or WINDOW
     lane_state.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
     lane_state.upcoming.pending = ""
-    line = f"sections were planned again for a window of {lane_state.window.budget.window:,} tokens"
-    lane_state.emit(Notice(line, warning=False))
     return True
 
 

@@ -16,6 +16,7 @@ from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import flatten, is_request
 from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
 from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.event import TOO_LITTLE
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.lane.cache_expectation import is_warm
@@ -50,7 +51,7 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
         "unit": UNIT,
         "before": before,
         "possible": plan is not None,
-        "why": "" if plan else "there is too little to summarize",
+        "why": "" if plan else TOO_LITTLE,
         "pins": _pin_rows(lane_state.window, plan),
     }
     if plan is None:

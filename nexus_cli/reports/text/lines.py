@@ -56,7 +56,7 @@ def measure_attached(value: Value) -> str:
 
 
 CAUSES = {
-    "section_budget": "no room",
+    "section_budget": "over its share",
     "truncation": "window full",
     "compaction": "summarized",
     "output_cap": "too long",

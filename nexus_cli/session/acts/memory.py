@@ -114,7 +114,7 @@ async def extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
     try:
         await run_in_fork(lane_state, dispatcher, own_recipe("pre_compaction"))
     except NexusError as error:
-        lane_state.emit(Notice(f"no facts were kept before the compaction: {error.message}"))
+        lane_state.emit(Notice(f"no facts were kept before the compaction: {error.message}", warning=False))
 
 
 def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int | None = None) -> Act:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Part, image_type
 from nexus_cli.core.errors import NexusError
@@ -32,6 +34,12 @@ _MENTION = re.compile(
 )
 _PDF = b"%PDF-"
 """Beginning of a PDF."""
+IMAGE = "Image"
+"""What an attached image is called in the input box."""
+_DRAGGED = re.compile(r"""['"]?(?:/|~/|file:///).+\.(?:png|jpe?g|gif|webp|pdf)['"]?\Z""", re.IGNORECASE)
+"""Matches text that ends like the path of an image or a PDF, and begins like a full path."""
+_LONGEST_DRAGGED = 20_000
+"""Most characters of the paths of dragged files."""
 _BEHIND = ".,;:!?)]}*_"
 """Characters that may follow a path in a sentence without being part of it."""
 _LONGEST = 200
@@ -86,6 +94,33 @@ def quote_mention(path: str) -> str:
     if bare and bare["plain"] == path and path[-1:] not in _BEHIND:
         return "@" + path
     return '@"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def list_pasted_files(text: str) -> list[tuple[str, str]]:
+    """Return path and kind (`Image`, `PDF`) of each file if `text` is nothing but full paths of images and PDFs, with
+    the quotes and escapes that terminals write for dragged files; else []."""
+    whole = text.strip()
+    if not _DRAGGED.match(whole) or "\n" in whole or len(whole) > _LONGEST_DRAGGED:
+        return []
+    with contextlib.suppress(ValueError):  # an open quote
+        for words in ([whole], shlex.split(whole)):
+            paths = [unquote(urlsplit(word).path) if word.startswith("file://") else word for word in words]
+            found = [(path, kind) for path in map(os.path.expanduser, paths) if (kind := _kind_of_file(path))]
+            if len(found) == len(words):
+                return found
+    return []
+
+
+def _kind_of_file(path: str) -> str:
+    """Return `Image`, `PDF`, or "" for what is neither."""
+    try:
+        if not os.path.isabs(path) or not os.path.isfile(path):
+            return ""
+        with open(path, "rb") as file:
+            start = file.read(16)
+    except (OSError, ValueError):
+        return ""
+    return IMAGE if image_type(start) else "PDF" if start.startswith(_PDF) else ""
 
 
 def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:

@@ -54,7 +54,7 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.input.attached_files import quote_mention
+from nexus_cli.ui.input.attached_files import IMAGE, list_pasted_files, quote_mention
 from nexus_cli.ui.input.burst_reader import read_in_bursts
 from nexus_cli.ui.input.completion import Completions, completion_menu, find_spot, offers_completion
 from nexus_cli.ui.input.editor import edit_text
@@ -73,6 +73,8 @@ NARROW = 12
 """Columns below which the prompt is left out."""
 _WITH_KEY = re.compile(r"(?s)(\s*/(?:login|connect))\b.*")
 """A line that may contain a key: the history keeps only its command."""
+_BEFORE_FILE = re.compile(r"(?s)(?!\s*!)(.*\s)?")
+"""Text after which a pasted path is a file to attach: no shell command, and no half of a word."""
 _MODES = {InputMode.NAVIGATION: "n", InputMode.REPLACE: "r", InputMode.REPLACE_SINGLE: "r"}
 
 
@@ -233,7 +235,8 @@ class InputBox:
         text = self.buffer.text
         whole = self._pastes.expand(text)
         pasted = tuple(map(replace_surrogates, self._pastes.take_inserted(whole)))
-        typed = TypedMessage(replace_surrogates(whole), replace_surrogates(self._pastes.label_pastes(text)), pasted)
+        shown, files = self._pastes.label_pastes(text), self._pastes.list_files(text)
+        typed = TypedMessage(replace_surrogates(whole), replace_surrogates(shown), pasted, files)
         remembered = _WITH_KEY.sub(r"\1", self._pastes.for_history(text))
         self._pastes.release()
         self.buffer.reset()
@@ -260,25 +263,39 @@ class InputBox:
         self.buffer.document = Document(text, len(text))
 
     def paste(self, data: str) -> None:
-        """Insert a paste at the cursor, folded if it is long. Never submits."""
+        """Insert a paste at the cursor, folded if it is long. Never submits.
+
+        Paths of images and PDFs, which terminals paste for dragged files, become attachments; a shell command
+        gets them as text.
+        """
         kept = clip_to_bytes(data)
         cut = len(kept) < len(data)
         self.buffer.save_to_undo_stack()
+        is_free = _BEFORE_FILE.fullmatch(self.buffer.document.text_before_cursor)
+        if is_free and (dragged := list_pasted_files(kept)):
+            for path, kind in dragged:
+                self._insert_file(path, kind)
+            return
         self.buffer.insert_text(self._pastes.fold_if_long(normalize_newlines(kept), self.buffer.text, cut=cut))
         if cut:
             self.notice(f"the paste has more than {KEPT >> 20} MiB: the rest was left out")
 
     async def paste_image(self) -> None:
-        """Mention the image on the clipboard at the cursor; show a hint if there is none."""
+        """Attach the image on the clipboard at the cursor; show a hint if there is none."""
         try:
             path = await self.clipboard_image()
         except OSError as error:
             self.hint(f"the image cannot be saved: {error.strerror}")
             return
         if path:
-            self.buffer.insert_text(quote_mention(path) + " ")
+            self._insert_file(path, IMAGE)
         else:
             self.hint("no image on the clipboard")
+
+    def _insert_file(self, path: str, kind: str) -> None:
+        """Insert the mention of a file, shown as `[Image #1]`."""
+        mention = self._pastes.fold(quote_mention(path), kind, self.buffer.text, is_file=True)
+        self.buffer.insert_text(mention + " ")
 
     def hint(self, text: str) -> None:
         """Show one line below the box until the text changes; "" removes it."""
@@ -350,11 +367,17 @@ class InputBox:
             ]
         )
 
+    def set_keys(self, *, vi: bool) -> None:
+        """Edit the text with the keys of vi, or those of emacs."""
+        self._vi = vi
+        if self._app is not None:
+            self._app.editing_mode = EditingMode.VI if vi else EditingMode.EMACS
+
     def _drawn(self) -> None:
         app = get_app()
         if app is not self._app:
             self._app = app
-            app.editing_mode = EditingMode.VI if self._vi else EditingMode.EMACS
+            self.set_keys(vi=self._vi)
             read_in_bursts(app.input)
 
     def _listed(self) -> None:

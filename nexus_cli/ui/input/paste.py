@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
@@ -41,6 +41,8 @@ class TypedMessage:
     """The text as shown in the box: `[pasted 214 lines]` for a folded paste."""
     pasted: tuple[str, ...] = ()
     """Its pastes, folded or not."""
+    files: tuple[str, ...] = ()
+    """Mentions of the files that are shown as `[Image #1]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class _Paste:
     label: str
     text: str | None
     """None after it was released."""
+    is_file: bool = False
+    """True if the text is the mention of a file to attach."""
 
 
 def normalize_newlines(data: str) -> str:
@@ -84,12 +88,14 @@ class Pastes:
         size = f"{lines:,} lines" if lines > FOLDED_LINES else f"{len(text):,} characters"
         return self.fold(text, f"pasted {size}" + (f", cut at {KEPT >> 20} MiB" if cut else ""), beside)
 
-    def fold(self, text: str, what: str, beside: str) -> str:
-        """Return a character for `text`, shown as `[what]`, with a number if `beside` has one with that label."""
+    def fold(self, text: str, what: str, beside: str, *, is_file: bool = False) -> str:
+        """Return a character for `text`, shown as `[what]`, with a number if `beside` has one with that label. The
+        mention of a file always has a number."""
         there = {self._pastes[mark].label for mark in self._marks(beside)}
-        labels = (f"[{what}]" if number == 1 else f"[{what} #{number}]" for number in range(1, len(there) + 2))
+        numbers = range(1, len(there) + 2)
+        labels = (f"[{what} #{number}]" if is_file or number > 1 else f"[{what}]" for number in numbers)
         mark = self._mark(beside)
-        self._pastes[mark] = _Paste(next(label for label in labels if label not in there), text)
+        self._pastes[mark] = _Paste(next(label for label in labels if label not in there), text, is_file)
         return mark
 
     def label(self, mark: str) -> str | None:
@@ -116,6 +122,11 @@ class Pastes:
 
         return self._replaced(text, kept)
 
+    def list_files(self, text: str) -> tuple[str, ...]:
+        """Return the mentions of files that `text` has as characters."""
+        pastes = (self._pastes[mark] for mark in self._marks(text))
+        return tuple(paste.text for paste in pastes if paste.is_file and paste.text)
+
     def take_inserted(self, text: str) -> tuple[str, ...]:
         """Return the pastes since the last message that `text` contains, and forget them all."""
         inserted, self._inserted = self._inserted, []
@@ -127,7 +138,7 @@ class Pastes:
         for mark, paste in reversed(self._pastes.items()):
             room -= len(paste.text or "")
             if room < 0:
-                self._pastes[mark] = _Paste(paste.label, None)
+                self._pastes[mark] = replace(paste, text=None)
 
     def _replaced(self, text: str, by: Callable[[_Paste], str]) -> str:
         if text.isascii() or not self._pastes:

@@ -10,7 +10,7 @@ from typing import Protocol, assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.elide import clip_text
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import Drop
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
 from nexus_cli.tools.registry import tells_person
@@ -100,8 +100,9 @@ class ProgressLines:
             case e.CompactionStart():
                 self._step(f"  compacting {event.tokens:,} tokens ({event.cause})")
             case e.CompactionDone():
-                self.notice(_texts().describe_compaction_end(event))
-            case e.ContextDrop() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
+                if line := _texts().describe_compaction_end(event):
+                    self.notice(line)
+            case e.ContextDrop():
                 self._noted(self._left_out(event.drop))
             case e.ContextRecall():
                 self._step(f"  recalled {event.drop_id}, {event.tokens:,} tokens")

@@ -1,5 +1,5 @@
-"""Combine the drops of one request's sections and single messages into a few lines. Each is small and a small window
-has many, which would hide the drops of whole messages. Other drops are reported at once by the caller."""
+"""Combine the drops of single messages of one request into a line: a small window has many, which would hide the drops
+of whole messages. What no person could miss is not shown; other drops are reported at once by the caller."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from nexus_cli.context.window.entry_ranges import ranges_of
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import SECTION, Cause, Drop
 from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
 
 FEW = 2
-"""Most drops of one kind that are reported one by one."""
-SECTIONS, PARTS = "sections shortened or left out", "messages cut short"
+"""Most drops that are reported one by one."""
 LOST = "kept until the end of this run only"
 """Replaces the command if no other process can read the drops."""
 
@@ -45,9 +44,8 @@ def describe_drop(drop: Drop, how: str) -> str:
     from nexus_cli.reports.text.lines import name_cause, plural  # noqa: PLC0415  (as above)
 
     beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
-    return (
-        f"left out as {drop.id}: {drop.what}, {plural(drop.tokens, 'token')}{beyond} ({name_cause(drop.cause)}); {how}"
-    )
+    what = SECTION.sub(lambda section: section[1] + (section[3] or section[2]), drop.what)
+    return f"left out as {drop.id}: {what}, {plural(drop.tokens, 'token')}{beyond} ({name_cause(drop.cause)}); {how}"
 
 
 class DropBatcher:
@@ -57,34 +55,27 @@ class DropBatcher:
         """`single` describes one drop; `way` returns the command that lists them."""
         self._single = single
         self._way = way
-        self._held: dict[str, list[Drop]] = {}
+        self._held: list[Drop] = []
 
     def hold(self, event: Event) -> bool:
-        """True if the drop is held, to be shown later."""
-        kind = _kind(event.drop) if isinstance(event, ContextDrop) else ""
-        if isinstance(event, ContextDrop) and kind:
-            self._held.setdefault(kind, []).append(event.drop)
-        return bool(kind)
+        """True if the drop is held, to be shown later, or is never shown: one notice reports pruned results."""
+        if not isinstance(event, ContextDrop):
+            return False
+        drop = event.drop
+        is_part = drop.cause is Cause.TRUNCATION and drop.what.startswith("part of ")
+        if is_part:
+            self._held.append(drop)
+        return is_part or not (drop.is_missed or drop.cause is Cause.OUTPUT_CAP)
 
     def release(self, event: Event | None = None) -> list[str]:
         """Return the lines to show before `event` (None: before anything else); none while more drops may follow."""
         if isinstance(event, ContextDrop | ContextPlan | TurnStart):
             return []
-        held, self._held = self._held, {}
-        return [line for kind, drops in held.items() for line in self._lines(kind, drops)]
-
-    def _lines(self, kind: str, drops: list[Drop]) -> list[str]:
+        drops, self._held = self._held, []
         if len(drops) <= FEW:
             return [self._single(drop) for drop in drops]
         tokens, beyond = sum(drop.tokens for drop in drops), sum(drop.uncounted for drop in drops)
         more = f" and {beyond:,} bytes that were counted, not kept" if beyond else ""
         spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
-        return [f"{len(drops)} {kind}, {tokens:,} tokens{more}: {ids}; {self._way()}"]
-
-
-def _kind(drop: Drop) -> str:
-    """Return the plural name of a drop's kind; "" for a kind that is reported at once."""
-    if drop.cause is Cause.SECTION_BUDGET:
-        return SECTIONS
-    return PARTS if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of ") else ""
+        return [f"{len(drops)} messages cut short, {tokens:,} tokens{more}: {ids}; {self._way()}"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.event import CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
+from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import LEVELS, name_level
 from nexus_cli.reports.text.lines import Value, dollars, plural, short, short_dollars, worker_title
 from nexus_cli.session.running_workers import AT_WORK
@@ -53,7 +53,10 @@ def _left(number: int, drop: Sequence[str], part: int = 0) -> str:
 
 
 def describe_compaction_end(event: CompactionDone) -> str:
-    """Describe the result of a compaction: the figures, or the reason that it was not accepted."""
+    """Describe the result of a compaction: the figures, or the reason that it was not accepted; "" if there was nothing
+    to summarize: the drop of what is left out instead has its own line."""
+    if event.cut and event.why == TOO_LITTLE:
+        return ""
     if not event.ok:
         paid = f"; {dollars(event.cost_usd)} was paid for the summary" if event.cost_usd else ""
         after = "Older messages are left out instead" if event.cut else "Nothing was changed"
@@ -81,9 +84,10 @@ def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
 
 def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
     """Return the ways to allow them, or the reason that there is none, each as a sentence."""
-    of_servers = [call["tool"] for call in denied if call.get("allow") and call.get("tool", "").startswith("mcp__")]
-    levels = [call["allow"] for call in denied if call.get("allow") and call.get("tool") not in of_servers]
-    others = [call.get("hint") or call.get("why", "") for call in denied if not call.get("allow")]
+    by_level = [call for call in denied if call.get("allow") and not call.get("hint")]
+    of_servers = [call["tool"] for call in by_level if call.get("tool", "").startswith("mcp__")]
+    levels = [call["allow"] for call in by_level if call.get("tool") not in of_servers]
+    others = [call.get("hint") or call.get("why", "") for call in denied if call not in by_level]
     told = []
     if of_servers:  # a level that lets them run lets everything run
         told.append(f"A rule allows it: nexus rules add 'allow {of_servers[0]}'.")

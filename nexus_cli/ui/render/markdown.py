@@ -7,6 +7,7 @@ Everything is sanitized before it is styled, and again after entities are decode
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from io import StringIO
 
 from markdown_it import MarkdownIt
@@ -26,6 +27,12 @@ DEEPEST = 40
 """Deepest nesting that is rendered; a deeper block is shown as source."""
 LEAST = 4
 """Least columns to render for."""
+
+
+@cache
+def _rich_theme(name: str) -> RichTheme:
+    """Return rich's styles of Markdown elements for a background."""
+    return RichTheme(dict(Theme(name).markdown_styles))
 
 
 class _Themed(RichMarkdown):
@@ -59,7 +66,6 @@ class Markdown:
             markup=False,
             emoji=False,
             legacy_windows=False,
-            theme=RichTheme(dict(self._theme.markdown_styles)),
             _environ={},
         )
         # Without HTML, images and link definitions, so that `Vec<String>` and addresses stay visible.
@@ -119,7 +125,7 @@ class Markdown:
         return "".join(shown)
 
     def _print(self, what: RenderableType) -> str:
-        with self._console.capture() as captured:
+        with self._console.capture() as captured, self._console.use_theme(_rich_theme(self._theme.name)):
             self._console.print(what)
         lines = captured.get().split("\n")
         return "\n".join(line.rstrip() for line in lines)

@@ -15,10 +15,12 @@ from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.hidden_signs import find_hidden_sign, mark_hidden_signs, mark_on_one_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
-from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
+from nexus_cli.ui.render.unified_diff import diff_lines, diff_text, looks_like_diff
 
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command shown before the question: all, or these numbers from its beginning and its end."""
+LEAST_ROWS, AROUND = 8, 9
+"""Least rows for the beginning of a new file; rows of the screen for what stands around it."""
 MOST_REASON = 200
 """Most characters of the model's reason, and of a part of the call, that are shown."""
 MOST_PARTS = 8
@@ -170,11 +172,12 @@ def describe_unclear_answer(line: str, keys: Sequence[AnswerKey]) -> str:
     return f"{words or 'An empty line'} is not an answer. Please answer {named}, {OR_WORDS}"
 
 
-def question_text(question: Question, width: int, theme: Theme, number: int = 0) -> str:
+def question_text(question: Question, width: int, theme: Theme, number: int = 0, height: int = 0) -> str:
     """Return the block of a call: the asking worker if there is one, the call's name and object, and below them the
     diff or the command.
 
-    `number` counts calls that are asked about together; 0 for a single one.
+    `number` counts calls that are asked about together; 0 for a single one. On a screen of so many rows as `height` a
+    new file is shown by its beginning, so that its name stays in sight; 0 for output that is not on a screen.
     """
     is_diff = question.kind not in WHOLE and looks_like_diff(question.detail)
     details = [] if is_diff else _details(question, width - 1)
@@ -185,10 +188,20 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0)
     head = hang(f"{subject}{_reason(question)}".strip(), f"{verb}  ", below, width - 1)
     lines = [theme.paint("bold", line.rstrip()) for line in head]
     if is_diff:
-        details = [diff_text(question.detail, width, theme, most_lines=HEAD_LINES + TAIL_LINES)]
+        details = _change_lines(question.detail, width, theme, height)
     place = _confinement_text(question)
     walls = [theme.paint("dim", line) for line in wrap(place, width - 3)] if place else []
     return "\n".join([*[""] * (number < 2), *lines, *details, *(f"  {line}" for line in walls)])
+
+
+def _change_lines(diff: str, width: int, theme: Theme, height: int) -> list[str]:
+    """Return the lines of a change as `question_text` shows them."""
+    most = HEAD_LINES + TAIL_LINES
+    room = min(most, max(LEAST_ROWS, height - AROUND))
+    is_new = diff.lstrip().startswith("--- /dev/null\n") and diff.count("\n--- ") == 0
+    if not (height and is_new and diff.count("\n") > room):
+        return [diff_text(diff, width, theme, most_lines=most)]
+    return [*diff_lines(diff, width, theme, most_lines=room), theme.paint("dim", "Ctrl+O shows the whole file")]
 
 
 def _reason(question: Question) -> str:

@@ -67,8 +67,6 @@ class RichRenderer:
         """Hint for showing cut or folded text, now and later."""
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
-        self._live_theme = replace(theme, links=False)
-        """Rows of the live area are cut, and contain only SGR codes."""
         self.folder = folder
         self._clock = clock
         self._scrollback = Scrollback(put, self._width, theme, self._show_group, put_text)
@@ -99,6 +97,11 @@ class RichRenderer:
         """The files and lines that the turn changed, as counted before its end is fed; "" if nobody counts them."""
         self.last_answer = ""
         """The text of the newest turn that had any."""
+
+    @property
+    def _live_theme(self) -> Theme:
+        """Return the theme of the live area, whose rows are cut, and contain only SGR codes."""
+        return replace(self._theme, links=False)
 
     @property
     def moving(self) -> bool:
@@ -489,9 +492,8 @@ class RichRenderer:
     ) -> None:
         match event:
             case e.ContextDrop():
-                if event.drop.cause is not Cause.PRUNED:  # one line reports a batch of these
-                    role = "dim" if event.drop.cause in USUAL else "warn"
-                    self._scrollback.add_note(_describe_drop(event.drop), role)
+                role = "dim" if event.drop.cause in USUAL else "warn"
+                self._scrollback.add_note(_describe_drop(event.drop), role)
             case e.ContextRecall():
                 self._scrollback.add_note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
             case e.CompactionStart():

@@ -102,9 +102,9 @@ _ATTRIBUTES = frozenset({"1", "2", "4", "7"})
 """Bold, faint, underlined, reversed: attributes that remain without colours."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Theme:
-    """The style of each role."""
+    """The style of each role. One is shared by all that draws; its name may change while they do."""
 
     name: str = "dark"
     """`dark` or `light`: the background that the colours are for."""

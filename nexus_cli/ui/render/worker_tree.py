@@ -130,7 +130,7 @@ class WorkerTree:
     def _note_work(self, worker: ShownWorker, inner: e.Event) -> None:
         match inner:
             case e.StepStart():
-                worker.doing = "asks the model"
+                worker.doing = "waits for the model"
             case e.Retry():
                 worker.doing = f"retry {inner.attempt}: {one_line(inner.why[:LONGEST])}"
             case e.CompactionStart():

@@ -106,6 +106,15 @@ class ReplCommandContext(TerminalContext):
         self._options = self._begun = options
         self._settings = settings
         self._reopen = reopen
+        self.leaves_unchosen = False
+        """Leave if the person picks nothing from the next list: the program was started to pick from it."""
+
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        chosen = await super().choose(title, choices, search)
+        if self.leaves_unchosen and chosen is None and choices:
+            self.leave()
+        self.leaves_unchosen = False
+        return chosen
 
     @property
     def session(self) -> Session:

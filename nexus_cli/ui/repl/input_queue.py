@@ -120,7 +120,7 @@ class InputQueue:
 
         Pasted text has no mentions: nobody means an `@name` in a log.
         """
-        read = await asyncio.to_thread(read_mentions, typed.shown, folder)
+        read = await asyncio.to_thread(read_mentions, " ".join([typed.shown, *typed.files]), folder)
         for notice in read.notices:
             tell(notice, "warn")
         if read.missing:
@@ -145,7 +145,7 @@ def take_argument(command: TypedMessage, text: str) -> TypedMessage:
     for one in command.pasted:
         begin = command.text.find(one)
         pasted.append(one[start - begin :] if begin < start < begin + len(one) else one)
-    return TypedMessage(command.text[start:], shown[1] if shown else command.shown, tuple(pasted))
+    return TypedMessage(command.text[start:], shown[1] if shown else command.shown, tuple(pasted), command.files)
 
 
 def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:

@@ -16,7 +16,7 @@ from nexus_cli.tools.builtin.bash import MOST_SECONDS, run
 from nexus_cli.ui.repl.input_queue import Attachment, brief
 from nexus_cli.ui.repl.view import ReplView
 
-LINES, MOST = 400, 100_000
+LINES, MOST = 50, 100_000
 """Most lines and characters of an output that are printed."""
 STOPPED = "[stopped by the person]"
 OUTPUT = 4096
@@ -95,7 +95,7 @@ def end_of(text: str) -> str:
     kept = text[-MOST:]
     lines = sanitize(kept).rstrip("\n").split("\n")
     if len(kept) < len(text) or len(lines) > LINES:
-        lines = [f"[... {text.count(chr(10)) + 1:,} lines in all: /transcript ...]", *lines[-LINES:]]
+        lines = [f"[the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *lines[-LINES:]]
     return "\n".join(lines) + "\n"
 
 

@@ -26,7 +26,7 @@ class Notifier:
         """`write` sends its text to the terminal unchanged."""
         self._write = write
         self._environ = environ
-        self._enabled = enabled
+        self.enabled = enabled
         self._key_at = 0.0
         self._due: asyncio.TimerHandle | None = None
         self._waiting = ""
@@ -49,7 +49,7 @@ class Notifier:
             self._due.cancel()
             self._due = None
         self._waiting = text if waits else ""
-        if not self._enabled or not text:
+        if not self.enabled or not text:
             return
         loop = asyncio.get_running_loop()
         left = self._key_at + AWAY - loop.time()

@@ -85,7 +85,7 @@ class Screen:
         """Held by the program that has the terminal: prompt-toolkit's own queue does not survive a cancellation."""
         self._handoff = TerminalHandoff()
         self._key_at = 0.0
-        self._notifier = Notifier(self._print, environ, enabled=notify)
+        self.notifier = Notifier(self._print, environ, enabled=notify)
         self.help_left = False
         self._warned_at = 0.0
         self._controller: ReplController | None = None
@@ -253,12 +253,12 @@ class Screen:
         self._controller = controller
         try:
             with self._attached():
-                self._notifier.note_key()
+                self.notifier.note_key()
                 self._redraw.begin()
                 await self._app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             self._over = True
-            self._notifier.end()
+            self.notifier.end()
             self._redraw.end()
             self._panel.give(None)
             self._picker.give(None)
@@ -267,7 +267,7 @@ class Screen:
             raise self._error
 
     def notify(self, text: str, *, waits: bool = False) -> None:
-        self._notifier.notify(text, waits=waits)
+        self.notifier.notify(text, waits=waits)
 
     def leave(self) -> None:
         self._end(None)
@@ -365,7 +365,7 @@ class Screen:
     def _pressed(self, sender: Any) -> None:
         self._key_at = asyncio.get_running_loop().time()
         self._panel.note_key(self._key_at)
-        self._notifier.note_key()
+        self.notifier.note_key()
         self.help_left, self._layout.help = self._layout.help, False
         if self._layout.hint and self._key_at - self._warned_at > AGAIN:
             self._layout.hint = ""

@@ -431,10 +431,13 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
                 "cost_usd": cost,
             },
         },
-        "miss": {
-            **asked,
-            "previous": 10**6,
-            "difference": {"kind": "section", "what": text, "source": text, "by": text} if many else None,
+        **{
+            form: {
+                **asked,
+                "previous": 10**6,
+                "difference": {"kind": "section", "what": text, "source": text, "by": text} if many else None,
+            }
+            for form in ("miss", "miss_details")
         },
         "compaction": {
             "possible": bool(many),

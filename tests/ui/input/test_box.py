@@ -26,6 +26,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.ui.input import burst_reader, file_index
+from nexus_cli.ui.input.attached_files import quote_mention
 from nexus_cli.ui.input.box import LONG, InputBox
 from nexus_cli.ui.input.paste import TypedMessage
 
@@ -740,7 +741,44 @@ def test_a_hint_stands_below_the_text_until_it_changes(folder: Path) -> None:
     play(run, folder)
 
 
-def test_ctrl_v_mentions_the_image_on_the_clipboard(folder: Path) -> None:
+PNG, PDF = b"\x89PNG\r\n\x1a\n" + bytes(8), b"%PDF-1.4\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown", "files"),
+    [
+        ("{0}/pic\\ one.png ", "[Image #1] ", ("pic one.png",)),
+        ("'{0}/pic one.png' {0}/a.pdf", "[Image #1] [PDF #1] ", ("pic one.png", "a.pdf")),
+        ("{0}/pic one.png\n", "[Image #1] ", ("pic one.png",)),
+        ("file://{1}/pic%20one.png", "[Image #1] ", ("pic one.png",)),
+        ("{0}/pic\\ one.png {0}/fake.png", None, ()),
+        ("see {0}/pic\\ one.png", None, ()),
+        ("{0}/gone.png", None, ()),
+        ("pic.png", None, ()),
+        ("'{0}/pic one.png", None, ()),
+    ],
+)
+def test_a_pasted_path_of_a_picture_is_an_attachment(
+    folder: Path, written: str, shown: str | None, files: tuple[str, ...]
+) -> None:
+    (folder / "pic one.png").write_bytes(PNG)
+    (folder / "pic.png").write_bytes(PNG)
+    (folder / "a.pdf").write_bytes(PDF)
+    (folder / "fake.png").write_bytes(b"no picture")
+    pasted = written.format(folder, str(folder).replace(" ", "%20"))
+
+    async def run(stage: Stage) -> None:
+        await stage.keys(BEGIN + pasted + END)
+        await stage.until(lambda: stage.box.buffer.text != "")
+        typed = stage.box.take()
+        assert typed.shown == (pasted if shown is None else shown)
+        assert typed.files == tuple(quote_mention(str(folder / name)) for name in files)
+        assert typed.text == (pasted if shown is None else "".join(f"{one} " for one in typed.files))
+
+    play(run, folder)
+
+
+def test_ctrl_v_attaches_the_image_on_the_clipboard(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("see \x16", "see ")
         await stage.until(lambda: "no image on the clipboard" in stage.rows())
@@ -749,8 +787,13 @@ def test_ctrl_v_mentions_the_image_on_the_clipboard(folder: Path) -> None:
             return "/a b/one.png"
 
         stage.box.clipboard_image = saved
-        await stage.keys("\x16", 'see @"/a b/one.png" ')
-        await stage.keys("here", 'see @"/a b/one.png" here')
+        await stage.keys("\x16")
+        await stage.until(lambda: "[Image #1]" in stage.rows()[0])
+        await stage.keys("\x16")
+        await stage.until(lambda: "[Image #2]" in stage.rows()[0])
+        await stage.keys("here")
+        await stage.until(lambda: stage.rows()[0] == "> see [Image #1] [Image #2] here")
+        assert stage.box.take().text == 'see @"/a b/one.png" @"/a b/one.png" here'
 
     play(run, folder)
 
@@ -764,5 +807,20 @@ def test_nothing_of_the_box_works_while_another_field_has_the_focus(folder: Path
         await stage.keys("\t/x" + BEGIN + LINES + END)
         await stage.until(lambda: "line 0" in stage.box.search_buffer.text)
         assert stage.box.buffer.text == before and "\n" not in stage.box.search_buffer.text
+
+    play(run, folder)
+
+
+@pytest.mark.parametrize("before", ["!file ", " !!file ", "see", "@"])
+def test_a_path_in_a_shell_command_or_behind_half_a_word_stays_text(folder: Path, before: str) -> None:
+    (folder / "pic.png").write_bytes(PNG)
+
+    async def run(stage: Stage) -> None:
+        stage.box.buffer.insert_text(before)
+        stage.box.paste(f"{folder}/pic.png")
+        assert stage.box.take().files == () and stage.box.buffer.text == ""
+        stage.box.buffer.insert_text("look at ")
+        stage.box.paste(f"{folder}/pic.png")
+        assert stage.box.take().shown == "look at [Image #1] "
 
     play(run, folder)

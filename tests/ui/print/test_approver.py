@@ -433,3 +433,17 @@ def test_without_a_terminal_nobody_is_asked() -> None:
     command = f"{PROGRAM} approval ask hi </dev/null"
     child = pexpect.spawn("bash", ["-c", command], env={**os.environ, "NEXUS_MODEL": "m"}, timeout=120)
     assert "nobody can be asked" in child.read().decode()
+
+
+def test_a_long_new_file_is_shown_by_its_beginning_on_a_screen() -> None:
+    lines = "\n".join(f"+line {number}" for number in range(300))
+    diff = f"--- /dev/null\n+++ b/src/new.py\n@@ -0,0 +1,300 @@\n{lines}\n"
+    question = Question(ToolCall("c1", "write_file", {}), "write_file src/new.py", "", diff, kind="edit")
+    shown = question_text(question, 80, Theme(colour=False), height=20).split("\n")
+    assert len(shown) <= 16 and "src/new.py" in shown[1] and "line 0" in shown[2]
+    assert "more lines" in shown[-2] and "Ctrl+O" in shown[-1]
+    for text, height in ((diff, 0), (diff.replace("/dev/null", "a/src/new.py"), 20)):
+        whole = question_text(replace(question, detail=text), 80, Theme(colour=False), height=height)
+        assert "line 299" in whole and "Ctrl+O" not in whole
+    short = "\n".join(diff.split("\n")[:6])
+    assert "Ctrl+O" not in question_text(replace(question, detail=short), 80, Theme(colour=False), height=20)

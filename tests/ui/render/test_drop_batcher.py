@@ -1,5 +1,5 @@
-"""What one request leaves out of its sections, and what it cuts short, is one line each for the person; what is left
-out else is told at once."""
+"""What a person typed or attached is told when it is left out, what one request cuts short in one line; sections of
+nexus's own are not."""
 
 from __future__ import annotations
 
@@ -50,44 +50,53 @@ def put(*events: e.Event) -> list[str]:
     return "".join(pieces).splitlines()
 
 
-def test_several_sections_of_one_request_are_one_line_with_all_their_tokens() -> None:
-    events: list[e.Event] = [section(1), section(2), e.TurnStart("x"), section(3), section(5), e.StepStart(1)]
-    assert said(*events) == ["nexus: 4 sections shortened or left out, 11 tokens: d1 to d3, d5; `nexus drops`"]
-    assert put(*events) == ["! 4 sections shortened or left out, 11 tokens: d1 to d3, d5; /drops"]
+def part(number: int) -> e.ContextDrop:
+    return e.ContextDrop(Drop(f"d{number}", f"part of the result of c{number}", 89, Cause.TRUNCATION, ""))
 
 
-def test_results_that_were_cut_short_together_are_one_line_too() -> None:
-    parts = [e.ContextDrop(Drop(f"d{n}", f"part of the result of c{n}", 89, Cause.TRUNCATION, "")) for n in (2, 3, 4)]
-    lines = said(*parts, MESSAGES, section(10), e.StepStart(1))
+def test_sections_of_nexus_itself_are_not_told() -> None:
+    own = Drop("d1", "part of section episodic.more (earlier sessions)", 57, Cause.SECTION_BUDGET, "")
+    pruned = Drop("d2", "result of c1", 900, Cause.PRUNED, "")
+    events: list[e.Event] = [e.ContextDrop(own), section(3), e.ContextDrop(pruned), e.StepStart(1), e.Notice("over")]
+    assert said(*events) == ["nexus: over"] and put(*events) == ["! over"]
+    assert not own.is_missed and not pruned.is_missed
+
+
+def test_instructions_are_told_by_their_file() -> None:
+    cut = Drop("d1", "part of section instructions.project (NEXUS.md)", 57, Cause.SECTION_BUDGET, "")
+    assert said(e.ContextDrop(cut), e.StepStart(1)) == [
+        "nexus: left out as d1: part of NEXUS.md, 57 tokens (over its share); `nexus drops show d1` prints it"
+    ]
+    assert cut.is_missed
+
+
+def test_results_that_were_cut_short_together_are_one_line() -> None:
+    lines = said(part(2), part(3), MESSAGES, part(4), e.StepStart(1))
     assert lines[0].startswith("nexus: left out as d9: messages 1 to 18")
-    assert lines[1] == "nexus: 3 messages cut short, 267 tokens: d2 to d4; `nexus drops`"
-    assert lines[2].startswith("nexus: left out as d10: section s10") and len(lines) == 3
+    assert lines[1:] == ["nexus: 3 messages cut short, 267 tokens: d2 to d4; `nexus drops`"]
+    assert put(part(2), part(3), e.TurnStart("x"), part(5), e.StepStart(1)) == [
+        "! 3 messages cut short, 267 tokens: d2 to d3, d5; /drops"
+    ]
 
 
-def test_one_or_two_sections_are_told_one_by_one() -> None:
-    events: list[e.Event] = [section(1), section(2), e.StepStart(1), section(3), e.Notice("that is all")]
+def test_one_or_two_parts_are_told_one_by_one() -> None:
+    events: list[e.Event] = [part(1), part(2), e.StepStart(1), part(3), e.Notice("that is all")]
     assert [line.split(":")[1] for line in said(*events)[:3]] == [f" left out as d{number}" for number in (1, 2, 3)]
     assert [line.split(":")[0] for line in put(*events)[:3]] == [f"! left out as d{number}" for number in (1, 2, 3)]
     assert said(*events)[3] == "nexus: that is all"
-
-
-def test_messages_that_were_cut_are_told_at_once_and_alone() -> None:
-    lines = said(section(1), section(2), MESSAGES, section(3), e.StepStart(1))
-    assert lines[0].startswith("nexus: left out as d9: messages 1 to 18") and len(lines) == 2
-    assert "3 sections" in lines[1]
 
 
 @pytest.mark.parametrize("way", ["notice", "error", "last"])
 def test_nothing_is_held_back_where_no_event_follows(way: str) -> None:
     stream = Kept()
     remarks = ProgressLines(stream)
-    remarks.feed(section(1))
+    remarks.feed(part(1))
     getattr(remarks, way)("over")
-    assert stream.text.startswith("nexus: left out as d1: section s1")
+    assert stream.text.startswith("nexus: left out as d1: part of the result of c1")
     assert stream.text.endswith("over\n")
     pieces: list[str] = []
     renderer = RichRenderer(pieces.append, lambda: 200, Theme("dark", False))
-    renderer.feed(section(1))
+    renderer.feed(part(1))
     renderer.show_note("over")
     assert "left out as d1" in pieces[0] and "over" in pieces[-1]
 
@@ -106,7 +115,7 @@ def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept(
     named, lost = "--session 01M7XF8TR9YCT`", "kept until the end of this run only"
     for end in (named, lost):
         session.saved = end is named
-        for event in (MESSAGES, section(1), section(2), section(3), e.StepStart(1)):
+        for event in (MESSAGES, part(1), part(2), part(3), e.StepStart(1)):
             remarks.feed(event)
     single, several, single_lost, several_lost = stream.text.splitlines()
     assert single.endswith(f"; `nexus drops show d9 {named} prints it")
@@ -114,9 +123,23 @@ def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept(
     assert single_lost.endswith(f"; {lost}") and several_lost.endswith(f": d1 to d3; {lost}")
 
 
-def test_quiet_tells_of_no_section() -> None:
+def test_quiet_tells_of_no_part() -> None:
     stream = Kept()
     remarks = ProgressLines(stream, quiet=True)
-    for event in (section(1), section(2), section(3), e.StepStart(1)):
+    for event in (part(1), part(2), part(3), e.StepStart(1)):
         remarks.feed(event)
     assert stream.text == ""
+
+
+def test_an_overflow_is_told_in_one_line_beside_what_it_left_out() -> None:
+    events: list[e.Event] = [
+        e.Notice("m reports a context window of 8,192 tokens: using that from now on", warning=False),
+        e.CompactionStart("overflow", 12_000),
+        e.CompactionDone(False, 12_000, 12_000, e.TOO_LITTLE, cut=True),
+        part(1),
+        e.StepStart(1),
+    ]
+    for lines in (said(*events), put(*events)):
+        assert len(lines) == 2 and "8,192" in lines[0] and "left out as d1" in lines[1], lines
+    failed = e.CompactionDone(False, 12_000, 12_000, "the summary was empty", cut=True)
+    assert "the summary was empty" in said(failed)[0], "a summary that failed is told"

@@ -8,7 +8,17 @@ from itertools import pairwise
 
 import pytest
 
+from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.theme import ASCII, DARK, LIGHT, UNICODE, Theme, choose_theme
+
+
+def test_a_theme_that_changes_is_used_from_the_next_text_on() -> None:
+    theme = Theme()
+    markdown, text = Markdown(40, colour=True, theme=theme), "`code`\n\n"
+    dark = markdown.feed(text) + theme.paint("hunk", "x")
+    theme.name = "light"
+    light = markdown.feed(text) + theme.paint("hunk", "x")
+    assert dark.strip() != light.strip() and "34m" in light and "36m" in dark
 
 
 @pytest.mark.parametrize(

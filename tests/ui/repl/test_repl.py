@@ -800,7 +800,8 @@ def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> N
         await stage.idle()
 
     stage.play(scene())
-    assert "\n30000\n" in stage.text and "\n1\n" not in stage.text and "lines in all: /transcript" in stage.text
+    assert "\n30000\n" in stage.text and "\n29900\n" not in stage.text
+    assert "the end of 30,001 lines; all: /transcript" in stage.text
     assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]
 
 
@@ -936,6 +937,20 @@ def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> N
     stage.play(scene())
     assert "No file missing/dir; sent as text" in stage.text
     assert "Attached a.py, 2 lines" in stage.text and "property:" not in stage.text
+
+
+def test_a_dragged_file_goes_along_with_its_message(tmp_path: Path) -> None:
+    (tmp_path / "a b.py").write_text("one\ntwo\n")
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        mention = f'@"{tmp_path}/a b.py"'
+        stage.repl.submit(TypedMessage(f"{mention} what?", "[Image #1] what?", (), (mention,)))
+        await stage.idle()
+
+    stage.play(scene())
+    assert "[Image #1] what?" in stage.text and "Attached" in stage.text
+    assert '@"' in _said(stage.provider)[-1] and "\none\ntwo\n</file>" in _said(stage.provider)[-1]
 
 
 def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path) -> None:

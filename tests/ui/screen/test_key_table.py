@@ -164,7 +164,7 @@ EFFECTS = {
     "types it": Effect(lambda b: b.text in ("?", "/e?")),
     "searches history": Effect(lambda b: b.box.searching),
     "your editor": Effect(lambda b: b.outside == ["editor"]),
-    "pastes an image": Effect(lambda b: b.text.endswith("@one.png ")),
+    "pastes an image": Effect(lambda b: b.box.text.endswith("@one.png ")),
     "shows thinking": Effect(lambda b: b.said == ["thinking"]),
     "last output whole": Effect(lambda b: b.said == ["output"]),
     "draws anew": Effect(lambda b: "printed" not in b.on.seen()),
