@@ -51,8 +51,11 @@ from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.repl import Repl
 
-PREPARE_AFTER = 0.1
-"""Seconds before the sandbox is probed and the model library loaded in the background: the prompt is shown first."""
+PROBE_AFTER = 0.1
+"""Seconds before the sandbox is probed in the background: the prompt is shown first."""
+LOAD_AFTER = 3.0
+"""Seconds before the model library is loaded in the background. A message that is sent sooner needs no library, and is on
+its way the sooner without that load beside it."""
 RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
 """Resets text attributes, shows the cursor, turns bracketed paste off and begins a new line."""
 
@@ -172,7 +175,9 @@ class _ReplRun:
         loop = asyncio.get_running_loop()
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
-        loop.call_later(PREPARE_AFTER, _prepare, repl, self._backend.session, loop)
+        session = self._backend.session
+        loop.call_later(PROBE_AFTER, _run_behind, lambda: _probe(repl, session, loop))
+        loop.call_later(LOAD_AFTER, _run_behind, session.prepare)
         if self._first:
             loop.call_soon(repl.submit, TypedMessage(self._first, self._first))
         try:
@@ -271,14 +276,17 @@ def _is_terminal(descriptor: int) -> bool:
         return False
 
 
-def _prepare(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> None:
-    """Probe the sandbox and load the model library in a thread. Errors are reported at the first use."""
+def _probe(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> None:
+    """Probe the sandbox; show in the status line that there is none."""
+    if not session.has_sandbox():
+        loop.call_soon_threadsafe(repl.refresh_status)
 
-    def load() -> None:
-        if not session.has_sandbox():
-            with suppress(RuntimeError):  # the REPL has ended meanwhile
-                loop.call_soon_threadsafe(repl.refresh_status)
-        with suppress(ImportError):
-            session.prepare()
 
-    threading.Thread(target=load, name="prepare", daemon=True).start()
+def _run_behind(work: Callable[[], object]) -> None:
+    """Run `work` in a thread that the exit does not wait for. Errors are reported at the first use."""
+
+    def run() -> None:
+        with suppress(ImportError, RuntimeError):  # no library; the REPL has ended meanwhile
+            work()
+
+    threading.Thread(target=run, name="prepare", daemon=True).start()

@@ -19,10 +19,10 @@ from benchmarks.first_seconds import PROMPT_READY
 from benchmarks.measure import NEXUS, milliseconds, running_cpu
 from benchmarks.row import Benchmark, Row
 from benchmarks.scripted import MODEL, Stage, ask, bare, stage, undisturbed
-from benchmarks.typed import START_SECONDS, seen
+from benchmarks.typed import seen
 from parity.peers import Bench, NotRun, codex_command
 from parity.run import PROGRAMS
-from terminal.terminal import ENTER, Terminal
+from terminal.terminal import ENTER, Terminal, ctrl
 
 LEARNING = 2
 """Runs after which a template counts."""
@@ -68,14 +68,16 @@ def from_enter(here: Stage) -> Figures:
 
         def answer(_: object) -> str:
             spent.append(running_cpu(terminal.pid))
-            return "done"
+            return "answered"
 
         here.server.requests.clear()
         here.server.load(answer)
         seen(terminal, PROMPT_READY)
         before, began = running_cpu(terminal.pid), time.time()
         terminal.send("hi" + ENTER)
-        here.server.wait_for(lambda server: bool(spent), START_SECONDS)
+        seen(terminal, "answered")
+        terminal.send(ctrl("d"))
+        terminal.status()
         return here.server.requests[0].at - began, spent[0] - before
 
 
