@@ -54,8 +54,8 @@ from nexus_cli.ui.repl.repl import Repl
 PROBE_AFTER = 0.1
 """Seconds before the sandbox is probed in the background: the prompt is shown first."""
 LOAD_AFTER = 3.0
-"""Seconds before the model library is loaded in the background. A message that is sent sooner needs no library, and is on
-its way the sooner without that load beside it."""
+"""Seconds before the model library is loaded in the background. The first message needs none (`provider/head_start`):
+one that is typed at once is sent sooner without that load beside it."""
 RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
 """Resets text attributes, shows the cursor, turns bracketed paste off and begins a new line."""
 

@@ -1,7 +1,7 @@
 """Process start, or Enter in the REPL, to the first request at the server: nexus, a bare litellm script, pi and codex.
 
-All work in the same repository, against the same server. pi and codex come from npm as `tests/parity` installs them; one
-that cannot be had has no row.
+All work in the same repository, against the same server. pi and codex come from npm as `tests/parity` installs them;
+one that cannot be had has no row.
 """
 
 from __future__ import annotations
