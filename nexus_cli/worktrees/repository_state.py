@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.worktree_record import MOST_OF_LINK, read_git_file
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.real_files import read_regular
 from nexus_cli.sandbox.own_git import GitError, find_git
 
 SECONDS = 20.0
 """Time limit of one run of git."""
+_OPEN_WORK = {
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "BISECT_LOG": "bisect",
+}
+"""What is in a git folder while such work waits for the person."""
 FIELDS = {"1": 8, "u": 10, "?": 1}
 """Fields before the path in a line of `git status`, by kind of the line."""
 
 
 def look_at_repository(folder: Path, *, seconds: float = SECONDS) -> dict[str, Any]:
-    """Return `branch`, `head` (the newest commit, "" for none) and `dirty` (paths with uncommitted changes, relative to
-    its root) of the repository of `folder`; {} without one, or if git fails."""
+    """Return `branch` (the one that is rebased, if any), `head` (the newest commit, "" for none), `dirty` (paths with
+    uncommitted changes, relative to its root) and `work` (what `find_open_work` finds) of the repository of `folder`;
+    {} without one, or if git fails."""
     found = find_git(folder)
     if found is None:
         return {}
@@ -29,11 +43,29 @@ def look_at_repository(folder: Path, *, seconds: float = SECONDS) -> dict[str, A
     except (GitError, OSError):
         return {}
     headers = dict(line.removeprefix("# ").split(" ", 1) for line in lines if line[:1] == "#")
+    root = project_root(folder)
+    git_folder = read_git_file(root) or root / ".git"
+    is_own = git.may_use(git_folder)
     return {
-        "branch": headers["branch.head"],
+        "branch": (is_own and _find_rebased(git_folder)) or headers["branch.head"],
         "head": headers["branch.oid"].removeprefix("(initial)"),
         "dirty": [one_line(line.split(" ", FIELDS[line[0]])[-1]) for line in lines if line[:1] in FIELDS],
+        "work": find_open_work(git_folder) if is_own else "",
     }
+
+
+def find_open_work(git_folder: Path) -> str:
+    """Return the work that is under way in a repository, `rebase` or `merge`; "" for none."""
+    return next((work for name, work in _OPEN_WORK.items() if os.path.lexists(git_folder / name)), "")
+
+
+def _find_rebased(git_folder: Path) -> str:
+    """Return the branch that is being rebased, "" if none is."""
+    for name in ("rebase-merge", "rebase-apply"):
+        with suppress(OSError):
+            head = os.fsdecode(read_regular(git_folder / name / "head-name", MOST_OF_LINK))
+            return head.strip().removeprefix("refs/heads/") * head.startswith("refs/heads/")
+    return ""
 
 
 def list_commits(folder: Path, reach: str, form: str, most: int, *, seconds: float = SECONDS) -> list[str]:

@@ -23,8 +23,10 @@ def read(sources: Sources) -> Value:
         return {}
     dirty, commits = (", ".join(map(_quote, found[name][:NAMED])) for name in ("dirty", "subjects"))
     left = f"{plural(len(found['dirty']), 'file')} ({dirty})" if dirty else "nothing"
-    branch = _quote(found["branch"])
-    return {"line": f"Git: branch {branch}; uncommitted: {left}; newest commits: {commits or 'none'}"}
+    work, branch = found.get("work"), _quote(found["branch"])
+    waits = f" ({work} in progress)" if work else ""
+    state = f"rebasing {branch}" if work == "rebase" else f"branch {branch}{waits}"
+    return {"line": f"Git: {state}; uncommitted: {left}; newest commits: {commits or 'none'}"}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
