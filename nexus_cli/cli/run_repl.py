@@ -12,6 +12,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -175,9 +176,7 @@ class _ReplRun:
         loop = asyncio.get_running_loop()
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
-        session = self._backend.session
-        loop.call_later(PROBE_AFTER, _run_behind, lambda: _probe(repl, session, loop))
-        loop.call_later(LOAD_AFTER, _run_behind, session.prepare)
+        loop.call_later(PROBE_AFTER, _prepare, repl, self._backend.session, loop)
         if self._first:
             loop.call_soon(repl.submit, TypedMessage(self._first, self._first))
         try:
@@ -276,17 +275,15 @@ def _is_terminal(descriptor: int) -> bool:
         return False
 
 
-def _probe(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> None:
-    """Probe the sandbox; show in the status line that there is none."""
-    if not session.has_sandbox():
-        loop.call_soon_threadsafe(repl.refresh_status)
+def _prepare(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> None:
+    """Probe the sandbox and, later, load the model library in a thread. Errors are reported at the first use."""
 
+    def load() -> None:
+        if not session.has_sandbox():
+            with suppress(RuntimeError):  # the REPL has ended meanwhile
+                loop.call_soon_threadsafe(repl.refresh_status)
+        time.sleep(LOAD_AFTER)
+        with suppress(ImportError):
+            session.prepare()
 
-def _run_behind(work: Callable[[], object]) -> None:
-    """Run `work` in a thread that the exit does not wait for. Errors are reported at the first use."""
-
-    def run() -> None:
-        with suppress(ImportError, RuntimeError):  # no library; the REPL has ended meanwhile
-            work()
-
-    threading.Thread(target=run, name="prepare", daemon=True).start()
+    threading.Thread(target=load, name="prepare", daemon=True).start()
