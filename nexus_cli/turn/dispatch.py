@@ -161,7 +161,8 @@ class Dispatcher:
         self.permission.refuse_unguarded(self.limits.allow or "read")
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
-        self._room, self._refers = read_room(lane_state.window), not lane_state.upcoming.is_narrow
+        self._room = read_room(lane_state.window)
+        self._refers = not lane_state.upcoming.is_narrow
         await self._run_all(lane_state.window, lane_state.control, calls)
         if jobs := self.services.made(Jobs):
             await jobs.end_step()
@@ -591,8 +592,9 @@ class Dispatcher:
                 result = replace(result, output=shown)
                 control.emit_drop(states)
         async with self._recording:
-            refers = self._refers
-            clipped, drop = await clip_result(window, self.registry.get, call, result, what, self._room, refers=refers)
+            clipped, drop = await clip_result(
+                window, self.registry.get, call, result, what, self._room, refers=self._refers
+            )
             if drop:
                 control.emit_drop(drop)
             taken = self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)

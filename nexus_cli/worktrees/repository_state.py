@@ -33,24 +33,18 @@ def look_at_repository(folder: Path, *, seconds: float = SECONDS) -> dict[str, A
     """Return `branch` (the one that is rebased, if any), `head` (the newest commit, "" for none), `dirty` (paths with
     uncommitted changes, relative to its root) and `work` (what `find_open_work` finds) of the repository of `folder`;
     {} without one, or if git fails."""
-    found = find_git(folder)
-    if found is None:
-        return {}
-    git = replace(found, seconds=seconds)
-    status = ("status", "--porcelain=v2", "--branch", "-z", "--ignore-submodules", "--no-renames")
-    try:
-        lines = os.fsdecode(git.run(*git.without_filters(), *status)).split("\0")
-    except (GitError, OSError):
-        return {}
+    options = "status --porcelain=v2 --branch -z --ignore-submodules --no-renames"
+    lines = os.fsdecode(_run_git(folder, seconds, *options.split())).split("\0")
     headers = dict(line.removeprefix("# ").split(" ", 1) for line in lines if line[:1] == "#")
+    if not headers:
+        return {}
     root = project_root(folder)
-    git_folder = read_git_file(root) or root / ".git"
-    is_own = git.may_use(git_folder)
+    git_folder = read_git_file(root) or root / ".git"  # git has just read it inside its walls
     return {
-        "branch": (is_own and _find_rebased(git_folder)) or headers["branch.head"],
+        "branch": _find_rebased(git_folder) or headers["branch.head"],
         "head": headers["branch.oid"].removeprefix("(initial)"),
         "dirty": [one_line(line.split(" ", FIELDS[line[0]])[-1]) for line in lines if line[:1] in FIELDS],
-        "work": find_open_work(git_folder) if is_own else "",
+        "work": find_open_work(git_folder),
     }
 
 
@@ -61,20 +55,24 @@ def find_open_work(git_folder: Path) -> str:
 
 def _find_rebased(git_folder: Path) -> str:
     """Return the branch that is being rebased, "" if none is."""
-    for name in ("rebase-merge", "rebase-apply"):
+    for name in _OPEN_WORK:
         with suppress(OSError):
-            head = os.fsdecode(read_regular(git_folder / name / "head-name", MOST_OF_LINK))
-            return head.strip().removeprefix("refs/heads/") * head.startswith("refs/heads/")
+            named = read_regular(git_folder / name / "head-name", MOST_OF_LINK)
+            return os.fsdecode(named).strip().removeprefix("refs/heads/")
     return ""
 
 
 def list_commits(folder: Path, reach: str, form: str, most: int, *, seconds: float = SECONDS) -> list[str]:
     """Return the newest commits of a range, newest first, each in a format of git; [] if git fails."""
-    git = find_git(folder)
-    if git is None:
-        return []
-    try:
-        listed = replace(git, seconds=seconds).run("log", "--no-show-signature", f"-{most}", f"--format={form}", reach)
-    except (GitError, OSError):
-        return []
-    return [one_line(line) for line in listed.decode("utf-8", "replace").splitlines()]
+    printed = _run_git(folder, seconds, "log", "--no-show-signature", f"-{most}", f"--format={form}", reach)
+    return list(map(one_line, printed.decode("utf-8", "replace").splitlines()))
+
+
+def _run_git(folder: Path, seconds: float, *arguments: str) -> bytes:
+    """Return what git prints in a folder, without filters; b"" without git, or if it fails."""
+    if (found := find_git(folder)) is None:
+        return b""
+    git = replace(found, seconds=seconds)
+    with suppress(GitError, OSError):
+        return git.run(*(git.without_filters() if "status" in arguments else ()), *arguments)
+    return b""

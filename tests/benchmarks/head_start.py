@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -112,7 +113,7 @@ def rows(times: int) -> Iterator[Row]:
             "`nexus ask` without": lambda: without_template(here),
             "Enter in a REPL just opened": lambda: from_enter(here),
             "bare litellm script": lambda: to_the_server(here, bare(1, here.scene.folder)),
-            **{name: lambda line=line: to_the_server(here, line) for name, line in peers.items()},
+            **{name: partial(to_the_server, here, line) for name, line in peers.items()},
         }
         rounds = [{name: measure() for name, measure in measures.items()} for _ in range(times + 1)][1:]
     for unit, kind in enumerate(("wall time", "CPU")):

@@ -84,7 +84,8 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
     """Return the stale results of a window, oldest first; errors, the `RECENT` newest groups and what these refer to
     stay."""
     old = max(0, len(groups) - RECENT)
-    later, referred = _Later(), list[tuple[str, Mapping[str, Any]]]()
+    later = _Later()
+    referred: list[object] = []
     found: list[StaleResult] = []
     for index in reversed(range(len(groups))):
         group = groups[index]
@@ -94,7 +95,8 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
             tool = find_tool(call.name)
             asked = call.name, call.arguments
             refers = item.message.content.startswith(SAME)
-            referred += [asked] * (refers and index >= old)
+            if refers and index >= old:
+                referred.append(asked)
             is_old = index < len(groups) - OLD and asked not in referred
             if tool is None or refers or is_placeholder(item):
                 continue

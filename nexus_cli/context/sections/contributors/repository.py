@@ -23,9 +23,9 @@ def read(sources: Sources) -> Value:
         return {}
     dirty, commits = (", ".join(map(_quote, found[name][:NAMED])) for name in ("dirty", "subjects"))
     left = f"{plural(len(found['dirty']), 'file')} ({dirty})" if dirty else "nothing"
-    work, branch = found.get("work"), _quote(found["branch"])
-    waits = f" ({work} in progress)" if work else ""
-    state = f"rebasing {branch}" if work == "rebase" else f"branch {branch}{waits}"
+    state = f"branch {_quote(found['branch'])}"
+    if work := found.get("work"):
+        state = state.replace("branch", "rebasing", 1) if work == "rebase" else f"{state} ({work} in progress)"
     return {"line": f"Git: {state}; uncommitted: {left}; newest commits: {commits or 'none'}"}
 
 
