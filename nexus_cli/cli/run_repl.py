@@ -12,6 +12,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -51,8 +52,11 @@ from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.repl import Repl
 
-PREPARE_AFTER = 0.1
-"""Seconds before the sandbox is probed and the model library loaded in the background: the prompt is shown first."""
+PROBE_AFTER = 0.1
+"""Seconds before the sandbox is probed in the background: the prompt is shown first."""
+LOAD_AFTER = 3.0
+"""Seconds before the model library is loaded in the background. The first message needs none (`provider/head_start`):
+one that is typed at once is sent sooner without that load beside it."""
 RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
 """Resets text attributes, shows the cursor, turns bracketed paste off and begins a new line."""
 
@@ -170,7 +174,7 @@ class _ReplRun:
         loop = asyncio.get_running_loop()
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
-        loop.call_later(PREPARE_AFTER, _prepare, repl, self._backend.session, loop)
+        loop.call_later(PROBE_AFTER, _prepare, repl, self._backend.session, loop)
         if self._first:
             loop.call_soon(repl.submit, TypedMessage(self._first, self._first))
         try:
@@ -270,12 +274,13 @@ def _is_terminal(descriptor: int) -> bool:
 
 
 def _prepare(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> None:
-    """Probe the sandbox and load the model library in a thread. Errors are reported at the first use."""
+    """Probe the sandbox and, later, load the model library in a thread. Errors are reported at the first use."""
 
     def load() -> None:
         if not session.has_sandbox():
             with suppress(RuntimeError):  # the REPL has ended meanwhile
                 loop.call_soon_threadsafe(repl.refresh_status)
+        time.sleep(LOAD_AFTER)
         with suppress(ImportError):
             session.prepare()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import Places, defaults_dir, places, project_root
-from nexus_cli.config.setting_rules import FORMER_TABLES, REMOVED_TABLES, RULES, TABLES, SettingValue
+from nexus_cli.config.setting_rules import REMOVED_TABLES, RULES, TABLES, SettingValue
 from nexus_cli.config.settings import (
     LoadedSettings,
     Settings,
@@ -116,7 +116,7 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
     more = 0
     for key, value in _dotted_keys({name: one for name, one in table.items() if name not in ITEMS}):
         try:
-            is_known = key in RULES or key in TABLES or key in FORMER_TABLES or key.partition(".")[0] in REMOVED_TABLES
+            is_known = key in RULES or key in TABLES or key.partition(".")[0] in REMOVED_TABLES
             if not is_known:
                 if len(problems) < MOST_PROBLEMS:
                     raise unknown_key_error(_printable_key(key), where)

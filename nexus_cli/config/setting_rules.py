@@ -260,9 +260,7 @@ OPEN_TABLES: Mapping[str, Rule] = {
     "rule_examples": TEXTS,
 }
 """Tables with keys that the person chooses."""
-FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
-"""Former names of tables, which are still accepted, and the current ones."""
-REMOVED_TABLES = frozenset({"warm"})
+REMOVED_TABLES = frozenset({"keys", "warm"})
 """Tables of earlier versions, which are accepted and have no effect."""
 
 TABLES = tuple(

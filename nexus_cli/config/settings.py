@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from nexus_cli.config.paths import Places, defaults_dir, places
 from nexus_cli.config.setting_rules import (
-    FORMER_TABLES,
     LEDGER_URL,
     NAMED_TABLES,
     OPEN_TABLES,
@@ -213,7 +212,7 @@ class Settings:
     project: Limits = UNLIMITED
     """Limits of a trusted project, see `nexus_cli.config.project_settings`."""
     notices: tuple[str, ...] = ()
-    """Notices for the person: API keys and former names in the personal file, project files without effect."""
+    """Notices for the person: API keys and removed tables in the personal file, project files without effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +235,8 @@ def quote_part(part: str) -> str:
 
 
 def split_key(key: str) -> list[str]:
-    """Split a dotted key into unquoted parts. Names that the person chose may contain dots.
-
-    A table's former name is replaced by the current one.
-    """
+    """Split a dotted key into unquoted parts. Names that the person chose may contain dots."""
     table, _, rest = key.partition(".")
-    table = FORMER_TABLES.get(table, table)
     of_folder = table == "rules" and rest.startswith('"')
     if not rest or not (of_folder or table in (*NAMED_TABLES, *OPEN_TABLES)):
         return [table, *key.split(".")[1:]]
@@ -358,7 +353,7 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
     for key, value in table.items():
         parts = (*prefix, key)
         named = (parts[0] in NAMED_TABLES and len(parts) < 3) or is_rule_folder(parts)
-        if isinstance(value, Mapping) and (named or parts in {(name,) for name in (*TABLES, *FORMER_TABLES)}):
+        if isinstance(value, Mapping) and (named or ".".join(parts) in TABLES):
             flat += _flatten(value, parts)
         else:
             flat.append((list(parts), value))
@@ -368,7 +363,7 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
 def read_values(path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
     """Return the settings of one file by dotted key, {} if the file does not exist.
 
-    Former and removed tables are accepted, with a line in `notices`. Raises `NexusError("config", ...)` with file and
+    Removed tables are accepted, with a line in `notices`. Raises `NexusError("config", ...)` with file and
     line if the file is unreadable or no TOML, or a key or value is invalid.
     """
     try:
@@ -396,24 +391,17 @@ def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dic
         _raise_broken(
             path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}"
         )
-    for former, present in FORMER_TABLES.items():
-        if former in table and notices is not None:
-            line_number = find_line(text, [former])
-            where = f"{path}, line {line_number}" if line_number else str(path)
-            notices.append(f"{where}: [{former}] is now called [{present}]; it still counts, rename it there")
     for removed in REMOVED_TABLES & table.keys():
         del table[removed]
         if notices is not None:
             notices.append(f"{path}, line {find_line(text, [removed])}: [{removed}] has no effect any more; remove it")
     values: dict[str, SettingValue] = {}
-    flat = [([FORMER_TABLES.get(parts[0], parts[0]), *parts[1:]], parts, value) for parts, value in _flatten(table)]
-    flat.sort(key=lambda row: row[0] == row[1])  # the present name of a table wins over a former one
-    for parts, written, value in flat:
+    for parts, value in _flatten(table):
         key = ".".join(quote_part(part) for part in parts)
         try:
             values[key] = check_value(key, value)
         except NexusError:
-            line_number = find_line(text, written)
+            line_number = find_line(text, parts)
             check_value(key, value, f"{path}, line {line_number}" if line_number else str(path))
             raise
     return values

@@ -16,7 +16,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
 from nexus_cli.config.paths import Places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.config.setting_rules import FORMER_TABLES, LEDGER_URL, NAMED_TABLES, TEXTS, SettingValue
+from nexus_cli.config.setting_rules import LEDGER_URL, NAMED_TABLES, TEXTS, SettingValue
 from nexus_cli.config.settings import (
     build_settings,
     check_consistency,
@@ -196,8 +196,6 @@ def set_value(document: Any, parts: list[str], value: SettingValue | None) -> No
     import tomlkit  # noqa: PLC0415
 
     table = document
-    for former in (name for name, present in FORMER_TABLES.items() if present == parts[0] and name in document):
-        document[former].pop(parts[-1], None)
     for name in parts[:-1]:
         if name not in table:
             if value is None:

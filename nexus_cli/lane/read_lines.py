@@ -147,9 +147,11 @@ async def clip_result(
     result: ToolResult,
     what: str,
     room: int,
+    *,
+    refers: bool,
 ) -> tuple[ElidedText, Drop | None]:
     """Return the text to send for a result, and the drop of the rest, if any. `what` names the call, `room` is what is
-    left of the `read_room` of its message."""
+    left of the `read_room` of its message; with `refers`, text that the window shows is referred to."""
     tool = find_tool(call.name)
     if tool and tool.runs_commands:
         pointer = (
@@ -157,7 +159,7 @@ async def clip_result(
         )
     else:
         pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
-    if _stands_above(window, find_tool, call, result, pointer):
+    if refers and _stands_above(window, find_tool, call, result, pointer):
         return ElidedText(pointer), None
     return await clip_with_drop(
         window,

@@ -139,10 +139,9 @@ class SessionSources:
 
         state = look_at_repository(self.folder, seconds=GIT_SECONDS)
         self._is_answering = bool(state)
-        if not state:
-            return {}
-        subjects = list_commits(self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS) if state["head"] else []
-        return {**state, "subjects": subjects}
+        if state:
+            state["subjects"] = list_commits(self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS)
+        return state
 
     def footprint(self) -> Footprint:
         """Count the turns and calls that the window no longer shows, unless a summary or a marker in it tells them."""

@@ -135,6 +135,8 @@ class Dispatcher:
     """The calls of this step that the limits refuse, by call id."""
     _room: int = 0
     """What is left of the `read_room` of this step."""
+    _refers: bool = True
+    """True if a result may refer to the same text above it: that will not leave the window before the next request."""
     _recording: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a result is clipped and recorded, so that each read knows what the others took."""
     hooks: SessionHooks | None = None
@@ -161,6 +163,7 @@ class Dispatcher:
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
         self._room = read_room(lane_state.window)
+        self._refers = not lane_state.upcoming.is_narrow
         await self._run_all(lane_state.window, lane_state.control, calls)
         if jobs := self.services.made(Jobs):
             await jobs.end_step()
@@ -591,7 +594,9 @@ class Dispatcher:
                 result = replace(result, output=shown)
                 control.emit_drop(states)
         async with self._recording:
-            clipped, drop = await clip_result(window, self.registry.get, call, result, what, self._room)
+            clipped, drop = await clip_result(
+                window, self.registry.get, call, result, what, self._room, refers=self._refers
+            )
             if drop:
                 control.emit_drop(drop)
             taken = self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)

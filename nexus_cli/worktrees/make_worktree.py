@@ -34,18 +34,12 @@ from nexus_cli.worktrees.own_repository import (
     own_repository_git,
     repository_git,
 )
+from nexus_cli.worktrees.repository_state import find_open_work
 from nexus_cli.worktrees.snapshot_store import SnapshotStore, split_present
 
 SUBMODULE = b"160000"
 STAGED = "staged"
 """File of a record folder with the index entries that were carried over."""
-_OPEN_WORK = {
-    "MERGE_HEAD": "merge",
-    "rebase-merge": "rebase",
-    "rebase-apply": "rebase",
-    "CHERRY_PICK_HEAD": "cherry-pick",
-    "REVERT_HEAD": "revert",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +267,7 @@ def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:
     if files.nested:
         nested = list_names([*map(os.fsdecode, files.nested)])
         lines.append(f"repositories inside the project are not carried over: {nested}")
-    work = next((what for name, what in _OPEN_WORK.items() if os.path.lexists(source.git_dir / name)), "")
-    if work:
+    if work := find_open_work(source.git_dir):
         lines.append(f"a {work} is under way in the project: its files are carried over as they are, the {work} is not")
     return lines
 

@@ -3,46 +3,76 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.worktree_record import MOST_OF_LINK, read_git_file
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.real_files import read_regular
 from nexus_cli.sandbox.own_git import GitError, find_git
 
 SECONDS = 20.0
 """Time limit of one run of git."""
+_OPEN_WORK = {
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "BISECT_LOG": "bisect",
+}
+"""What is in a git folder while such work waits for the person."""
 FIELDS = {"1": 8, "u": 10, "?": 1}
 """Fields before the path in a line of `git status`, by kind of the line."""
 
 
 def look_at_repository(folder: Path, *, seconds: float = SECONDS) -> dict[str, Any]:
-    """Return `branch`, `head` (the newest commit, "" for none) and `dirty` (paths with uncommitted changes, relative to
-    its root) of the repository of `folder`; {} without one, or if git fails."""
-    found = find_git(folder)
-    if found is None:
-        return {}
-    git = replace(found, seconds=seconds)
-    status = ("status", "--porcelain=v2", "--branch", "-z", "--ignore-submodules", "--no-renames")
-    try:
-        lines = os.fsdecode(git.run(*git.without_filters(), *status)).split("\0")
-    except (GitError, OSError):
-        return {}
+    """Return `branch` (the one that is rebased, if any), `head` (the newest commit, "" for none), `dirty` (paths with
+    uncommitted changes, relative to its root) and `work` (what `find_open_work` finds) of the repository of `folder`;
+    {} without one, or if git fails."""
+    options = "status --porcelain=v2 --branch -z --ignore-submodules --no-renames"
+    lines = os.fsdecode(_run_git(folder, seconds, *options.split())).split("\0")
     headers = dict(line.removeprefix("# ").split(" ", 1) for line in lines if line[:1] == "#")
+    if not headers:
+        return {}
+    root = project_root(folder)
+    git_folder = read_git_file(root) or root / ".git"  # git has just read it inside its walls
     return {
-        "branch": headers["branch.head"],
+        "branch": _find_rebased(git_folder) or headers["branch.head"],
         "head": headers["branch.oid"].removeprefix("(initial)"),
         "dirty": [one_line(line.split(" ", FIELDS[line[0]])[-1]) for line in lines if line[:1] in FIELDS],
+        "work": find_open_work(git_folder),
     }
+
+
+def find_open_work(git_folder: Path) -> str:
+    """Return the work that is under way in a repository, `rebase` or `merge`; "" for none."""
+    return next((work for name, work in _OPEN_WORK.items() if os.path.lexists(git_folder / name)), "")
+
+
+def _find_rebased(git_folder: Path) -> str:
+    """Return the branch that is being rebased, "" if none is."""
+    for name in _OPEN_WORK:
+        with suppress(OSError):
+            named = read_regular(git_folder / name / "head-name", MOST_OF_LINK)
+            return os.fsdecode(named).strip().removeprefix("refs/heads/")
+    return ""
 
 
 def list_commits(folder: Path, reach: str, form: str, most: int, *, seconds: float = SECONDS) -> list[str]:
     """Return the newest commits of a range, newest first, each in a format of git; [] if git fails."""
-    git = find_git(folder)
-    if git is None:
-        return []
-    try:
-        listed = replace(git, seconds=seconds).run("log", "--no-show-signature", f"-{most}", f"--format={form}", reach)
-    except (GitError, OSError):
-        return []
-    return [one_line(line) for line in listed.decode("utf-8", "replace").splitlines()]
+    printed = _run_git(folder, seconds, "log", "--no-show-signature", f"-{most}", f"--format={form}", reach)
+    return list(map(one_line, printed.decode("utf-8", "replace").splitlines()))
+
+
+def _run_git(folder: Path, seconds: float, *arguments: str) -> bytes:
+    """Return what git prints in a folder, without filters; b"" without git, or if it fails."""
+    if (found := find_git(folder)) is None:
+        return b""
+    git = replace(found, seconds=seconds)
+    with suppress(GitError, OSError):
+        return git.run(*(git.without_filters() if "status" in arguments else ()), *arguments)
+    return b""

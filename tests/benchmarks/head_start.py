@@ -1,34 +1,56 @@
-"""Process start to the first request at the server: with a template, without one, of a bare litellm script, and of pi.
+"""Process start, or Enter in the REPL, to the first request at the server: nexus, a bare litellm script, pi and codex.
 
-pi (`@mariozechner/pi-coding-agent`, from npm) is measured where it is on the PATH.
+All work in the same repository, against the same server. pi and codex come from npm as `tests/parity` installs them;
+one that cannot be had has no row.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.measure import milliseconds
+from benchmarks.first_seconds import PROMPT_READY
+from benchmarks.measure import NEXUS, milliseconds, running_cpu
 from benchmarks.row import Benchmark, Row
-from benchmarks.scripted import Stage, ask, bare, stage, undisturbed
+from benchmarks.scripted import MODEL, Stage, ask, bare, stage, undisturbed
+from benchmarks.typed import seen
+from parity.peers import Bench, NotRun, codex_command
+from parity.run import PROGRAMS
+from terminal.terminal import ENTER, Terminal, ctrl
 
-PI = ["--provider", "scripted", "--model", "scripted", "-p", "hi"]
 LEARNING = 2
 """Runs after which a template counts."""
+FILES = 20
+"""Files of the repository."""
+Figures = tuple[float, float]
+"""Wall time and CPU, in seconds."""
 
 
-def to_the_server(here: Stage, command: list[str]) -> tuple[float, float]:
-    """Return the wall time and the CPU of `command` until its request is at the server, in seconds."""
+def make_repository(folder: Path) -> None:
+    """Make a repository with a commit and an uncommitted file."""
+    owner = ["-c", "user.name=Ana", "-c", "user.email=ana@example.org", "-c", "commit.gpgsign=false"]
+    for number in range(FILES):
+        (folder / f"{number}.py").write_text("pass\n")
+    for words in (["init", "-q"], ["add", "-A"], [*owner, "commit", "-q", "-m", "Begin"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    (folder / "0.py").write_text("0\n")
+
+
+def to_the_server(here: Stage, command: list[str]) -> Figures:
+    """Return the figures of `command` until its request is at the server."""
     began = time.time()
     spent = here.watch(command, lambda number: "done", undisturbed).cpu[0]
     return here.server.requests[0].at - began, spent
 
 
-def without_template(here: Stage) -> tuple[float, float]:
+def without_template(here: Stage) -> Figures:
     """Return the figures of a run that finds no template, and put those back that were there."""
     kept = Path(here.scene.environment["NEXUS_HOME"]) / "cache" / "requests"
     away = kept.rename(kept.with_name("away"))
@@ -39,35 +61,68 @@ def without_template(here: Stage) -> tuple[float, float]:
         away.rename(kept)
 
 
-def pi_command(here: Stage) -> list[str]:
-    """Return pi's command line, set up for the server; empty if it is not installed."""
-    found = shutil.which("pi", path=here.scene.environment["PATH"])
-    settings = Path(here.scene.environment["HOME"]) / ".pi" / "agent" / "models.json"
-    settings.parent.mkdir(parents=True)
+def from_enter(here: Stage) -> Figures:
+    """Return the figures from Enter to the request in a REPL, typed as soon as keys are read."""
+    spent: list[float] = []
+    environment = {"TERM": "xterm-256color", **here.scene.environment}
+    with Terminal([NEXUS, "--model", MODEL], env=environment, cwd=here.scene.folder, emulate=False) as terminal:
+
+        def answer(_: object) -> str:
+            spent.append(running_cpu(terminal.pid))
+            return "answered"
+
+        here.server.requests.clear()
+        here.server.load(answer)
+        seen(terminal, PROMPT_READY)
+        before, began = running_cpu(terminal.pid), time.time()
+        terminal.send("hi" + ENTER)
+        seen(terminal, "answered")
+        terminal.send(ctrl("d"))
+        terminal.status()
+        return here.server.requests[0].at - began, spent[0] - before
+
+
+def peer_commands(here: Stage) -> Iterator[tuple[str, list[str]]]:
+    """Yield name and command line of each peer, set up for the server."""
+    bench, home = Bench(here.scene.folder.parent, PROGRAMS), Path(here.scene.environment["HOME"])
     provider = {"baseUrl": here.server.base("chat"), "api": "openai-completions", "apiKey": "none"}
+    settings = home / ".pi" / "agent" / "models.json"
+    settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"providers": {"scripted": {**provider, "models": [{"id": "scripted"}]}}}))
-    return [found, *PI] if found else []
+    for name in ("pi", "codex"):
+        try:
+            program = bench.find(name)
+        except NotRun as why:
+            print(f"{name} is left out: {why}")
+            continue
+        line = [program, "--provider", "scripted", "--model", "scripted", "-p", "hi"]
+        yield name, codex_command(program, "hi", here.server, home, here.scene.folder) if name == "codex" else line
 
 
 def rows(times: int) -> Iterator[Row]:
     """All of them in turns, wall time and CPU."""
     with stage() as here:
+        here.scene = replace(here.scene, environment={**here.scene.environment, "KEY": "none"})
+        make_repository(here.scene.folder)
         for _ in range(LEARNING):
             to_the_server(here, ask("hi"))
-        measures: dict[str, Callable[[], tuple[float, float]]] = {
-            "with a template": lambda: to_the_server(here, ask("hi")),
-            "without": lambda: without_template(here),
+            from_enter(here)
+        peers = dict(peer_commands(here))
+        measures: dict[str, Callable[[], Figures]] = {
+            "`nexus ask` with a template": lambda: to_the_server(here, ask("hi")),
+            "`nexus ask` without": lambda: without_template(here),
+            "Enter in a REPL just opened": lambda: from_enter(here),
             "bare litellm script": lambda: to_the_server(here, bare(1, here.scene.folder)),
+            **{name: partial(to_the_server, here, line) for name, line in peers.items()},
         }
-        if pi := pi_command(here):
-            measures["pi"] = lambda: to_the_server(here, pi)
         rounds = [{name: measure() for name, measure in measures.items()} for _ in range(times + 1)][1:]
     for unit, kind in enumerate(("wall time", "CPU")):
-        wall, cold, script, *other = (milliseconds(median(r[name][unit] for r in rounds)) for name in measures)
-        yield Row(f"start to request with a template, {kind}", wall, "ms", script, "bare litellm script", 0.5)
-        yield Row(f"start to request without, {kind}", cold, "ms", script, "bare litellm script")
-        if other:
-            yield Row(f"start to request with a template, {kind}", wall, "ms", other[0], "pi", 2.0)
+        taken = {name: milliseconds(median(figures[name][unit] for figures in rounds)) for name in measures}
+        for own in list(measures)[:3]:
+            for other, most in (("bare litellm script", 0.9), ("pi", 2.0), ("codex", None)):
+                if other in taken:
+                    bound = most if own.endswith(" template") else None
+                    yield Row(f"{own} to request, {kind}", taken[own], "ms", taken[other], other, bound)
 
 
 BENCHMARK = Benchmark("`nexus ask` with a head start", rows)

@@ -110,13 +110,15 @@ class Child:
 
 
 def running_cpu(pid: int) -> float:
-    """Seconds of CPU of a live process so far, with the children that it waited for. Linux.
+    """Seconds of CPU of a live process so far, with its children, live or waited for, and theirs. Linux.
 
-    All its threads count, also those that have ended; the children's share is exact to a tick of the kernel (10 ms).
+    All its threads count, also those that have ended; the share of children that it waited for is exact to a tick of
+    the kernel (10 ms).
     """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    children = (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
-    return time.clock_gettime((~pid << 3) | 2) + children
+    ended = (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+    live = [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+    return time.clock_gettime((~pid << 3) | 2) + ended + sum(map(running_cpu, live))
 
 
 def resident(pid: int) -> float:

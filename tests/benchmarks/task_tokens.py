@@ -124,11 +124,18 @@ def _clip(
     """Return a `clip_result` that shortens the output of commands first; the whole of it is the drop."""
 
     async def clip(
-        window: LaneWindow, find: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, what: str, room: int
+        window: LaneWindow,
+        find: Callable[[str], Tool | None],
+        call: ToolCall,
+        result: ToolResult,
+        what: str,
+        room: int,
+        *,
+        refers: bool,
     ) -> tuple[ElidedText, Drop | None]:
         if call.name == "bash" and (short := shorten(result.output)) != result.output:
             result = replace(result, output=f"{GAP}\n{short}")
-        return await CLIP(window, find, call, result, what, room)
+        return await CLIP(window, find, call, result, what, room, refers=refers)
 
     return clip
 

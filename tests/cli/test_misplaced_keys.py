@@ -60,7 +60,7 @@ REFUSED = [
     ("config", "set", "alias.fast", "{}"),
     ("config", "set", "allow", "{}"),
     ("config", "set", "alias.{}", "openai/gpt-5.6"),
-    ("config", "set", "keys.{}", "openai/gpt-5.6"),
+    ("config", "set", "default_models.{}", "openai/gpt-5.6"),
     ("config", "set", "{}", "x"),
     ("config", "get", "{}"),
     ("model", "use", "{}"),
@@ -91,8 +91,7 @@ def test_a_key_in_nexus_model_is_refused(nexus: Run) -> None:
 
 
 FILES = {
-    "former name": f'[keys]\nOPENAI_API_KEY = "{KEY}"\n',
-    "present name": f'[default_models]\nOPENAI_API_KEY = "{KEY}"\n',
+    "default model": f'[default_models]\nOPENAI_API_KEY = "{KEY}"\n',
     "model": f'model = "{KEY}"\n',
     "alias": f'model = "fast"\n[alias]\nfast = "{KEY}"\n',
 }
@@ -101,7 +100,7 @@ REPORTS = [
     ("config", "show", "--origin"),
     ("config", "show", "--json"),
     ("config", "get", "model"),
-    ("config", "get", "keys.OPENAI_API_KEY"),
+    ("config", "get", "default_models.OPENAI_API_KEY"),
     ("config", "get", "alias.fast"),
     ("model", "list"),
     ("model", "list", "--json"),
@@ -147,34 +146,18 @@ def test_a_key_where_it_is_not_used_hinders_nothing(nexus: Run, config: Path) ->
 
 
 def test_a_key_in_the_file_can_be_taken_out(nexus: Run, config: Path) -> None:
-    config.write_text(FILES["former name"] + '# mine\nMY_KEY = "openai/gpt-5.6"\n')
+    config.write_text(FILES["default model"] + '# mine\nMY_KEY = "openai/gpt-5.6"\n')
     assert nexus("config", "set", "--unset", "default_models.OPENAI_API_KEY").returncode == 0
-    assert config.read_text() == '[keys]\n# mine\nMY_KEY = "openai/gpt-5.6"\n'
+    assert config.read_text() == '[default_models]\n# mine\nMY_KEY = "openai/gpt-5.6"\n'
     assert nexus("doctor").returncode == 0
 
 
-@pytest.mark.parametrize("table", ["keys", "default_models"])
-def test_a_key_beside_its_variable_is_the_reason_that_there_is_no_model(nexus: Run, config: Path, table: str) -> None:
-    config.write_text(f'[{table}]\nOPENAI_API_KEY = "{KEY}"\n')
+def test_a_key_beside_its_variable_is_the_reason_that_there_is_no_model(nexus: Run, config: Path) -> None:
+    config.write_text(FILES["default model"])
     done = nexus("ask", "hi")
     assert done.returncode == 2 and KEY.encode() not in done.stderr
     for told in (b"default_models.OPENAI_API_KEY", b"nexus login", b"config set --unset default_models.OPENAI_API_KEY"):
         assert told in done.stderr
-
-
-@pytest.mark.matrix
-def test_the_former_name_of_the_table_still_counts_and_is_named_with_the_present_one(nexus: Run, config: Path) -> None:
-    config.write_text('# mine\n[keys]\nMY_KEY = "openai/former"\nOTHER_KEY = "openai/other"\n')
-    for words in (("config", "show"), ("doctor",)):
-        done = nexus(*words, env={"COLUMNS": "400"})
-        assert b"line 2: [keys] is now called [default_models]" in done.stdout + done.stderr and done.returncode == 0
-    assert nexus("config", "get", "keys.MY_KEY").stdout == nexus("config", "get", "default_models.MY_KEY").stdout
-    assert nexus("config", "set", "keys.MY_KEY", "openai/now").returncode == 0
-    assert 'default_models]\nMY_KEY = "openai/now"' in config.read_text() and "former" not in config.read_text()
-    shown = nexus("config", "show", "--origin").stdout.decode()
-    assert 'default_models.OTHER_KEY = "openai/other"' in shown and "keys.OTHER" not in shown
-    config.write_text('[default_models]\nMY_KEY = "openai/now"\n[keys]\nMY_KEY = "openai/former"\n')
-    assert nexus("config", "get", "keys.MY_KEY").stdout == b"openai/now\n"
 
 
 def test_an_editor_cannot_leave_a_key_in_the_file(nexus: Run, config: Path, tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monk
         ("alias.a.b", "m"),
         ("models.openai/x-1.5.window", "32000"),
         ('models."openai/x-1.5".images', "true"),
-        ("keys.MY_KEY", "mine/model"),
+        ("default_models.MY_KEY", "mine/model"),
         ("sandbox.env_pass", "NPM_TOKEN, PGPASSWORD"),
         ("sandbox.write", ""),
         ("sandbox.unix_sockets", "true"),

@@ -20,7 +20,7 @@ from nexus_cli.lane.section_sources import SessionSources
 from nexus_cli.worktrees import repository_state
 from nexus_cli.worktrees.repository_state import look_at_repository
 
-START = "Git: branch "
+START = "Git: "
 ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
 OWNER = ("-c", "user.name=Ana", "-c", "user.email=ana@example.org", "-c", "commit.gpgsign=false")
 
@@ -114,6 +114,25 @@ def rebase(folder: Path) -> None:
         git(folder, "rebase", "topic")
 
 
+def stop_in(*command: str) -> Callable[[Path], None]:
+    """Return what stops in the middle of a command, which has to merge other lines."""
+
+    def stop(folder: Path) -> None:
+        rebase(folder)
+        git(folder, "rebase", "--abort")
+        with pytest.raises(subprocess.CalledProcessError):
+            git(folder, *command)
+
+    return stop
+
+
+def bisect(folder: Path) -> None:
+    commit(folder, "One")
+    commit(folder, "Two")
+    commit(folder, "Three")
+    git(folder, "bisect", "start", "HEAD", "HEAD~2")
+
+
 def detach(folder: Path) -> None:
     commit(folder, "One")
     git(folder, "checkout", "-q", "--detach")
@@ -128,9 +147,21 @@ def detach(folder: Path) -> None:
             'Git: branch "main"; uncommitted: 1 file ("a"); newest commits: none',
         ),
         (detach, 'Git: branch "(detached)"; uncommitted: nothing; newest commits: "One"'),
-        (rebase, 'Git: branch "(detached)"; uncommitted: 1 file ("a"); newest commits: "Two", "One"'),
+        (rebase, 'Git: rebasing "main"; uncommitted: 1 file ("a"); newest commits: "Two", "One"'),
+        (
+            stop_in("merge", "topic"),
+            'Git: branch "main" (merge in progress); uncommitted: 1 file ("a"); newest commits: "Three", "One"',
+        ),
+        (
+            stop_in("cherry-pick", "topic"),
+            'Git: branch "main" (cherry-pick in progress); uncommitted: 1 file ("a"); newest commits: "Three", "One"',
+        ),
+        (
+            bisect,
+            'Git: branch "(detached)" (bisect in progress); uncommitted: nothing; newest commits: "Two", "One"',
+        ),
     ],
-    ids=["empty", "before the first commit", "detached", "in the middle of a rebase"],
+    ids=["empty", "before the first commit", "detached", "a rebase", "a merge", "a cherry-pick", "a bisect"],
 )
 def test_odd_states_are_told_as_they_are(make: Callable[[Path], Any], line: str, project: Path) -> None:
     make(project)

@@ -19,7 +19,7 @@ from typing import Any
 from parity.rows import Played, Row
 from server.play import ScriptedServer
 
-PACKAGES = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
+PACKAGES = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "pi": "@mariozechner/pi-coding-agent"}
 SECONDS = 300
 """After so long a program is ended and its row fails."""
 NEXUS = str(Path(sys.executable).with_name("nexus"))
@@ -41,17 +41,18 @@ class Bench:
     def find(self, peer: str) -> str:
         """Return the program of a peer, installed if it is not there. Raises `NotRun`."""
         pinned = json.loads(Path(__file__).with_name("package.json").read_text())["dependencies"][PACKAGES[peer]]
-        program, package = self.programs / "node_modules/.bin" / peer, f"{PACKAGES[peer]}@{pinned}"
+        folder, package = self.programs / peer, f"{PACKAGES[peer]}@{pinned}"
+        program = folder / "node_modules/.bin" / peer
         if self._version(program) != pinned:
             if shutil.which("npm") is None:
                 raise NotRun("npm is not installed")
-            self.programs.mkdir(parents=True, exist_ok=True)
-            line = ["npm", "install", "--prefix", str(self.programs), "--no-save", "--ignore-scripts", package]
+            folder.mkdir(parents=True, exist_ok=True)
+            line = ["npm", "install", "--prefix", str(folder), "--no-save", "--ignore-scripts", package]
             done = subprocess.run(line, capture_output=True, text=True, timeout=1800)
             if done.returncode:
                 raise NotRun(f"npm install {package}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
             if peer == "claude":  # its one script puts the program in place
-                script = self.programs / "node_modules" / PACKAGES[peer]
+                script = folder / "node_modules" / PACKAGES[peer]
                 subprocess.run(["node", "install.cjs"], cwd=script, capture_output=True, timeout=600)
         if (version := self._version(program)) != pinned:
             raise NotRun(f"{peer} is {version or 'not there'}, not {pinned}")
@@ -63,7 +64,7 @@ class Bench:
             done = subprocess.run([program, "--version"], env=env, capture_output=True, text=True, timeout=60)
         except (OSError, subprocess.SubprocessError):
             return ""
-        words = done.stdout.replace("codex-cli", "").split()
+        words = (done.stdout or done.stderr).replace("codex-cli", "").split()
         return words[0] if words else ""
 
     def play_peer(self, row: Row) -> Played:
@@ -112,6 +113,11 @@ def _claude(program: str, row: Row, server: ScriptedServer, home: Path, tree: Pa
 
 
 def _codex(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
+    return codex_command(program, row.prompt, server, home, tree), {"KEY": "sk-nobody"}
+
+
+def codex_command(program: str, prompt: str, server: ScriptedServer, home: Path, tree: Path) -> list[str]:
+    """Return the command line of a run of codex in `tree`, which asks `server` with the key in `KEY`."""
     (home / ".codex").mkdir(exist_ok=True)
     (home / ".codex/config.toml").write_text(
         'model = "gpt-5"\nmodel_provider = "scripted"\n[model_providers.scripted]\nname = "scripted"\n'
@@ -119,7 +125,7 @@ def _codex(program: str, row: Row, server: ScriptedServer, home: Path, tree: Pat
         f'[projects."{tree}"]\ntrust_level = "trusted"\n'
     )
     options = ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
-    return [program, "exec", *options, row.prompt], {"KEY": "sk-nobody"}
+    return [program, "exec", *options, prompt]
 
 
 def _nexus(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:

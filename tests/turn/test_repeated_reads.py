@@ -92,6 +92,28 @@ def test_a_command_that_fails_in_the_same_words_is_referred_to_with_its_status(f
     assert shown[5] == TEXT.replace("value_7 =", "value_seven =") + "[exit status 3]"
 
 
+def test_text_that_may_leave_the_window_before_it_is_referred_to_is_sent_again(folder: Path) -> None:
+    """The window is nearly full when the file is read for the second time."""
+    read_again: list[str] = []
+
+    def script(request: Request) -> Answer:
+        said = [str(message.get("content")) for message in request.messages]
+        if len(said) == 2:
+            return [READ]
+        if read_again:
+            return "done"
+        if "the window is nearly full" in said[-1]:
+            read_again.append(said[-1])
+            return [READ]
+        return [("bash", {"command": f"seq {len(said)}000 {len(said)}150"})]
+
+    provider = Played(script)
+    settings = Settings(models={MODEL: {"window": 16_000}})
+    options = Options(folder, MODEL, allow="all", limits=Limits(max_steps=60))
+    assert say(open_session(options, settings, approver=None, provider=provider), "look")[1].ok
+    assert read_again and str(provider.seen[-1][-1]["content"]).startswith(TEXT)
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("seed", some(range(4), 4))
 def test_whoever_follows_the_reference_has_the_text_whatever_the_window_lost(seed: int, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from permission.test_call_permission import Person, results, write_settings
 from session.played import MODEL, Played, say, the_ledger
 
+from nexus_cli.acp.updates import UpdateStream
+from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Deny
 from nexus_cli.core.event import ContextPlan, Event, ToolCallEvent, ToolResultEvent
@@ -18,6 +21,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Message, Role, ToolCall, from_record, to_record, unwrap_call
 from nexus_cli.core.request import Request
 from nexus_cli.lane.options import Options
+from nexus_cli.reports.export import session_pieces
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.factory import open_session
@@ -215,3 +219,36 @@ def test_a_wrapped_call_is_stored_as_such() -> None:
     assert (call.sent_name, call.sent_arguments) == ("use_tool", TODO)
     message = Message(Role.ASSISTANT, "", (call, ToolCall("d", "todo", ITEMS)))
     assert from_record(json.loads(json.dumps(to_record(message)))) == message
+
+
+@pytest.mark.parametrize(("matcher", "runs"), [("todo", False), ("TodoWrite", False), ("use_tool", True), ("", False)])
+def test_a_hook_is_matched_with_the_tool_and_sees_its_arguments(matcher: str, runs: bool, tmp_path: Path) -> None:
+    guard = HookTable("PreToolUse", "cat > given; echo keep out >&2; exit 2", matcher=matcher)
+    model = Model(("use_tool", TODO))
+    session = open_session(
+        Options(tmp_path, MODEL, allow="all"),
+        replace(SETTINGS, hook=(guard,)),
+        approver=None,
+        provider=model,
+        services=SERVICES,
+    )
+    [result] = results(say(session, "go on")[0])
+    assert result.success is runs and (runs or "keep out" in result.text)
+    if not runs:
+        given = json.loads((tmp_path / "given").read_text())
+        assert given["tool_name"] == "todo" and given["tool_input"] == ITEMS
+
+
+def test_exports_and_editors_show_the_tool(tmp_path: Path) -> None:
+    session = opened(tmp_path, Model(("use_tool", TODO)))
+    events, _ = say(session, "go on")
+    with the_ledger() as ledger:
+        info = ledger.session(session.id)
+        pages = {form: "".join(session_pieces(ledger.log(session.id), info, form)) for form in ("md", "jsonl")}
+    assert "**todo**" in pages["md"] and "use_tool" not in pages["md"]
+    calls = [call for line in pages["jsonl"].splitlines() for call in json.loads(line).get("calls", ())]
+    assert [call["name"] for call in calls] == ["todo"], pages["jsonl"]
+    updates = UpdateStream(session.state.dispatcher.registry, tmp_path)
+    shown = [update for event in events for update in updates.translate(event)]
+    assert [one.title for one in shown if one.session_update == "tool_call"] == ["todo"]
+    assert [one.entries[0].content for one in shown if one.session_update == "plan"] == ["look"]

@@ -81,9 +81,11 @@ class StaleResult:
 
 
 def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult]:
-    """Return the stale results of a window, oldest first; errors and the `RECENT` newest groups stay."""
+    """Return the stale results of a window, oldest first; errors, the `RECENT` newest groups and what these refer to
+    stay."""
     old = max(0, len(groups) - RECENT)
     later = _Later()
+    referred: list[object] = []
     found: list[StaleResult] = []
     for index in reversed(range(len(groups))):
         group = groups[index]
@@ -91,11 +93,15 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
         for place in reversed(range(len(calls))):
             call, item = calls[place], group[place + 1]
             tool = find_tool(call.name)
+            asked = call.name, call.arguments
             refers = item.message.content.startswith(SAME)
+            if refers and index >= old:
+                referred.append(asked)
+            is_old = index < len(groups) - OLD and asked not in referred
             if tool is None or refers or is_placeholder(item):
                 continue
             if tool.runs_commands:
-                if index < len(groups) - OLD and _is_long(item):
+                if is_old and _is_long(item):
                     command = str(call.arguments.get(tool.subject, ""))
                     found.append(StaleResult(item, call, command, AGED, last_line(item.message.content)))
                 continue
@@ -107,7 +113,7 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
             named = _NamedCall(call, tool, tuple(posixpath.normpath(path) for path in paths if path))
             if index < old and _is_long(item):
                 why = later.why(named)
-                if not why and index < len(groups) - OLD and tool.effect is Effect.READ:
+                if not why and is_old and tool.effect is Effect.READ:
                     why = AGED
                 if why:
                     found.append(StaleResult(item, call, str(call.arguments.get(tool.subject, "")), why))

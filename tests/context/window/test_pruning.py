@@ -299,6 +299,18 @@ def test_what_was_read_searched_or_run_long_ago_is_stale_by_its_age_and_edits_ar
     assert wrote not in window.stale
 
 
+def test_what_a_recent_reference_points_at_does_not_age() -> None:
+    window = Window()
+    read_file, make = window.call(**read()), window.call("bash", command="make")
+    for _ in range(OLD):
+        window.call("bash", "ok", command="true")
+    assert {read_file, make} <= set(window.stale)
+    window.call(**read(), text=f"{SAME}: the result of read_file src/a.py above has it.]")
+    window.call("bash", f"{SAME}: the result of bash make above is the same.]", command="make")
+    assert window.stale == {}
+    assert set(window.later().stale) == {read_file, make}
+
+
 def test_the_stub_of_a_command_keeps_its_exit_status() -> None:
     window = Window()
     window.call("bash", BODY + "[exit status 1]", command="make")

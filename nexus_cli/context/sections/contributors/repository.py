@@ -23,8 +23,10 @@ def read(sources: Sources) -> Value:
         return {}
     dirty, commits = (", ".join(map(_quote, found[name][:NAMED])) for name in ("dirty", "subjects"))
     left = f"{plural(len(found['dirty']), 'file')} ({dirty})" if dirty else "nothing"
-    branch = _quote(found["branch"])
-    return {"line": f"Git: branch {branch}; uncommitted: {left}; newest commits: {commits or 'none'}"}
+    state = f"branch {_quote(found['branch'])}"
+    if work := found.get("work"):
+        state = state.replace("branch", "rebasing", 1) if work == "rebase" else f"{state} ({work} in progress)"
+    return {"line": f"Git: {state}; uncommitted: {left}; newest commits: {commits or 'none'}"}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
