@@ -442,25 +442,25 @@ def test_programs_are_looked_for_by_one_door() -> None:
 
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
-    "__main__": (141, 0, 0),
+    "__main__": (138, 0, 0),
     "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (66_666, 0, 5),
+    "cli": (66_979, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (25_544, 0, 17),
-    "config": (33_362, 0, None),
-    "context": (77_839, 0, 194),
-    "core": (43_265, 0, None),
+    "commands": (25_876, 0, 17),
+    "config": (33_115, 0, None),
+    "context": (77_923, 0, 194),
+    "core": (43_371, 0, None),
     "defaults": (0, 33_954, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_375, 0, 8),
-    "lane": (57_222, 0, 179),
+    "lane": (57_216, 0, 179),
     "ledger": (50_386, 0, 34),
     "mcp": (17_184, 0, 18),
-    "permission": (10_490, 0, 43),
+    "permission": (10_496, 0, 44),
     "plugins": (6_199, 0, 22),
-    "provider": (31_057, 0, 49),
-    "reports": (76_324, 8_414, None),
+    "provider": (31_638, 0, 51),
+    "reports": (76_304, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (34_986, 0, 19),
     "runs": (23_996, 0, 46),
@@ -471,8 +471,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (56_493, 27_176, 48),
-    "turn": (21_522, 0, 15),
-    "ui": (98_792, 0, 45),
+    "turn": (21_548, 0, 15),
+    "ui": (99_551, 0, 46),
     "undo": (30_851, 0, 28),
     "workers": (9_807, 0, 1),
     "worktrees": (20_646, 0, 20),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (942_566, 70_581)
+SUM = (944_742, 70_581)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
