@@ -299,7 +299,7 @@ ONLY = {"": (), "gate": GATE, "matrix": ("-m", "matrix")}
 
 def collect(tree: Path, *options: str) -> set[str]:
     """Return the names of the tests that pytest would run with these options."""
-    words = [_python(tree), "-m", "pytest", "--collect-only", "--quiet", *options]
+    words = [_python(tree), "-m", "pytest", "--collect-only", *options]
     listed = subprocess.run(words, cwd=tree, capture_output=True, text=True).stdout
     return {line for line in listed.splitlines() if "::" in line}
 
