@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -289,7 +289,7 @@ class SessionWorkers(RunningWorkers[Session]):
             epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
             epoch = next((one for one in epochs if (one.model, one.effort) == now), None)
             if epoch is not None:  # None: steered after a model switch, before the next request of its parent
-                own.prompt.inherited = EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
+                own.prompt.inherited = EpochHeader.of(epoch)
         # A rule that was allowed for a copy of the project does not hold in the project.
         session.state.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
         session.state.dispatcher.permission.share_probe(dispatcher.permission)
