@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.arguments import read_source, require_ledger, show_report, warn_if_stale
+from nexus_cli.commands.arguments import read_source, read_step, require_ledger, show_report, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, always, usage_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.cost import cost_report
 
-LONGEST = 15
-"""Most digits of a step."""
 OFFERED = 20
 """Most requests that completion offers."""
 
@@ -46,11 +44,9 @@ async def show_cache(context: CommandContext, rest: str) -> None:
         show_report(context, await asyncio.to_thread(build_cache, source))
         return
     word, _, number = rest.partition(" ")
-    number = number.strip()
-    whole = number.isascii() and number.isdigit() and len(number) <= LONGEST and int(number) > 0
-    if word.casefold() != "why" or (number and not whole):
+    step = read_step(number)
+    if word.casefold() != "why" or (number.strip() and not step):
         raise usage_error("cache", rest, "expected nothing, or `why` and the number of a request")
-    step = int(number) if number else None
     warn_if_stale(context)
     show_report(context, await asyncio.to_thread(build_miss, source, step))
 

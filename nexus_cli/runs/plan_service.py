@@ -18,7 +18,7 @@ from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Limits, name_level, require_level
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.run import UNATTENDED, WAITING, Plan, check_name, parse_key
+from nexus_cli.core.run import UNATTENDED, WAITING, Plan, Run, check_name, parse_key
 from nexus_cli.core.services import Plans
 from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
@@ -316,16 +316,19 @@ class PlanService(Plans):
             },
         )
 
+    def _run(self) -> Run | None:
+        """Return the session's run, None for none."""
+        ledger = self._session.ledger
+        return ledger.runs.of_session(self._session.id) if ledger else None
+
     def _agent_name(self) -> str:
         """Return the name of the agent that the session's run belongs to, "" for none."""
-        ledger = self._session.ledger
-        run = ledger.runs.of_session(self._session.id) if ledger else None
+        ledger, run = self._session.ledger, self._run()
         return ledger.spaces.get_entity(run.entity).name if ledger and run and run.entity is not None else ""
 
     def _root(self) -> int | None:
         """Return the key of the message that the session's run works for, None for none."""
-        ledger = self._session.ledger
-        run = ledger.runs.of_session(self._session.id) if ledger else None
+        ledger, run = self._session.ledger, self._run()
         return (ledger.spaces.root_of(run) or None) if ledger and run and run.type in UNATTENDED else None
 
     def describe(self, words: Mapping[str, str]) -> str:
