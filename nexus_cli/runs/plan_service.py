@@ -16,7 +16,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, Limits, name_level, require_level
+from nexus_cli.core.limits import LEVELS, name_level, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, WAITING, Plan, Run, check_name, parse_key
 from nexus_cli.core.services import Plans
@@ -295,7 +295,7 @@ class PlanService(Plans):
 
     def _new_plan(self, call_id: str, words: Mapping[str, str]) -> NewPlan:
         """Return the plan that a call requests, with at most the rights of the session."""
-        rights, settings = self._rights(), self._settings
+        rights, settings = self._session.state.rights(), self._settings
         level = min(rights.allow or "read", settings.allow, key=lambda one: LEVELS.index(one) if one in LEVELS else -1)
         return NewPlan(
             words["prompt"],
@@ -352,12 +352,6 @@ class PlanService(Plans):
             *([f"limits: {', '.join(f'{name} {value}' for name, value in limits.items())}"] if limits else []),
         ]
         return "\n".join(rows)
-
-    def _rights(self) -> Limits:
-        """Return the limits that bind the session now, so that a plan cannot get around them."""
-        state = self._session.state
-        confirm = state.dispatcher.run_limits(state.lane_state).limits.confirm
-        return state.dispatcher.limits & state.dispatcher.assessed & Limits(confirm=confirm)
 
     def _refuse_often(self, ledger: Ledger, new: NewPlan) -> None:
         if not new.cron:
