@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog, Ledger
 
 LONGEST_NAME = 100
+LONGEST_STEP = 15
+"""Most digits of the number of a request."""
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
 
 
@@ -119,3 +121,10 @@ def has_sent_request(context: CommandContext) -> bool:
     """True if the session has sent a request."""
     ledger = require_ledger(context)
     return ledger.log(context.session.id).step() > 0
+
+
+def read_step(typed: str) -> int | None:
+    """Return the number of a request, None for anything else."""
+    digits = typed.strip()
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_STEP
+    return (int(digits) or None) if is_number else None

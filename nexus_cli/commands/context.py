@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from nexus_cli.commands.arguments import require_ledger, warn_if_stale
+from nexus_cli.commands.arguments import read_step, require_ledger, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.reports.context import sent_request_report
 from nexus_cli.reports.context_summary import context_summary
 from nexus_cli.reports.request_diff import request_difference
 
-LONGEST = 15
-"""Most digits of a step."""
 OPTIONS = ("all", "--step", "--diff")
 
 
@@ -28,17 +26,15 @@ async def show_context(context: CommandContext, rest: str) -> None:
         context.show(form, await asyncio.to_thread(context_summary, context.session.state))
         return
     option, _, number = rest.partition(" ")
-    number = number.strip()
-    whole = number.isascii() and number.isdigit() and len(number) <= LONGEST and int(number) > 0
-    if option not in OPTIONS[1:] or (number and not whole) or (option == "--step" and not number):
+    step = read_step(number)
+    if option not in OPTIONS[1:] or (not step and (number.strip() or option == "--step")):
         raise usage_error("context", rest, "expected nothing, all, `--step N`, or `--diff` and the number of a request")
     ledger, session = require_ledger(context), context.session.id
     warn_if_stale(context)
-    if option == "--step":
-        held = await asyncio.to_thread(sent_request_report, ledger, session, context.settings, int(number))
+    if option == "--step" and step:
+        held = await asyncio.to_thread(sent_request_report, ledger, session, context.settings, step)
         context.show("context", held)
         return
-    step = int(number) if number else None
     context.show("between", await asyncio.to_thread(request_difference, ledger, session, context.settings, step))
 
 

@@ -20,7 +20,7 @@ from nexus_cli.context.window.groups import (
     is_placeholder,
     is_request,
 )
-from nexus_cli.context.window.lane import EpochHeader, Lane, header_of, item_of
+from nexus_cli.context.window.lane import EpochHeader, Lane, item_of
 from nexus_cli.context.window.strategies import STRATEGIES, Strategy
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import Clock, format_local_time, local_now
@@ -255,7 +255,7 @@ class ContextManager:
 
     def frame(self) -> EpochHeader:
         """Return the current system prompt and tools."""
-        return header_of(self.lane.epoch)
+        return EpochHeader.of(self.lane.epoch)
 
     def fork(self, lane: Lane) -> ContextManager:
         """Return a manager like this one over another lane."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 LONGEST_TYPED = 4_000
 """Most characters of typed text: a longer one probably contains a paste (a log, a page)."""
@@ -41,6 +41,14 @@ def typed_text(message: str) -> str:
     block = _BLOCK.search(head)
     typed = head[: block.start()] if block else head
     return typed if len(typed) <= LONGEST_TYPED else ""
+
+
+def typed_words(message: str, pasted: Iterable[str]) -> str:
+    """Return what a person typed of a message, without attachments and with a space for each `pasted` text."""
+    words = split_attachments(message)[0]
+    for text in pasted:
+        words = words.replace(text, " ")
+    return words
 
 
 def split_attachments(message: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from nexus_cli.config.paths import with_tilde
 from nexus_cli.context.sections.instruction_files import find_imports
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.core.elide import one_line
-from nexus_cli.imports.foreign_setup import ForeignSetup, as_table, as_texts, is_key
+from nexus_cli.imports.foreign_setup import ForeignSetup, as_table, is_key, server_entry
 from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import DECISIONS
 
@@ -82,10 +82,7 @@ def _read_servers(setup: ForeignSetup, path: Path) -> None:
     where = with_tilde(str(path))
     for name, value in as_table(settings.get("mcpServers")).items():
         table = as_table(value)
-        entry: dict[str, Any] = {}
-        if table.get("command"):
-            entry["command"] = [str(table["command"]), *as_texts(table.get("args"))]
-        entry |= {key: table[key] for key in ("url", "env", "headers", "disabled") if table.get(key)}
+        entry = server_entry(table, "url", "env", "headers", "disabled")
         entry |= {"type": "sse"} if table.get("type") == "sse" else {}
         setup.add_server(str(name), entry)
         setup.note_unused(table, SERVER_KEYS, f"server {name} in {where}")

@@ -203,6 +203,12 @@ def as_table(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def server_entry(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return `command` with its `args` as one list, and the given `keys` of a server's table as they are."""
+    command = {"command": [str(table["command"]), *as_texts(table.get("args"))]} if table.get("command") else {}
+    return command | {key: table[key] for key in keys if table.get(key)}
+
+
 def as_texts(value: object) -> list[str]:
     """Return the entries of a list as texts, [] for anything else."""
     return [str(one) for one in value] if isinstance(value, list) else []

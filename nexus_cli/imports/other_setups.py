@@ -18,7 +18,7 @@ import yaml
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.imports.claude_setup import read_claude
-from nexus_cli.imports.foreign_setup import ForeignSetup, as_table, as_texts, is_key
+from nexus_cli.imports.foreign_setup import ForeignSetup, as_table, as_texts, is_key, server_entry
 from nexus_cli.provider.model_names import provider_prefixes
 from nexus_cli.rules.claude_rules import map_command, map_path
 from nexus_cli.rules.rule_set import Decision
@@ -100,15 +100,13 @@ def read_codex(home: Path) -> ForeignSetup:
 
 
 def _add_codex_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
-    entry: dict[str, Any] = {"env": dict(as_table(table.get("env")))}
+    entry = {"env": dict(as_table(table.get("env")))} | server_entry(table, "url", "cwd")
     entry["env"] |= {one: f"${{{one}}}" for one in as_texts(table.get("env_vars"))}
     headers = dict(as_table(table.get("http_headers")))
     headers |= {one: f"${{{name}}}" for one, name in as_table(table.get("env_http_headers")).items()}
     if variable := table.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
-    if table.get("command"):
-        entry["command"] = [str(table["command"]), *as_texts(table.get("args"))]
-    entry |= {key: table[key] for key in ("url", "cwd") if table.get(key)} | ({"headers": headers} if headers else {})
+    entry |= {"headers": headers} if headers else {}
     entry |= {"enabled": False} if table.get("enabled") is False else {}
     seconds = {"startup_timeout_sec": "start_seconds", "tool_timeout_sec": "call_seconds"}
     entry |= {seconds[key]: table[key] for key in seconds if key in table}
@@ -238,20 +236,18 @@ def read_gemini(home: Path) -> ForeignSetup:
     settings, where = setup.read_table(path), with_tilde(str(path))
     tools, model = as_table(settings.get("tools")), settings.get("model")
     _set_model(setup, as_table(model).get("name") if isinstance(model, dict) else model, "gemini")
-    for decision, listed in (
-        ("allow", [*as_texts(tools.get("allowed")), *as_texts(settings.get("allowedTools"))]),
-        ("deny", [*as_texts(tools.get("exclude")), *as_texts(settings.get("excludeTools"))]),
-    ):
-        for written in listed:
-            kind: Decision = "allow" if decision == "allow" else "deny"
-            setup.add_rules(kind, written, partial(_map_gemini_rule, written))
+    listed: Mapping[Decision, list[str]] = {
+        "allow": [*as_texts(tools.get("allowed")), *as_texts(settings.get("allowedTools"))],
+        "deny": [*as_texts(tools.get("exclude")), *as_texts(settings.get("excludeTools"))],
+    }
+    for decision, texts in listed.items():
+        for written in texts:
+            setup.add_rules(decision, written, partial(_map_gemini_rule, written))
     if core := tools.get("core") or settings.get("coreTools"):
         setup.lose_unknown(f"deny every tool but {', '.join(as_texts(core))}: nexus has all its tools")
     for name, value in as_table(settings.get("mcpServers")).items():
         table = as_table(value)
-        entry = {key: table[key] for key in ("env", "headers", "cwd") if table.get(key)}
-        if table.get("command"):
-            entry["command"] = [str(table["command"]), *as_texts(table.get("args"))]
+        entry = server_entry(table, "env", "headers", "cwd")
         if address := table.get("httpUrl") or table.get("url"):
             entry |= {"url": address} | ({} if table.get("httpUrl") else {"type": "sse"})
         setup.add_server(name, entry)

@@ -83,6 +83,11 @@ def may_compact(lane: Lane, step: int, *, fits: bool) -> bool:
     )
 
 
+def was_undone(lane: Lane, step: int) -> bool:
+    """True if a compaction was undone so lately that nothing which came back is taken out again."""
+    return any(one.value.get("why") == "undo" and _lately(step, one.value) for one in lane.timeline.memos(TRIED))
+
+
 def refused_for_nothing(lane: Lane, step: int) -> bool:
     """True if a recent try found too little to summarize. It cost nothing, so that it is reported once."""
     tried = lane.timeline.memos(TRIED)

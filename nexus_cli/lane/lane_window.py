@@ -92,8 +92,7 @@ class LaneWindow:
         believed = is_believable(error, counted)
         limit = (error.limit or self.refused_window) if believed else 0
         self.estimator.learn_from_overflow(counted, error.counted, limit or None)
-        if self.calibrations:
-            self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)
+        self._store_calibration()
         if not believed:
             window = self._shrink_if_workable(error.limit or 0)
             return Notice(describe_disbelief(error, self.model.info.served_name, counted, window), warning=False)
@@ -175,8 +174,10 @@ class LaneWindow:
             self._keep_window(0)
         if 0 < self.estimator.calibration.window < reported:
             self.estimator.forget_window()
-            if self.calibrations:
-                self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)
-        learned = self.estimator.learn(self.lane.cursor, counted, reported, teaches=not images)
-        if learned and self.calibrations:
-            self.calibrations.calibrate(self.model.info.served_name, learned)
+            self._store_calibration()
+        if self.estimator.learn(self.lane.cursor, counted, reported, teaches=not images):
+            self._store_calibration()
+
+    def _store_calibration(self) -> None:
+        if self.calibrations:
+            self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)

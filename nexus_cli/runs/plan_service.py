@@ -16,9 +16,9 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, Limits, name_level, require_level
+from nexus_cli.core.limits import LEVELS, name_level, require_level
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.run import UNATTENDED, WAITING, Plan, check_name, parse_key
+from nexus_cli.core.run import UNATTENDED, WAITING, Plan, Run, check_name, parse_key
 from nexus_cli.core.services import Plans
 from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
@@ -295,7 +295,7 @@ class PlanService(Plans):
 
     def _new_plan(self, call_id: str, words: Mapping[str, str]) -> NewPlan:
         """Return the plan that a call requests, with at most the rights of the session."""
-        rights, settings = self._rights(), self._settings
+        rights, settings = self._session.state.rights(), self._settings
         level = min(rights.allow or "read", settings.allow, key=lambda one: LEVELS.index(one) if one in LEVELS else -1)
         return NewPlan(
             words["prompt"],
@@ -316,16 +316,19 @@ class PlanService(Plans):
             },
         )
 
+    def _run(self) -> Run | None:
+        """Return the session's run, None for none."""
+        ledger = self._session.ledger
+        return ledger.runs.of_session(self._session.id) if ledger else None
+
     def _agent_name(self) -> str:
         """Return the name of the agent that the session's run belongs to, "" for none."""
-        ledger = self._session.ledger
-        run = ledger.runs.of_session(self._session.id) if ledger else None
+        ledger, run = self._session.ledger, self._run()
         return ledger.spaces.get_entity(run.entity).name if ledger and run and run.entity is not None else ""
 
     def _root(self) -> int | None:
         """Return the key of the message that the session's run works for, None for none."""
-        ledger = self._session.ledger
-        run = ledger.runs.of_session(self._session.id) if ledger else None
+        ledger, run = self._session.ledger, self._run()
         return (ledger.spaces.root_of(run) or None) if ledger and run and run.type in UNATTENDED else None
 
     def describe(self, words: Mapping[str, str]) -> str:
@@ -349,12 +352,6 @@ class PlanService(Plans):
             *([f"limits: {', '.join(f'{name} {value}' for name, value in limits.items())}"] if limits else []),
         ]
         return "\n".join(rows)
-
-    def _rights(self) -> Limits:
-        """Return the limits that bind the session now, so that a plan cannot get around them."""
-        state = self._session.state
-        confirm = state.dispatcher.run_limits(state.lane_state).limits.confirm
-        return state.dispatcher.limits & state.dispatcher.assessed & Limits(confirm=confirm)
 
     def _refuse_often(self, ledger: Ledger, new: NewPlan) -> None:
         if not new.cron:

@@ -190,20 +190,24 @@ class Runner:
                 if len(self._tasks) >= self._at_once:
                     break
                 if run.is_paused:
-                    self._later[run.key] = time.monotonic() + AGAIN_SECONDS
+                    self._put_off(run, AGAIN_SECONDS)
                 elif is_elsewhere(self._ledger, run):
-                    self._later[run.key] = time.monotonic() + HELD_SECONDS
+                    self._put_off(run, HELD_SECONDS)
                 elif self._holds_back(self._ledger, run):
                     self._held.add(run.key)
-                    self._later[run.key] = time.monotonic() + HELD_SECONDS
+                    self._put_off(run, HELD_SECONDS)
                 elif self._ledger.runs.is_folder_busy(run):
                     self._held.add(run.key)
-                    self._later[run.key] = time.monotonic() + AGAIN_SECONDS
+                    self._put_off(run, AGAIN_SECONDS)
                 elif self._take(run):
                     taken.append(run.key)
                 else:
-                    self._later[run.key] = time.monotonic() + AGAIN_SECONDS
+                    self._put_off(run, AGAIN_SECONDS)
         return taken
+
+    def _put_off(self, run: Run, seconds: float) -> None:
+        """Look at a run again after some time."""
+        self._later[run.key] = time.monotonic() + seconds
 
     def _candidates(self, where: Mapping[str, Any]) -> list[Run]:
         """Return the runs to claim, oldest first: due ones, and those whose owner is gone."""
@@ -251,7 +255,7 @@ class Runner:
             if self._changed is not None:
                 self._changed(driver.ledger.runs.get(driver.run.key))
         except NexusError as error:  # nothing more can be recorded about it here
-            self._later[driver.run.key] = time.monotonic() + FAILED_SECONDS
+            self._put_off(driver.run, FAILED_SECONDS)
             self._show(driver.run, Notice(f"{error.message}. {error.hint}".rstrip(". ")))
         finally:
             driver.ledger.unlock(driver.run.id)

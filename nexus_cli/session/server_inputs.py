@@ -20,7 +20,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.image_check import describe_bad_image
-from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.core.typed_text import typed_words
 from nexus_cli.lane.user_input import clip_with_drop
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
 from nexus_cli.mcp.server_values import ServerAnswer, ServerError, ServerPrompt
@@ -50,9 +50,7 @@ class InputSource(Protocol):
 async def attach_named(state: SessionState, catalogue: Catalogue, source: InputSource, trigger: Trigger) -> Trigger:
     """Return the trigger with what its typed words name. A resource that cannot be read is named in a notice; raise
     `NexusError` for a prompt that cannot, because the message would be without its text."""
-    words = split_attachments(trigger.text)[0]
-    for pasted in trigger.pasted:
-        words = words.replace(pasted, " ")
+    words = typed_words(trigger.text, trigger.pasted)
     found = _Inputs(state, catalogue, source)
     if called := CALL.fullmatch(words):
         await found.call_prompt(called[1], (called[2] or "").strip())

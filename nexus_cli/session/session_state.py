@@ -86,6 +86,12 @@ class SessionState:
             return cost, cost or 0.0
         return info.cost_usd, info.known_usd
 
+    def rights(self) -> Limits:
+        """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of
+        changes. No worker or plan gets around them."""
+        confirm = self.dispatcher.run_limits(self.lane_state).limits.confirm
+        return self.dispatcher.limits & self.dispatcher.assessed & Limits(confirm=confirm)
+
     async def close(self) -> None:
         """Release sandbox, provider, the session's lock and the ledger, as far as the session has opened them."""
         self.dispatcher.permission.close()

@@ -39,7 +39,7 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, find_governing
-from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.core.typed_text import typed_words
 from nexus_cli.lane.user_input import clip_with_drop
 from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.session_state import SessionState
@@ -94,9 +94,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     A command that is refused or fails is named in its place, a called guide that is not active in a notice. Raises
     `CancelledError` if it is stopped.
     """
-    words = split_attachments(trigger.text)[0]
-    for pasted in trigger.pasted:
-        words = words.replace(pasted, " ")
+    words = typed_words(trigger.text, trigger.pasted)
     called = CALL.fullmatch(words)
     if called is None and not MENTION.search(words):
         return trigger

@@ -19,6 +19,7 @@ from nexus_cli.core.message import FileEdit, replace_surrogates
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.files import (
     ToolError,
+    count_common_ends,
     decided_path,
     decode_file,
     project_relative,
@@ -125,16 +126,6 @@ def _lines(text: str, marked: bool) -> list[str]:
     return lines
 
 
-def _common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
-    """Count the common lines at the beginning, and those at the end."""
-    shortest = min(len(old), len(new))
-    first = next((at for at in range(shortest) if old[at] != new[at]), shortest)
-    tail = 0
-    while tail < shortest - first and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return first, tail
-
-
 @dataclass(frozen=True, slots=True)
 class _Change:
     """Lines `old_start:old_end` of the old text that became `new_start:new_end` of the new one."""
@@ -158,7 +149,7 @@ def _hunks(old: list[str], new: list[str]) -> list[list[_Change]]:
 
 def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
     """Yield the changes. In long texts, lines unique in both are matched first, then the lines between them."""
-    first, tail = _common_ends(old, new)
+    first, tail = count_common_ends(old, new)
     last, end = len(old) - tail, len(new) - tail
     anchors = [(last, end)]
     if (last - first) * (end - first) > _COMPARED:

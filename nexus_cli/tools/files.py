@@ -264,14 +264,20 @@ def keep_line_ends(old: str, new: str, default: str) -> str:
     return "".join(body + (source if end else "") for (body, end), source in zip(news, sources, strict=True))
 
 
+def count_common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
+    """Count the common lines at the beginning, and those at the end."""
+    shortest = min(len(old), len(new))
+    head = next((at for at in range(shortest) if old[at] != new[at]), shortest)
+    tail = 0
+    while tail < shortest - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    return head, tail
+
+
 def _aligned_ends(olds: list[tuple[str, str]], news: list[tuple[str, str]], default: str) -> list[str]:
     """Return for each new line the end of the old line that it equals, replaces or follows."""
     before, after = [body for body, _ in olds], [body for body, _ in news]
-    shortest = min(len(before), len(after))
-    head = next((at for at in range(shortest) if before[at] != after[at]), shortest)
-    tail = 0
-    while tail < shortest - head and before[-1 - tail] == after[-1 - tail]:
-        tail += 1
+    head, tail = count_common_ends(before, after)
     inner_old, inner_new = before[head : len(before) - tail], after[head : len(after) - tail]
     ends = [end for _, end in olds[:head]]
     if len(inner_old) * len(inner_new) <= _COMPARED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _prepare(self, call_id: str, task: WorkerTask) -> Worker:
         """Return a worker with its budget reserved; raise `NexusError` if none can be started."""
-        limits = self._rights()
+        limits = self.session.state.rights()
         wanted = task.limits
         if not task.task.strip():
             raise NexusError("usage", "it has no task", "`task` is empty")
@@ -153,13 +153,6 @@ class SessionWorkers(RunningWorkers[Session]):
         worker.enter(stay)
         inside = stay.record.folder / dispatcher.cwd.relative_to(dispatcher.project)
         worker.folder = inside if inside.is_dir() else stay.record.folder
-
-    def _rights(self) -> Limits:
-        """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of
-        changes. A worker cannot be used to get around them."""
-        state = self.session.state
-        confirm = state.dispatcher.run_limits(state.lane_state).limits.confirm
-        return state.dispatcher.limits & state.dispatcher.assessed & Limits(confirm=confirm)
 
     @property
     def _spending(self) -> Spending:
@@ -228,7 +221,7 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.session_id = session.id
             self._record(worker)
             self._forward(worker, WorkerState(worker.to_json()))
-            text = await first_message(worker, session, self._rights()) if words is None else words
+            text = await first_message(worker, session, self.session.state.rights()) if words is None else words
             if words is not None:
                 session.state.lane_state.upcoming.notices += (*worker.notices, describe_budget(worker.scope))
             trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
@@ -254,7 +247,7 @@ class SessionWorkers(RunningWorkers[Session]):
         assert state.options is not None and state.ledger is not None, "workers belong to a session of the factory"
         parent = state.lane_state
         dispatcher = state.dispatcher
-        limits = self._rights() & worker.scope & Limits(sub_agents=False if self._depth >= MOST_DEPTH else None)
+        limits = state.rights() & worker.scope & Limits(sub_agents=False if self._depth >= MOST_DEPTH else None)
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
         options = Options(
             worker.folder or state.options.cwd,
@@ -289,7 +282,7 @@ class SessionWorkers(RunningWorkers[Session]):
             epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
             epoch = next((one for one in epochs if (one.model, one.effort) == now), None)
             if epoch is not None:  # None: steered after a model switch, before the next request of its parent
-                own.prompt.inherited = EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
+                own.prompt.inherited = EpochHeader.of(epoch)
         # A rule that was allowed for a copy of the project does not hold in the project.
         session.state.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
         session.state.dispatcher.permission.share_probe(dispatcher.permission)
@@ -433,7 +426,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return "has not begun"
         if worker.spawner:
             return f"works for session {worker.spawner}, of which this one is a copy. Start another worker."
-        if self._rights().sub_agents is False:
+        if self.session.state.rights().sub_agents is False:
             return "cannot continue: this run may not start workers"
         if not worker.session_id:
             return "never began. Start another worker."
@@ -510,7 +503,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def set_level(self, level: str) -> None:
         for worker in self.all():
             if worker.session is not None:
-                bound = Limits(allow=level) & self._rights() & worker.scope
+                bound = Limits(allow=level) & self.session.state.rights() & worker.scope
                 worker.session.set_level(bound.allow or "read")
 
     def end_after_step(self) -> list[asyncio.Task[None]]:

@@ -168,6 +168,7 @@ def test_a_slow_check_holds_no_edit_and_tells_what_it_found_a_step_later(place: 
             return edit
         if len(results) == 1:
             before[:] = results
+            assert not (place.home / "log").exists(), "the check still looks"
             (place.folder / "go").touch()
         has_come = any("a.ts:1" in one for one in results)
         return {"text": "Done."} if has_come or len(results) > 200 else calls(("bash", {"command": "sleep 0.1"}))

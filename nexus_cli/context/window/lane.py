@@ -48,6 +48,11 @@ class EpochHeader:
     tools_tokens: int = 0
     sections: str = "[]"
 
+    @classmethod
+    def of(cls, epoch: Epoch) -> EpochHeader:
+        """Return the header of an epoch."""
+        return cls(**_header_values(epoch))
+
 
 @dataclass(frozen=True, slots=True)
 class FrozenRequest:
@@ -266,7 +271,7 @@ class Lane:
         old = self.epoch
         number = self.timeline.log.next_epoch()
         parent = old.id if self.is_recorded else None
-        new = _epoch(frame or header_of(old), number, parent, cause, kept, self.timeline.last)
+        new = _epoch(frame or EpochHeader.of(old), number, parent, cause, kept, self.timeline.last)
         before = dict(vars(self))
         self.epoch, self.tail, self._wire, self.is_recorded = new, [], None, True
         self._head_sent, self._sent_messages = False, 0
@@ -313,18 +318,16 @@ def item_of(entry: Entry) -> WindowItem:
     return WindowItem(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
 
 
-def header_of(epoch: Epoch) -> EpochHeader:
-    """Return the frame of an epoch."""
-    return EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
-
-
 def with_frame(epoch: Epoch, frame: EpochHeader) -> Epoch:
     """Return the epoch with another frame."""
-    return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(EpochHeader)})
+    return replace(epoch, **_header_values(frame))
 
 
 def _epoch(
     frame: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
 ) -> Epoch:
-    values = {f.name: getattr(frame, f.name) for f in fields(EpochHeader)}
-    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **values)
+    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **_header_values(frame))
+
+
+def _header_values(source: Epoch | EpochHeader) -> dict[str, Any]:
+    return {one.name: getattr(source, one.name) for one in fields(EpochHeader)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nexus_cli.context.window.elide_message import MessageElider
 from nexus_cli.context.window.groups import Group, is_placeholder
-from nexus_cli.context.window.lane import Lane, Notes, header_of
+from nexus_cli.context.window.lane import EpochHeader, Lane, Notes
 from nexus_cli.context.window.recall_links import hole_line, links_of_hole
 from nexus_cli.context.window.strategies import Strategy
 from nexus_cli.context.window.truncation import Hole, Truncation, truncate_window
@@ -45,7 +45,7 @@ class LaneTruncator:
 
         `groups` are the candidates, by default those of the window; `notes` as in `Lane.rewrite`.
         """
-        frame = header_of(lane.epoch)
+        frame = EpochHeader.of(lane.epoch)
         fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
         groups = lane.groups() if groups is None else groups

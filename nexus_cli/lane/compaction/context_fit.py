@@ -21,6 +21,7 @@ from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
+from nexus_cli.lane.backoff import was_undone
 from nexus_cli.lane.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.lane.current_request import unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
@@ -69,7 +70,7 @@ def find_due_batch(lane_state: LaneState) -> Batch | None:
     be enough."""
     warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
     prunes = lane_state.settings.compact.prune and can_recall(lane_state.lane, lane_state.spending)
-    if not prunes or (warm and lane_state.step % LOOK_EVERY):
+    if not prunes or (warm and lane_state.step % LOOK_EVERY) or was_undone(lane_state.lane, lane_state.step):
         return None
     least = int(
         (BATCH if warm else BATCH_COLD) * lane_state.window.estimator.countable(lane_state.window.budget.available)

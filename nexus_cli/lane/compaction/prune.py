@@ -80,7 +80,7 @@ def prune_instead(lane_state: LaneState) -> bool:
         return False
     groups = lane_state.lane.groups()
     found = _without_pinned(lane_state.lane, find_stale(groups, find_tool))
-    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
+    order = _tokens_from_each(groups, lane_state.lane.cursor)
     share = INSTEAD if is_warm(lane_state.window, lane_state.cache, lane_state.clock()) else math.inf
     most = (lane_state.settings.compact.at - MARGIN) * lane_state.window.budget.available
     best, saved, request = 0, 0, window_request(lane_state)
@@ -138,7 +138,7 @@ def _batch(
 
     Every token after the first stub is sent uncached, so an old result may cost more than it saves.
     """
-    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, window.lane.cursor)}
+    order = _tokens_from_each(groups, window.lane.cursor)
     best: tuple[float, Batch] | None = None
     saved = 0
     for start in reversed(range(len(found))):
@@ -150,12 +150,12 @@ def _batch(
     return best[1] if best else None
 
 
-def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:
-    """Return every item, newest first, with the sum of the sent tokens from it to the end of the window."""
-    behind, total = [], 0
+def _tokens_from_each(groups: Sequence[Group], cursor: int) -> dict[int, int]:
+    """Return for each entry the sum of the sent tokens from it to the end of the window."""
+    behind, total = dict[int, int](), 0
     for item in reversed([item for group in groups for item in group]):
         total += item.tokens if item.entry <= cursor else 0
-        behind.append((item, total))
+        behind[item.entry] = total
     return behind
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from nexus_cli.context.compaction_plan import split_fitting_pins
 from nexus_cli.context.pin import Pin
+from nexus_cli.context.sections.collect import EpochDraft
 from nexus_cli.context.window.groups import Dispatch
-from nexus_cli.context.window.lane import with_frame
+from nexus_cli.context.window.lane import EpochHeader, with_frame
 from nexus_cli.context.window.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Epoch
@@ -56,8 +57,8 @@ def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act
 def uncompaction() -> Act:
     """Undo the newest compaction in force, without losing messages or sending a request.
 
-    The tools of the former epoch come back with it, so that what the provider cached of it counts, unless the model is
-    another one. The system text is planned anew: it differs only where instructions have changed.
+    System text and tools of the former epoch come back with it, so that what the provider cached of it counts, unless
+    the model is another one. A notice says that instructions which have changed since are not in force.
     Raises `NexusError("usage", ...)` if there is none, `NexusError("overflow", ...)` if the former window no longer
     fits the budget.
     """
@@ -76,22 +77,26 @@ def uncompaction() -> Act:
         same = old.model == lane_state.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
         _refuse_if_too_large(rewritten_request(lane_state.window, lane.epoch, head, anchor))
-        planned = await lane_state.prompt.draft_epoch(lane_state.window)
         if same:
-            former = replace(planned.frame, tools=old.tools, tools_tokens=old.tools_tokens)
-            planned = replace(planned, frame=former)
+            planned = EpochDraft(replace(EpochHeader.of(old), effort=lane_state.model.effort))
+        else:
+            planned = await lane_state.prompt.draft_epoch(lane_state.window)
         restored_request = rewritten_request(lane_state.window, with_frame(lane.epoch, planned.frame), head, anchor)
         _refuse_if_too_large(restored_request)
 
         def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
             return [*note_undone(lane_state.lane, lane_state.step, new.id, made.id), rewrite_memo(lane_state, before)]
 
+        is_older = same and old.system != lane_state.lane.epoch.system
         lane_state.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
             lane_state.window.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
         lane_state.upcoming.pending = ""
         line = f"compaction undone: {shown:,} -> {next_request(lane_state).tokens:,} tokens"
         lane_state.emit(Notice(line, warning=False))
+        if is_older:
+            line = "the instructions are those of before the compaction again; /reload reads them from their files"
+            lane_state.emit(Notice(line, warning=False))
 
     return act
 

@@ -103,6 +103,26 @@ def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_p
     assert_replays(asyncio.run(live()))
 
 
+def test_undo_gives_back_the_instructions_that_the_provider_has_cached(tmp_path: Path) -> None:
+    provider = Played(Summariser())
+    (tmp_path / "NEXUS.md").write_text("Always run the linter.\n")
+
+    async def live() -> str:
+        async with living(tmp_path, None, *TURNS, provider=provider) as session:
+            before, sent = session.context.lane.epoch, provider.seen[-1]
+            (tmp_path / "NEXUS.md").write_text("Never run the linter.\n")
+            assert ended(await session.compact()).ok
+            await turn(session, "SINCE make a list")
+            assert "Never run the linter." in session.context.lane.epoch.system
+            said = noted(await done(session, uncompaction()))
+            assert session.context.lane.epoch.system == before.system and "/reload reads them" in said
+            await turn(session, "go on")
+            assert provider.seen[-1][: len(sent)] == sent, "the cached beginning"
+        return session.id
+
+    assert_replays(asyncio.run(live()))
+
+
 @pytest.mark.matrix
 def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_path: Path) -> None:
     async def live() -> str:
