@@ -144,7 +144,9 @@ class Cause(StrEnum):
 
 SECTION = re.compile(r"\A((?:part of )?)section (\S+)(?: \((.*)\))?\Z", re.DOTALL)
 """Matches `Drop.what` of a section, with its id and its source."""
-_WRITTEN = frozenset({"instructions", "path_rules", "identity", "preferences", "memory", "own", "own_event", "task"})
+_WRITTEN = frozenset(
+    "instructions path_rules identity preferences memory user_memory project_memory own own_event task".split()
+)
 """Contributors whose sections have the words of a person."""
 
 

@@ -3,6 +3,8 @@ nexus's own are not."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nexus_cli.core import event as e
@@ -60,6 +62,8 @@ def test_sections_of_nexus_itself_are_not_told() -> None:
     events: list[e.Event] = [e.ContextDrop(own), section(3), e.ContextDrop(pruned), e.StepStart(1), e.Notice("over")]
     assert said(*events) == ["nexus: over"] and put(*events) == ["! over"]
     assert not own.is_missed and not pruned.is_missed
+    for slot in ("user_memory", "project_memory"):
+        assert replace(own, what=f"section {slot}.f1 (ledger)").is_missed, "a person wrote or accepted it"
 
 
 def test_instructions_are_told_by_their_file() -> None:
