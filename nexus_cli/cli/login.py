@@ -155,7 +155,7 @@ def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_ke
     shape = SHAPES[provider]
     _say(stream, f"Create a key for {shape.title} at {shape.page}. Paste it here (Esc to cancel).")
     refused = ""
-    for _ in range(TRIES):
+    for left in reversed(range(TRIES)):
         line = read_key("Key (not shown): ")
         protect_secret(line.strip())
         if not line.strip():
@@ -168,7 +168,8 @@ def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_ke
         if key == refused or not (refusal := find_refusal(provider, key, environ)):
             return key
         refused = key
-        _say(stream, f"{shape.title} refuses this key: {refusal}. Paste another one, or the same again to store it.")
+        again = "Paste another one, or the same again to store it." if left else "Nothing was stored."
+        _say(stream, f"{shape.title} refuses this key: {refusal}. {again}")
     return ""
 
 

@@ -71,7 +71,7 @@ async def _ask_key(context: CommandContext, provider: str) -> str:
     shape = SHAPES[provider]
     context.say(f"Create a key for {shape.title} at {shape.page}, and paste it here.")
     refused = ""
-    for _ in range(TRIES):
+    for left in reversed(range(TRIES)):
         line = await context.ask_hidden(f"{shape.title} key (not shown, Esc cancels)")
         if line is None or not line.strip():
             return ""
@@ -84,7 +84,8 @@ async def _ask_key(context: CommandContext, provider: str) -> str:
         if key == refused or not (refusal := await asyncio.to_thread(find_refusal, provider, key, os.environ)):
             return key
         refused = key
-        context.say(f"{shape.title} refuses this key: {refusal}. Paste another one, or the same again to store it.")
+        again = "Paste another one, or the same again to store it." if left else "Nothing was stored."
+        context.say(f"{shape.title} refuses this key: {refusal}. {again}")
     return ""
 
 

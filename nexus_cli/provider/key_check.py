@@ -54,12 +54,13 @@ def find_refusal(provider: str, key: str, environ: Mapping[str, str]) -> str:
 def _ask(provider: str, key: str, environ: Mapping[str, str]) -> str:
     from http.client import HTTPException  # noqa: PLC0415  (few processes store a key)
 
-    address = find_address(Endpoint(provider, "", None, None), environ).rstrip("/").removesuffix("/v1")
-    if provider not in _PATHS or not address:
+    path, address = _PATHS.get(provider, ""), find_address(Endpoint(provider, "", None, None), environ)
+    if not path or not address:
         return ""
+    address = address.rstrip("/").removesuffix(path.rpartition("/")[0]).removesuffix("/v1")
     headers = _HEADERS.get(provider, {"Authorization": "Bearer {}"})
     headers = {name: text.format(key) for name, text in headers.items()}
-    connection, target, more = open_connection(address + _PATHS[provider], SECONDS)
+    connection, target, more = open_connection(address + path, SECONDS)
     try:
         connection.request("GET", target, headers={**headers, **more})
         answer = connection.getresponse()

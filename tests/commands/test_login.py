@@ -89,6 +89,14 @@ def test_a_key_that_the_provider_refuses_is_asked_for_again(
     assert [path.read_text() for path in stored()] == [KEY]
 
 
+def test_the_third_refused_key_ends_the_question(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nexus_cli.provider.key_check.find_refusal", lambda *asked: "wrong key")
+    context.secrets = [f"{KEY}{number}" for number in range(3)]
+    context.run("login openai")
+    assert "refuses this key: wrong key. Nothing was stored." in "\n".join(context.said)
+    assert not stored()
+
+
 def test_a_refused_key_that_is_given_again_is_stored(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nexus_cli.provider.key_check.find_refusal", lambda *asked: "no list of models here")
     context.secrets = [KEY, KEY]
