@@ -81,11 +81,10 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
     await asyncio.to_thread(write_setting, places(), defaults_dir(), key, value)
     path = str(places().settings)
     done = f"Set {key} in {with_tilde(path)}."
-    if context.session.state.lane_state.control.running:
-        context.say(f"{done} /reload applies it once the turn has ended.")
-    else:
+    is_running = context.session.state.lane_state.control.running
+    context.say(f"{done} /reload applies it once the turn has ended." if is_running else done)
+    if not is_running:
         await apply_settings(context)
-        context.say(done)
     loaded = await asyncio.to_thread(_load, context)
     name = ".".join(map(quote_part, split_key(key)))
     if (origin := loaded.origins.get(name, path)) != path:
