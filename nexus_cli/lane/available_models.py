@@ -9,7 +9,10 @@ from collections.abc import Mapping
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
-from nexus_cli.core.errors import REDACTED, NexusError
+from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
+
+LIKE = 0.6
+"""Least similarity of a name that a gateway lists to that of the usual model."""
 
 
 def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
@@ -22,7 +25,7 @@ def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, st
 def keys_to_choose_from(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Return the keys in the environment, else the stored keys, each with its model, to pick a default model from.
 
-    A gateway in the environment may lack that model: then the nearest name that it lists is returned.
+    A gateway in the environment may lack that model: then a similar name that it lists is returned, if there is one.
     """
     present = keys_present(environ, settings)
     present = {name: model for name, model in present.items() if environ.get(name, "").strip()} or present
@@ -30,15 +33,15 @@ def keys_to_choose_from(environ: Mapping[str, str], settings: Settings) -> dict[
 
 
 def _find_served(model: str) -> str:
-    """Return `model`, or the nearest name if the server in the environment lists only others. Blocks for the list."""
-    from difflib import get_close_matches  # noqa: PLC0415  (few runs name no model)
-
-    from nexus_cli.provider.model_names import split_key_name  # noqa: PLC0415
+    """Return `model`, or the only or a similar name if the server in the environment lists others. Blocks."""
+    from nexus_cli.provider.model_names import split_key_name  # noqa: PLC0415  (few runs name no model)
     from nexus_cli.provider.model_table import provider_of  # noqa: PLC0415
     from nexus_cli.provider.served_models import list_served  # noqa: PLC0415
 
     listed = () if split_key_name(model)[0] else list_served(provider_of(model))
-    return model if model in listed else next(iter(get_close_matches(model, listed, 1, 0)), model)
+    if model in listed:
+        return model
+    return listed[0] if len(listed) == 1 else nearest_name(model, listed, LIKE) or model
 
 
 def resolve_alias(name: str, settings: Settings) -> str:

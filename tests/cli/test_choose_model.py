@@ -236,6 +236,7 @@ def test_a_gateway_that_lacks_the_usual_model_gives_one_of_its_own(monkeypatch: 
     [
         (["openai/embed-3", "openai/acme/gpt-5.6", "openai/llama"], "openai/acme/gpt-5.6"),
         (["openai/acme/gpt-5.6", KEYS["OPENAI_API_KEY"]], KEYS["OPENAI_API_KEY"]),
+        (["openai/embed-3", "openai/llama"], KEYS["OPENAI_API_KEY"]),
         ([], KEYS["OPENAI_API_KEY"]),
     ],
 )
