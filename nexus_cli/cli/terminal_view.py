@@ -83,10 +83,11 @@ class TerminalView:
         return PersonApprover(self.view, self._describe)
 
     def _describe(self, question: Question, number: int) -> str:
-        """Return the text of a question; Ctrl+O shows a change whole while it is asked about."""
-        if self._repl is not None and looks_like_diff(question.detail):
+        """Return the text of a question; Ctrl+O shows a change whole that is asked about alone."""
+        is_single = number == 0
+        if self._repl is not None and is_single and looks_like_diff(question.detail):
             self._repl.renderer.keep_output(question.what, question.detail)
-        height = 0 if self.is_dumb else self.view.height
+        height = self.view.height if is_single and not self.is_dumb else 0
         return question_text(question, self.view.width, self.theme, number, height)
 
     def connect(self, repl: Repl) -> None:
