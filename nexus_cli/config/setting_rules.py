@@ -260,8 +260,8 @@ OPEN_TABLES: Mapping[str, Rule] = {
     "rule_examples": TEXTS,
 }
 """Tables with keys that the person chooses."""
-REMOVED_TABLES = frozenset({"keys", "warm"})
-"""Tables of earlier versions, which are accepted and have no effect."""
+REMOVED_TABLES: Mapping[str, str] = {"keys": "rename it to [default_models]", "warm": "remove it"}
+"""Tables of earlier versions, which are accepted and have no effect, and what to do with each."""
 
 TABLES = tuple(
     """

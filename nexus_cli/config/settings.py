@@ -391,10 +391,11 @@ def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dic
         _raise_broken(
             path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}"
         )
-    for removed in REMOVED_TABLES & table.keys():
+    for removed in REMOVED_TABLES.keys() & table.keys():
         del table[removed]
         if notices is not None:
-            notices.append(f"{path}, line {find_line(text, [removed])}: [{removed}] has no effect any more; remove it")
+            where = f"{path}, line {find_line(text, [removed])}"
+            notices.append(f"{where}: [{removed}] has no effect any more; {REMOVED_TABLES[removed]}")
     values: dict[str, SettingValue] = {}
     for parts, value in _flatten(table):
         key = ".".join(quote_part(part) for part in parts)
