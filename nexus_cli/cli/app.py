@@ -161,7 +161,7 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in (*COMMANDS, *FORMER) and not args[0].startswith("-"):
-            near = nearest_name(args[0], COMMANDS)
+            near = nearest_name(args[0], (*COMMANDS, "--help"))
             words = f'"{args[0]}"' if " " in args[0] and not set(args[0]) & set('"$`\\!') else '"..."'
             hint = f"The nearest is `nexus {near}`" if near else f"To ask something: nexus ask {words}"
             raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)

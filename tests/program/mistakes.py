@@ -244,6 +244,7 @@ MISTAKES = (
     # the command line
     Mistake("misspelt option", ("ask", "--modle", "x", "hi")),
     Mistake("misspelt command", ("sesions",)),
+    Mistake("help as a command", ("help",)),
     Mistake("forgotten ask", ("fix the failing test",)),
     Mistake("option of another command", ("--json", "ask", "hi")),
     Mistake("unknown level", ("ask", "--allow", "yes", "hi")),
