@@ -30,9 +30,7 @@ class Status:
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
     drops: int
-    """Number of drops that are not back in the window."""
-    recalled: int
-    """Number of these drops that were recalled."""
+    """Number of drops that are not back in the window and that a person could miss."""
     cached: float | None
     """Share of the newest request's input that was read from the cache; None before the first report."""
     cost_usd: float | None
@@ -89,7 +87,6 @@ def status(state: SessionState) -> Status:
         budget=request.budget.available,
         basis=request.basis,
         drops=sum(drop.is_missed for drop in drops),
-        recalled=sum(1 for drop in drops if drop.recalls),
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=cost,
         known_usd=known,

@@ -26,7 +26,6 @@ STATUS = Status(
     budget=112_000,
     basis="reported",
     drops=3,
-    recalled=1,
     cached=0.92,
     cost_usd=0.0123,
     known_usd=0.0123,
