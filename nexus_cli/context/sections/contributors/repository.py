@@ -23,9 +23,9 @@ def read(sources: Sources) -> Value:
         return {}
     dirty, commits = (", ".join(map(_quote, found[name][:NAMED])) for name in ("dirty", "subjects"))
     left = f"{plural(len(found['dirty']), 'file')} ({dirty})" if dirty else "nothing"
-    state = f"branch {_quote(found['branch'])}"
-    if work := found.get("work"):
-        state = state.replace("branch", "rebasing", 1) if work == "rebase" else f"{state} ({work} in progress)"
+    branch, work = _quote(found["branch"]), found.get("work")
+    state = f"rebasing {branch}" if work == "rebase" else f"branch {branch}"
+    state += f" ({work} in progress)" if work and work != "rebase" else ""
     return {"line": f"Git: {state}; uncommitted: {left}; newest commits: {commits or 'none'}"}
 
 
