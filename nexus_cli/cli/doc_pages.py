@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -53,10 +54,10 @@ _SETTING = re.compile(r'#? ?(\[\[?[\w."~/-]+\]\]?|[\w."*() -]+ = .+)')
 """A line of config.toml with a setting or an example of one; all other comments are text."""
 
 
+@cache
 def page_text(topic: str) -> str:
     """Return the Markdown of one of `TOPICS`."""
-    made = _MADE.get(topic)
-    return made() if made else _read_page(topic)
+    return _MADE[topic]() if topic in _MADE else _read_page(topic)
 
 
 def search_pages(words: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -120,7 +121,8 @@ def _describe_command(command: Any, path: str) -> Iterator[str]:
     yield from (f"### {path} {usage}", "", (command.help or "").strip(), "")
     records = (param.get_help_record(context) for param in command.get_params(context) if param.name != "help")
     options = [f"- `{names}`: {' '.join(about.split())}" for names, about in filter(None, records) if about]
-    yield from [*options, ""] if options else []
+    if options:
+        yield from (*options, "")
     for name, part in getattr(command, "commands", {}).items():
         yield from _describe_command(part, f"{path} {name}")
 
