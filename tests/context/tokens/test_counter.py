@@ -402,6 +402,12 @@ def test_counts_of_two_encodings_are_kept_apart() -> None:
     assert len(store.kept) == 2
 
 
+def test_a_short_text_counts_a_token_for_each_word_and_for_eight_more_letters() -> None:
+    assert [brief_count(text) for text in ("", " ", "a", "a b", "12345678")] == [0, 1, 1, 2, 3]
+    assert [brief_count("x" * letters) for letters in (8, 9, 16, 17)] == [1, 2, 2, 3]
+    assert brief_count("\n" * 9) == 1
+
+
 def test_short_texts_are_estimated_within_a_fifth_in_sum() -> None:
     texts = (Path(tokens.__file__).read_text() + Path(__file__).read_text()).splitlines()
     short = [line for line in texts if 0 < len(line) < BRIEF]

@@ -236,6 +236,7 @@ def test_a_slash_opens_the_menu_below_the_text(folder: Path) -> None:
     play(run, folder)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("typed", "text", "sent"),
     [("/he", "", "/help"), ("/x", "", "/x"), ("/mo", "/model ", None), ("/wh", "", "/why"), ("/help", "", "/help")],
@@ -253,6 +254,7 @@ def test_enter_takes_the_highlighted_command_and_runs_one_that_needs_no_argument
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_enter_takes_the_highlighted_file_and_sends_one_that_is_typed_already(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("see @box", "see @box")
@@ -270,6 +272,7 @@ def test_enter_takes_the_highlighted_file_and_sends_one_that_is_typed_already(fo
     play(run, folder)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("typed", ["!tru", "/model fa"])
 def test_enter_sends_shell_lines_and_arguments_as_they_are_typed(folder: Path, typed: str) -> None:
     async def run(stage: Stage) -> None:
@@ -362,6 +365,7 @@ def test_escape_closes_the_menu_and_gives_the_typed_text_back(folder: Path) -> N
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_the_menu_has_at_most_eight_rows_and_fewer_in_a_low_terminal(folder: Path) -> None:
     for number in range(40):
         (folder / f"file_{number:02}.md").write_text("")
@@ -503,6 +507,7 @@ def test_lone_surrogates_become_replacements_in_what_is_sent(folder: Path) -> No
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_history_is_gone_through_with_up_and_down_at_the_edges_of_the_text(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         for text in ("first", "second\nline"):
@@ -523,6 +528,7 @@ def test_history_is_gone_through_with_up_and_down_at_the_edges_of_the_text(folde
     play(again, folder)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", ["/login sk-of-a-person-01234567", "/connect openai foobarkey", "/login openai\nkey"])
 def test_a_key_typed_behind_login_is_not_in_the_history(folder: Path, line: str) -> None:
     async def run(stage: Stage) -> None:
@@ -556,6 +562,7 @@ def test_a_folded_paste_comes_back_whole_from_the_history(folder: Path) -> None:
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_ctrl_r_searches_the_history_below_the_text(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         for text in ("alpha one", "beta", "Alpha two"):
@@ -653,6 +660,7 @@ def script(tmp_path: Path, code: str) -> dict[str, str]:
     return {"EDITOR": str(path), "VISUAL": ""}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", ["\x07", "\x18\x05"])
 def test_the_editor_gets_the_text_unfolded_and_gives_it_back(folder: Path, tmp_path: Path, key: str) -> None:
     async def run(stage: Stage) -> None:
@@ -811,6 +819,7 @@ def test_nothing_of_the_box_works_while_another_field_has_the_focus(folder: Path
     play(run, folder)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("before", ["!file ", " !!file ", "see", "@"])
 def test_a_path_in_a_shell_command_or_behind_half_a_word_stays_text(folder: Path, before: str) -> None:
     (folder / "pic.png").write_bytes(PNG)

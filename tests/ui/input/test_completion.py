@@ -105,6 +105,7 @@ def test_behind_an_exclamation_mark_nothing_is_offered_before_the_first_letter()
     assert not any(map(offers_completion, ("!", "!ls "))) and all(map(offers_completion, ("!g", "!ls s", "@", "/")))
 
 
+@pytest.mark.matrix
 def test_commands_are_offered_with_their_help_those_that_begin_so_first_and_the_commonest(tmp_path: Path) -> None:
     assert results("/", tmp_path) == ["/help", "/model", "/recall", "/broken"]
     assert results("/el", tmp_path) == ["/help", "/model"]
@@ -129,6 +130,7 @@ def test_a_command_without_choices_takes_files(tmp_path: Path) -> None:
     assert results("/help @a", tmp_path) == ["/help @a.py"]
 
 
+@pytest.mark.matrix
 def test_files_are_found_by_scattered_letters_and_folders_go_on(tmp_path: Path) -> None:
     for name in ("src/ui/box.py", "src/main.py", "readme.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

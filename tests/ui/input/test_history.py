@@ -40,6 +40,7 @@ def opened(path: Path, project: Path = HERE, *, save: bool = True) -> tuple[Proj
     return ProjectHistory(path, project, save=save, notice=told.append), told
 
 
+@pytest.mark.matrix
 @given(st.lists(st.text(st.characters(), min_size=1), max_size=6))
 def test_any_text_comes_back_whole(texts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

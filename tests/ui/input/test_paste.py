@@ -62,6 +62,7 @@ def test_what_is_let_go_leaves_its_label(monkeypatch: pytest.MonkeyPatch) -> Non
     assert pastes.expand(first) == "[pasted 214 lines]" and pastes.expand(second) == "x" * 2000
 
 
+@pytest.mark.matrix
 @given(st.text(st.characters(exclude_categories=[])), st.text(st.characters(exclude_categories=[])))
 def test_any_pasted_text_comes_out_as_it_went_in(before: str, text: str) -> None:
     pastes = Pastes()

@@ -337,6 +337,7 @@ def keyed(keys: Sequence[str], colour: bool = True) -> Keyed:
     return run_at_once(ask_keyed(tuple(keys), colour))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("keys", "answer"), ANSWERED)
 def test_in_a_terminal_one_key_answers_and_letters_that_follow_one_another_are_words(
     keys: list[str], answer: str | None
@@ -382,6 +383,7 @@ def asked(before: str = "") -> Iterator[TerminalRun]:
         yield child
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("typed", "answer"),
     sample(
@@ -416,6 +418,7 @@ def test_the_end_of_input_denies() -> None:
         assert "answer Deny the input ended before an answer" in child.finish() and child.exitstatus == 0
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", sample(["\x03", "\x1b"], 2))
 def test_ctrl_c_and_esc_stop_the_turn_and_give_the_terminal_back(key: str) -> None:
     command = f"{PROGRAM} approval ask hi; echo status $?; stty -a"

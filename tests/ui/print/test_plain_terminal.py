@@ -24,6 +24,7 @@ def test_the_answer_is_rendered_in_a_terminal() -> None:
     assert "\x1b[1" in text and "# Title" not in text and "**" not in text and " • " in text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_control_code_where_none_is_wanted(environ: dict[str, str]) -> None:
     texts = {scenario: screen(scenario, columns=80, **environ) for scenario in ("answer", "tools", "escapes")}
@@ -36,12 +37,14 @@ def test_escapes_of_a_model_are_shown_not_obeyed() -> None:
     assert "␛[31mred" in text and "<U+202E>txt" in text and "ls ␛[2J" in text and "\x1b[31mred" not in text
 
 
+@pytest.mark.matrix
 def test_progress_has_tools_times_and_errors() -> None:
     text = screen("tools", NO_COLOR="1")
     assert "> bash ls\r\n" in text and "1.5 s" in text and "bash: no such option" in text
     assert "> bash" not in screen("tools", "-q", NO_COLOR="1")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("columns", [12, 40])
 def test_progress_stays_on_one_line_of_a_narrow_terminal(columns: int) -> None:
     lines = [

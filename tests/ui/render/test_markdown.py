@@ -85,6 +85,7 @@ def test_every_kind_of_block_is_shown() -> None:
     assert "```" not in shown and "**" not in shown
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("colour", [False, True])
 def test_split_at_every_character_it_is_the_same(colour: bool) -> None:
     markdown = Markdown(60, colour=colour)
@@ -111,6 +112,7 @@ def test_an_entity_is_no_way_around_the_door() -> None:
     assert "<U+202E>" in shown and "<U+200B>" in shown and "\u202e" not in shown
 
 
+@pytest.mark.matrix
 @given(st.lists(st.text(st.characters(categories=["Ll"]), min_size=1, max_size=8), min_size=1, max_size=30))
 @settings(max_examples=40)
 def test_no_word_of_a_text_is_lost(words: list[str]) -> None:
@@ -292,6 +294,7 @@ def test_a_torn_line_begins_no_block_in_the_middle() -> None:
     assert shown.replace("\n", " ").split() == ["a", *words.split(), "end"] and "•" not in shown
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "text",
     ["word " * 50_000, "x" * 250_000, "- item\n" * 30_000, "```\n" + "code\n" * 40_000, "[" * 200_000, "a\n" * 90_000],

@@ -674,6 +674,7 @@ def states() -> Sequence[tuple[list[e.Event], float, str, bool]]:
     ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("events", "later", "text", "moving"), states())
 @pytest.mark.parametrize("ascii_", [False, True])
 def test_the_spinner_says_what_is_waited_for(
@@ -794,6 +795,7 @@ def shapes(text: str) -> list[e.Event]:
     ]
 
 
+@pytest.mark.matrix
 @given(ODD, st.integers(20, 300), st.integers(0, 6), st.booleans(), st.booleans())
 def test_nothing_but_our_own_colours_gets_out_and_the_live_part_fits(
     text: str, width: int, rows: int, colour: bool, thinking: bool
@@ -815,6 +817,7 @@ def test_nothing_but_our_own_colours_gets_out_and_the_live_part_fits(
     assert harmless(title + output.replace("\t", ""), False)
 
 
+@pytest.mark.matrix
 @given(ODD, st.data())
 def test_however_a_stream_is_cut_the_finished_text_is_the_same(text: str, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(text)))
@@ -827,6 +830,7 @@ def test_however_a_stream_is_cut_the_finished_text_is_the_same(text: str, data: 
         assert one.text == two.text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["dark", "light"])
 def test_a_light_screen_gets_no_bright_colour_and_no_yellow_white_or_cyan_of_ours(name: str) -> None:
     code = "```python\nclass A:  # c\n    x: int = len('s') + 1  # <b>\n```\n```html\n<a b='c'>d</a>\n```\n"

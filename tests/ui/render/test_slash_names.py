@@ -31,6 +31,7 @@ def test_a_command_of_the_shell_becomes_its_slash_form_where_there_is_one(told: 
     assert use_slash_names(told) == here
 
 
+@pytest.mark.matrix
 def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     stage = Stage(tmp_path, lambda request: "answer")

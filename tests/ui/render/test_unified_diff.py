@@ -114,6 +114,7 @@ def test_the_words_that_changed_are_marked_in_lines_that_else_stayed() -> None:
     assert marked("x " * 400, "y " * 400) == [] and marked("a\n" * 100, "a b\n" * 100) == []
 
 
+@pytest.mark.matrix
 def test_code_has_the_colours_of_its_language_but_for_removed_lines() -> None:
     text = '--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n import os\n-s = "old"\n+\tdef f(): return "new"\n \n'
     for name, keyword in (("dark", "94"), ("light", "34")):
@@ -137,6 +138,7 @@ def test_the_languages_of_every_day_are_known(name: str) -> None:
     assert roles - {"0", "32"}, name
 
 
+@pytest.mark.matrix
 def test_the_work_for_a_large_diff_is_bounded() -> None:
     text = "--- /dev/null\n+++ b/x.py\n@@ -0,0 +1,3000 @@\n" + "+x = 1\n" * 3000
     lines = diff_lines(text, 80, Theme())

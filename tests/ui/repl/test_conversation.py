@@ -61,6 +61,7 @@ def without_totals(text: str) -> list[str]:
     return "\n".join(kept).strip("\n").split("\n")
 
 
+@pytest.mark.matrix
 def test_a_turn_is_shown_again_as_it_was_seen(tmp_path: Path) -> None:
     session, events = worked(tmp_path)
     for width, theme in product((60, 100, 160), (DARK, PLAIN)):
@@ -131,6 +132,7 @@ def test_the_head_names_the_session_and_the_way_to_the_rest() -> None:
     assert "no messages yet" in describe_session({**value, "entries": 0}, 0)
 
 
+@pytest.mark.matrix
 def test_a_session_of_an_older_version_is_shown_without_what_it_did_not_keep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def _gone(pid: int) -> bool:
 ORDERS = pytest.mark.parametrize("order", ["page 99", "edit"])
 
 
+@pytest.mark.matrix
 @ORDERS
 def test_control_z_stops_both_and_fg_brings_both_back(started: Callable[[str, str], Terminal], order: str) -> None:
     terminal = started(READS, order)
@@ -91,6 +92,7 @@ def _interrupted(terminal: Terminal, times: int) -> None:
     raise AssertionError(terminal.text)
 
 
+@pytest.mark.matrix
 @ORDERS
 def test_control_c_is_the_programs_alone(started: Callable[[str, str], Terminal], order: str) -> None:
     terminal = started(COUNTS + READS, order)
@@ -102,6 +104,7 @@ def test_control_c_is_the_programs_alone(started: Callable[[str, str], Terminal]
     terminal.wait_for(lambda seen: "here again" in seen.lines())
 
 
+@pytest.mark.matrix
 @ORDERS
 @pytest.mark.parametrize("code", sample([READS, STUBBORN + READS], 3))
 def test_who_is_told_to_end_ends_the_program_first(

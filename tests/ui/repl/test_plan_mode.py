@@ -47,12 +47,14 @@ def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: 
     assert len(stage.view.asked) == 1 and PROMPT in stage.view.asked[0] and "[y]es, edit level" in stage.view.asked[0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", ["n", "no", "", None])
 def test_a_plan_that_is_not_approved_leaves_plan_mode_on(tmp_path: Path, line: str | None) -> None:
     stage = planned(tmp_path, line)
     assert stage.session.status().allow == "plan" and len(stage.provider.seen) == 1 == len(stage.view.asked)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", ["a", "auto"])
 def test_a_level_that_was_not_offered_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     no_walls = replace(SETTINGS, sandbox=SandboxSettings(backend="off"))
@@ -123,6 +125,7 @@ def test_leaving_while_a_title_is_made_says_nothing_of_it(tmp_path: Path, monkey
     assert "stopped" not in stage.text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("by_key", [False, True])
 def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_key: bool

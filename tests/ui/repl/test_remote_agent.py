@@ -160,6 +160,7 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     play(tmp_path, scene, provider)
 
 
+@pytest.mark.matrix
 def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

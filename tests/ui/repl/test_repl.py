@@ -21,6 +21,7 @@ from nexus_cli.commands.command import Choice, Search
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core import event as e
+from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.usage import Usage
@@ -120,8 +121,11 @@ class Stage:
         )
         opening = Options(folder, MODEL, interactive=True, recipe="chat", **options)
 
+        began = local_now()  # the clock stands still: two requests of a test are in the same minute
+
         def open_(options: Options, settings: Settings, earlier: Session | None = None) -> Session:
-            return open_session(options, settings, approver=approver, provider=self.provider, earlier=earlier)
+            parts: Any = {"approver": approver, "provider": self.provider, "clock": lambda: began}
+            return open_session(options, settings, earlier=earlier, **parts)
 
         renderer = RichRenderer(self.view.put, lambda: self.view.width, theme)
         self.backend = LocalSession(open_(opening, SETTINGS))
@@ -214,6 +218,7 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
         return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch a"})]
@@ -233,6 +238,7 @@ def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> Non
     assert done.startswith("done after ") and done.endswith(f" in {tmp_path.name}") and not waits
 
 
+@pytest.mark.matrix
 def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: Path) -> None:
     stage: list[Stage] = []
 
@@ -258,6 +264,7 @@ def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: 
     assert second[-1].endswith("and faster") and _said(one.provider)[-1].endswith("afterwards")
 
 
+@pytest.mark.matrix
 def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 5"})], allow="all")
 
@@ -484,6 +491,7 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
     stage.play(look())
 
 
+@pytest.mark.matrix
 def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
@@ -565,6 +573,7 @@ def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
@@ -615,6 +624,7 @@ def test_a_misspelt_command_names_the_nearest_and_a_path_is_a_message(tmp_path: 
     assert _said(stage.provider)[-1].endswith("/usr/bin/env is what?")
 
 
+@pytest.mark.matrix
 def test_a_command_that_wants_rest_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
@@ -718,6 +728,7 @@ def test_what_waits_goes_on_behind_a_command_that_does_not_exist(tmp_path: Path)
     assert stage.text.count("no such command") == 2 and _said(stage.provider)[-1].endswith("third")
 
 
+@pytest.mark.matrix
 def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("forty-two\n" * 5000)
     (tmp_path / "dot.png").write_bytes(png())
@@ -792,6 +803,7 @@ def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path: Path
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
@@ -844,6 +856,7 @@ def test_control_o_shows_the_newest_output_and_then_the_transcript(
     assert "    150\n" in command and "> hello" in command and "    350\n" in command
 
 
+@pytest.mark.matrix
 def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
@@ -988,6 +1001,7 @@ def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: 
     assert "... and 20 more" in stage.view.asked[0] and "  1  session 3\n  2  session 30" in stage.view.asked[2]
 
 
+@pytest.mark.matrix
 def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
@@ -1138,6 +1152,7 @@ def test_the_footer_reads_its_dollars_again_when_a_worker_has_spent_some() -> No
         assert (local._status is None) is is_read
 
 
+@pytest.mark.matrix
 def test_the_model_of_before_is_in_force_again_after_a_turn_that_failed_unexpectedly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

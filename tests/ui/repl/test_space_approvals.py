@@ -147,6 +147,7 @@ def test_an_answer_that_was_taken_at_once_is_told_too(ledger: Ledger, run: Run) 
     play(work)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

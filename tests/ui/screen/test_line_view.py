@@ -310,6 +310,7 @@ def test_who_leaves_cancels_what_has_the_terminal_and_gives_it_away_no_more() ->
     asyncio.run(play())
 
 
+@pytest.mark.matrix
 def test_a_terminal_that_is_gone_is_an_error_or_the_end() -> None:
     async def play() -> list[str]:
         master, slave = pty.openpty()

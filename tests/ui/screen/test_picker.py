@@ -115,6 +115,7 @@ def test_of_a_list_that_is_cut_all_can_be_searched_and_the_rest_is_counted() -> 
     run_at_once(scene())
 
 
+@pytest.mark.matrix
 def test_a_long_list_scrolls_and_says_how_long_it_is() -> None:
     async def scene() -> None:
         async with stand(60, 12) as on:

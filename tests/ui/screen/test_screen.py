@@ -315,6 +315,7 @@ def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
     assert run_at_once(play()) == ([], ["left"])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("draft", ["draft", ""])
 @pytest.mark.parametrize("asked", [False, True])
 def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leaves(
@@ -404,6 +405,7 @@ def test_control_l_leaves_what_is_asked_about_on_the_screen() -> None:
     assert answered == [">", STATUS]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("attributes", "codes"), [(False, set()), (True, {b"\x1b[1m", b"\x1b[0m", b"\x1b[0;1m"})])
 def test_without_colours_no_code_of_a_colour_is_written(attributes: bool, codes: set[bytes]) -> None:
     theme = Theme(colour=False, attributes=attributes)
@@ -518,6 +520,7 @@ async def _asked(on: Stand, *keys: str, box: str = "") -> asyncio.Future[str | N
     return asking
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(
     ("keys", "answer"),
@@ -641,6 +644,7 @@ def test_several_lines_at_once_before_a_question_takes_keys_stay_in_the_box() ->
     assert run_at_once(play()) == ("use make\ny", False, [])
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_level(key: str) -> None:
@@ -654,6 +658,7 @@ def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_l
     assert run_at_once(play()) == (["level", "level", stopped], None)
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(("columns", "rows"), [(160, 24), (60, 12), (33, 8), (20, 6), (8, 4)])
 def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, rows: int) -> None:
@@ -728,6 +733,7 @@ def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None
     assert run_at_once(play("\x1b")) == ([], None)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("keys", "answer"), [("y\r", "y"), ("\x1b", None)])
 def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_afterwards(
     keys: str, answer: str | None
@@ -862,6 +868,7 @@ def test_a_failure_in_somebody_elses_callback_is_one_line() -> None:
     assert r"ValueError('not\x1b[31mours\natall')" in text
 
 
+@pytest.mark.matrix
 def test_the_end_of_input_ends_the_screen() -> None:
     async def play() -> None:
         with create_pipe_input() as keys:

@@ -65,6 +65,7 @@ def test_a_change_of_size_leaves_one_box_and_one_status_line(terminal: Terminal)
     assert shown == ["ready", "> typing", f"45{STATUS[2:]}"]
 
 
+@pytest.mark.matrix
 def test_a_storm_of_signals_changes_nothing(terminal: Terminal) -> None:
     terminal.send("words\r")
     terminal.wait_for("words")
@@ -114,6 +115,7 @@ def test_stopped_from_outside_it_comes_back_as_well(terminal: Terminal, number: 
     terminal.wait_for("words")
 
 
+@pytest.mark.matrix
 def test_the_terminal_is_given_away_and_taken_back(terminal: Terminal) -> None:
     terminal.send("away\r")
     terminal.wait_for(lambda seen: "away" in seen.lines())

@@ -169,6 +169,7 @@ def play(way: Any, folder: Path, typing: Typing) -> list[Answer]:
     return run_at_once(work())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", sample(WAYS, 3))
 @settings(max_examples=2 * settings().max_examples)
 @given(typing=typings())
@@ -179,6 +180,7 @@ def test_no_text_at_any_speed_approves_a_call(
     assert not [one for one in answers if isinstance(one, Allow)], answers
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", sample(WAYS, 4))
 @pytest.mark.parametrize("before", [0, 1, 5])
 @pytest.mark.parametrize("text", ["stop", "add a test first", "yes please but only X", "say yes", "do a", "not y"])
@@ -188,6 +190,7 @@ def test_the_natural_first_words_approve_nothing(way: Any, tmp_path: Path, text:
         assert not [one for one in answers if isinstance(one, Allow)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", sample(WAYS, 4))
 @pytest.mark.parametrize("answer", sorted(ANSWERS - {"all", "yes all"}))
 def test_an_answer_that_was_begun_before_the_question_is_none(way: Any, tmp_path: Path, answer: str) -> None:
@@ -207,6 +210,7 @@ def test_an_answer_with_enter_counts_once_the_question_was_seen(
     assert play(way, tmp_path, Typing(answer, 0.1, 0, 1.5, True)) == [allowed]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", [drawn, single_keys, plain_keys])
 def test_only_yes_and_no_answer_without_enter(way: Any, tmp_path: Path) -> None:
     found = {key: play(way, tmp_path, Typing(key, 0.1, 0, 1.5, False)) for key in "ysanAN"}
