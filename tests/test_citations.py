@@ -36,6 +36,7 @@ def missing(text: str, pattern: str, there: set[str]) -> list[str]:
     return [found for found in re.findall(pattern, text) if found not in there]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("what", CITED)
 def test_what_is_cited_is_there(what: str) -> None:
     pattern, there = CITED[what]
@@ -48,6 +49,7 @@ def test_what_is_missing_is_found() -> None:
     assert all(missing(wrong, pattern, there) for pattern, there in CITED.values())
 
 
+@pytest.mark.matrix
 def test_every_readme_that_is_named_is_there() -> None:
     names = {f"/{path.relative_to(ROOT).as_posix()}" for path in tracked()}
     cited = [(name, one) for name, text in texts() for one in re.findall(READMES, text)]

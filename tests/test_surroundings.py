@@ -58,6 +58,7 @@ PERSONS = (
 )
 
 
+@pytest.mark.matrix
 def test_what_a_shell_hands_down_reaches_no_child_of_a_test() -> None:
     def inherit() -> None:
         os.umask(0o077)
@@ -105,6 +106,7 @@ TRAPS = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("what", TRAPS)
 def test_no_test_holds_only_on_the_machine_that_it_was_written_on(what: str) -> None:
     here = Path(__file__)

@@ -54,6 +54,7 @@ def run(place: Stage, command: list[str], **env: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.matrix
 def test_the_manifest_of_openbench_runs_a_task(place: Stage) -> None:
     manifest = tomllib.loads((FOLDER / "openbench.toml").read_text())
     given = {"{prompt}": TASK, "{model}": MODEL, "{home}": str(place.home)}
@@ -157,6 +158,7 @@ def test_harbor_installs_a_wheel_and_runs_a_task(place: Stage, tmp_path: Path, a
     assert agent.parse_version("nexus 0.2.0\n") == "0.2.0"
 
 
+@pytest.mark.matrix
 def test_harbor_grades_what_a_limit_has_stopped_and_raises_for_a_failure(
     place: Stage, tmp_path: Path, agent_class: Any
 ) -> None:

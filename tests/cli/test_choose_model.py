@@ -102,6 +102,7 @@ def test_the_announcement_says_whether_the_key_is_set_or_stored(monkeypatch: pyt
     assert "is set;" in choose_model("", {"OPENAI_API_KEY": "x"}, settings, servers=none).announce
 
 
+@pytest.mark.matrix
 def test_a_single_key_is_announced_on_stderr(engine: Run) -> None:
     done = engine("said", "ask", "hi", env={"NEXUS_MODEL": "", "DEEPSEEK_API_KEY": "sk-1"})
     assert b"model='deepseek/" in done.stdout and b"because DEEPSEEK_API_KEY is set" in done.stderr
@@ -130,6 +131,7 @@ def test_a_local_server_that_does_not_answer_as_expected_is_no_error() -> None:
     assert list_served("hosted_vllm", f"http://127.0.0.1:{port}/v1") == []
 
 
+@pytest.mark.matrix
 def test_the_models_of_a_gateway_stand_in_place_of_those_of_the_public_host(nexus: Run) -> None:
     import json
 
@@ -177,6 +179,7 @@ def test_a_server_at_a_documented_address_counts_like_one_on_its_usual_port(nexu
             assert f"--model {provider}/NAME" in refused.stderr.decode()
 
 
+@pytest.mark.matrix
 def test_an_unknown_window_is_told_once_a_day_with_the_line_that_sets_it(nexus: Run) -> None:
     from nexus_cli.config.paths import places
 

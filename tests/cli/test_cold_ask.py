@@ -82,5 +82,6 @@ def test_a_cold_ask_loads_nothing_that_comes_later(noted: dict[str, list[str]]) 
     assert not early
 
 
+@pytest.mark.matrix
 def test_a_cold_ask_builds_no_encoder(noted: dict[str, list[str]]) -> None:
     assert not [one for one in noted["functions"] if one.startswith("context/tokens/counter.py") and "_load" in one]

@@ -91,6 +91,7 @@ def test_its_session_is_never_the_newest_of_the_folder(nexus: Run, facts: None, 
     assert value["session"].encode() in everywhere.stdout and b"(sleep_consolidate)" in everywhere.stdout
 
 
+@pytest.mark.matrix
 def test_one_that_the_model_never_answered_leaves_nothing_behind(
     nexus: Run, facts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

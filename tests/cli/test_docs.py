@@ -65,7 +65,6 @@ def test_words_that_no_page_has_are_one_line_with_the_nearest_page(nexus: Run) -
     assert b"nexus docs settings" in done.stderr and b"`nexus docs` lists" in done.stderr
 
 
-@pytest.mark.matrix
 def test_every_page_has_a_title_and_every_written_one_a_topic_and_a_fair_length() -> None:
     assert set(WRITTEN) < set(TOPICS)
     for topic in TOPICS:

@@ -81,6 +81,7 @@ def test_the_sandbox_is_tried_and_each_profile_started(nexus: Run, tmp_path: Pat
     assert walls["backend"] in found["sandbox"]["detail"] and "ms" in found["profile write"]["detail"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("setting", "status", "code"), [("off", "note", 0), ("required", "broken", 1)])
 def test_a_missing_sandbox_is_told_with_what_to_do(
     setting: str,
@@ -119,6 +120,7 @@ def test_what_is_broken_is_exit_1(nexus: Run, config: Path) -> None:
     assert done.returncode == 1 and "line 2" in checks(done)["settings"]["detail"]
 
 
+@pytest.mark.matrix
 def test_a_ledger_that_is_garbage_is_told(nexus: Run) -> None:
     ledger = Path(os.environ["NEXUS_HOME"]) / "data" / "ledger.db"
     ledger.parent.mkdir(parents=True)

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from nexus_cli.cli.doc_pages import page_text
 from nexus_cli.config.paths import PACKAGE
 from nexus_cli.config.protected_places import _MOVED_BY
@@ -58,6 +60,7 @@ def constants(key: ast.expr, values: dict[str, list[ast.expr]], depth: int = 0) 
                 yield from constants(value, values, depth + 1)
 
 
+@pytest.mark.matrix
 def test_the_page_names_every_variable_that_the_source_reads() -> None:
     texts = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py") if path.name not in SETTERS]
     found = {name for text in texts if "env" in text for name in read_variables(ast.parse(text))}

@@ -187,6 +187,7 @@ def test_a_model_of_a_local_server_is_asked_about_even_alone(monkeypatch: pytest
     assert written()["model"] == "ollama_chat/qwen3:8b"
 
 
+@pytest.mark.matrix
 def test_keys_come_before_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(*(f"model-{number}" for number in range(40))) as server:
         monkeypatch.setattr(module, "local_servers", lambda: [server])
@@ -242,6 +243,7 @@ def test_settings_that_cannot_be_written_are_told_and_no_error() -> None:
     assert "could not be written" in person.text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("columns", [20, 40])
 @pytest.mark.parametrize(("environ", "answers"), [(TWO, ("", "")), (NONE, ("", "sk-ant-0123456789", "", ""))])
 def test_narrow_terminals_are_kept_to(columns: int, environ: Mapping[str, str], answers: tuple[str, ...]) -> None:

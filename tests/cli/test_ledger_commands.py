@@ -43,6 +43,7 @@ def test_the_original_of_a_drop_is_printed_exactly(nexus: Run, session: str) -> 
     assert nexus("drops", "show", "d1", "--session", session[:12]).stdout.decode() == ORIGINAL
 
 
+@pytest.mark.matrix
 def test_in_a_pipe_no_line_of_a_session_or_of_its_drops_is_cut(nexus: Run, tmp_path: Path) -> None:
     places().data.mkdir(parents=True)
     logger = SessionLogger(LogConfig(path=places().ledger, folder=tmp_path, model="m", recipe="ask"))
@@ -69,6 +70,7 @@ def test_joined_ranges_are_the_original(nexus: Run, session: str, cut: int) -> N
     assert first + nexus("drops", "show", "d1", "--range", f"{cut}:").stdout.decode() == ORIGINAL
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -167,6 +169,7 @@ def test_replay_of_nothing_sent_passes(nexus: Run, session: str) -> None:
     assert done.returncode == 0 and json.loads(done.stdout)["requests"] == 0
 
 
+@pytest.mark.matrix
 def test_other_folders_have_their_own_newest_session(nexus: Run, session: str, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     done = nexus("drops", cwd=tmp_path / "other")
@@ -201,6 +204,7 @@ def test_words_are_found_in_the_sessions_of_the_folder(nexus: Run, session: str,
     assert json.loads(nexus("sessions", "search", text, "--all", "--json", cwd=elsewhere).stdout)["hits"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", ["100%", "_", 'it\'s "it"', "[/bold]", "--", "%s{}"])
 def test_what_looks_like_a_pattern_is_plain_text(nexus: Run, session: str, text: str) -> None:
     done = nexus("sessions", "search", "--json", "--", text)

@@ -142,6 +142,7 @@ def test_a_ledger_in_which_somebody_works_is_not_copied(nexus: Run, filled: Path
         assert content(urls[1])["sessions"] == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("to_server", [False, True])
 def test_a_copy_that_is_not_rebuilt_as_it_was_leaves_the_target_empty(
     filled: Path, urls: list[str], tmp_path: Path, to_server: bool, monkeypatch: pytest.MonkeyPatch

@@ -48,6 +48,7 @@ REPORTS = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("words", "stdin"),
     [
@@ -69,6 +70,7 @@ def test_what_cannot_be_stored_or_removed_is_refused_in_one_line(
     assert KEY.encode() not in done.stderr and not (Path(os.environ[HOME]) / "data" / "keys").exists()
 
 
+@pytest.mark.matrix
 def test_a_key_that_settings_name_is_stored_by_its_name_and_hidden_everywhere(nexus: Run) -> None:
     secret = "8f742231b10e8888abcd99yyyzzz85a5"
     done = nexus("login", "HOOK_SECRET", stdin=f"{secret}\n".encode())
@@ -94,6 +96,7 @@ def test_a_key_in_the_environment_wins_and_is_named(nexus: Run) -> None:
     assert b"GOOGLE_API_KEY is still set" in nexus("logout", "gemini", env=env).stdout
 
 
+@pytest.mark.matrix
 def test_the_only_key_in_the_environment_gives_the_model_whatever_is_stored(nexus: Run) -> None:
     nexus("login", "anthropic", stdin=b"sk-ant-0123456789")
     nexus("login", "openai", stdin=KEY.encode())

@@ -45,6 +45,7 @@ def test_what_forgetting_leaves_is_said_alike_wherever_it_is_explained(nexus: Ru
         assert "ledger" not in words and "for good" not in words, words
 
 
+@pytest.mark.matrix
 def test_in_a_pipe_no_fact_is_cut_and_in_so_many_columns_it_is(nexus: Run) -> None:
     fact = "The release is built by the job called nightly " + "and then signed " * 20 + "by hand"
     nexus("memory", "add", fact)
@@ -54,6 +55,7 @@ def test_in_a_pipe_no_fact_is_cut_and_in_so_many_columns_it_is(nexus: Run) -> No
     assert fact not in narrow and max(map(len, narrow.splitlines())) <= 80
 
 
+@pytest.mark.matrix
 def test_another_project_has_facts_of_its_own(nexus: Run, tmp_path: Path) -> None:
     nexus("memory", "add", "use pnpm")
     elsewhere = tmp_path / "other"

@@ -84,6 +84,7 @@ def test_a_key_that_is_given_is_refused_in_one_line_and_printed_nowhere(
         assert b"environment" in done.stderr and b"export OPENAI_API_KEY=..." in done.stderr
 
 
+@pytest.mark.matrix
 def test_a_key_in_nexus_model_is_refused(nexus: Run) -> None:
     for words in (("ask", "hello"), ("ask", "--json", "hello"), ("context",)):
         done = nexus(*words, env={"NEXUS_MODEL": KEY})
@@ -117,6 +118,7 @@ REPORTS = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", sample(FILES.values(), 3), ids=FILES)
 def test_a_key_that_is_in_the_file_is_shown_nowhere_and_never_used(nexus: Run, config: Path, text: str) -> None:
     config.write_text(text)
@@ -131,6 +133,7 @@ def test_a_key_that_is_in_the_file_is_shown_nowhere_and_never_used(nexus: Run, c
     assert "looks like a key" in settings["detail"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", ['allow = "{}"\n', '"{}" = 1\n', '[limits]\n"{}" = 1\n', 'model = ["{}"]\n'])
 def test_an_error_about_the_file_shows_no_key(nexus: Run, config: Path, text: str) -> None:
     config.write_text(text.format(KEY))
@@ -145,6 +148,7 @@ def test_a_key_where_it_is_not_used_hinders_nothing(nexus: Run, config: Path) ->
     assert done.returncode == 0 and KEY.encode() not in nexus("config", "show").stdout + done.stdout
 
 
+@pytest.mark.matrix
 def test_a_key_in_the_file_can_be_taken_out(nexus: Run, config: Path) -> None:
     config.write_text(FILES["default model"] + '# mine\nMY_KEY = "openai/gpt-5.6"\n')
     assert nexus("config", "set", "--unset", "default_models.OPENAI_API_KEY").returncode == 0

@@ -97,6 +97,7 @@ def test_rules_are_added_listed_and_removed_and_comments_stay(nexus: Run) -> Non
     assert b"No rules" not in nexus("rules", "list").stdout
 
 
+@pytest.mark.matrix
 def test_a_first_rule_makes_the_file(nexus: Run) -> None:
     assert b"No rules" in nexus("rules", "list").stdout
     assert nexus("rules", "add", "allow", "bash(npm test *)").returncode == 0
@@ -118,6 +119,7 @@ def test_a_wrong_rule_is_not_added(nexus: Run, rule: str, fact: str) -> None:
     assert not places().settings.exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
@@ -136,6 +138,7 @@ def test_a_file_with_a_wrong_rule_is_exit_2_with_its_line(nexus: Run, text: str,
         assert done.returncode == 2 and said.count("\n") == 1 and all(fact in said for fact in ("config.toml", *facts))
 
 
+@pytest.mark.matrix
 def test_a_projects_allow_rule_has_no_effect_and_says_so(nexus: Run, tmp_path: Path) -> None:
     (tmp_path / ".nexus").mkdir()
     (tmp_path / ".nexus" / "config.toml").write_text('[rules]\nallow = ["bash(make *)"]\ndeny = ["bash(ls *)"]\n')

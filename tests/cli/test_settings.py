@@ -133,6 +133,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("text", "line", "why"), BROKEN)
 def test_a_broken_file_is_told_with_its_line_and_what_is_wanted(here: Places, text: str, line: str, why: str) -> None:
     with pytest.raises(NexusError) as caught:
@@ -156,6 +157,7 @@ def test_no_file_is_no_error(here: Places) -> None:
     assert read_values(here.settings) == {}
 
 
+@pytest.mark.matrix
 @given(st.text(max_size=60))
 def test_any_text_is_settings_or_a_config_error(text: str) -> None:
     try:
@@ -315,6 +317,7 @@ def test_an_effort_that_no_model_knows_is_refused_before_anything_is_sent(nexus:
         assert done.returncode == 2 and b"silly" in done.stderr and b"xhigh" in done.stderr
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("value", ["-5", "-0.5", "-.5", "-1e3"])
 def test_a_negative_number_is_a_value_and_told_as_one(nexus: Run, value: str) -> None:
     done = nexus("config", "set", "limits.max_cost", value)
@@ -409,6 +412,7 @@ def test_edit_of_nothing_makes_no_file(here: Places, tmp_path: Path) -> None:
     assert not here.settings.exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("broken", sample([text for text, _, _ in BROKEN], 4))
 def test_a_broken_edit_is_offered_again_and_never_takes_the_files_place(
     here: Places, tmp_path: Path, broken: str
@@ -433,6 +437,7 @@ def test_without_a_terminal_no_editor_is_guessed(nexus: Run) -> None:
     assert done.returncode == 2 and b"no terminal" in done.stderr and done.stdout == b""
 
 
+@pytest.mark.matrix
 def test_an_editor_that_fails_is_one_line(nexus: Run) -> None:
     for editor, why in (("false", b"exit status 1"), ("/no/such/editor", b"cannot be started"), ("'", b"quotes")):
         done = nexus("config", "edit", env={"VISUAL": editor})

@@ -67,6 +67,7 @@ def test_the_object_is_the_one_of_every_run_without_a_session(number: signal.Sig
     assert signal_result("", 130, "SIGINT") == b""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("number", "way", "later"),
     sample(

@@ -39,6 +39,7 @@ def taken(state: str, number: signal.Signals) -> bool:
     return bool(int(state.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("number", sample(STATUS, 2))
 def test_a_signal_during_the_imports_is_one_line(number: signal.Signals) -> None:
     statuses = set()
@@ -53,6 +54,7 @@ def test_a_signal_during_the_imports_is_one_line(number: signal.Signals) -> None
     assert STATUS[number] in statuses and statuses <= {STATUS[number], 0}, statuses
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("number", sample(STATUS, 3))
 def test_a_signal_cancels_the_turn_and_the_last_line_resumes_it(number: signal.Signals, tmp_path: Path) -> None:
     closed = tmp_path / "closed"

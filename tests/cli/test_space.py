@@ -58,12 +58,14 @@ def test_a_space_is_created_listed_and_read(space: Run) -> None:
     assert (listed["id"], listed["name"], listed["new"]) == ("space-1", "Project Alpha", 0)
 
 
+@pytest.mark.matrix
 def test_a_message_comes_from_a_pipe(space: Run) -> None:
     space("create", "A")
     assert space("post", "A", stdin=b"from a pipe\n").stdout == b"msg-1\n"
     assert read(space, "A")["messages"][0]["text"] == "from a pipe"
 
 
+@pytest.mark.matrix
 def test_new_messages_stand_below_a_line(space: Run) -> None:
     space("create", "A", "--member", "Sarah")
     space("post", "A", "first")
@@ -115,6 +117,7 @@ def test_people_join_and_leave(space: Run) -> None:
     )
 
 
+@pytest.mark.matrix
 def test_the_name_of_the_person_is_that_of_git_else_of_the_login(nexus: Run, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "config").write_text("[user]\nname = Of the project\n")
@@ -152,6 +155,7 @@ BAD = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("words", "why"), sample(BAD, 3), ids=[" ".join(words)[:40] for words, _ in BAD])
 def test_bad_input_is_one_line_and_changes_nothing(space: Run, words: list[str], why: str) -> None:
     space("create", "A", "--member", "Sarah")
@@ -171,6 +175,7 @@ def test_a_message_that_is_too_long_is_refused_whole(space: Run) -> None:
     assert read(space, "A")["messages"] == []
 
 
+@pytest.mark.matrix
 def test_controls_in_a_message_reach_no_terminal(space: Run) -> None:
     space("create", "A")
     space("post", "A", "\x1b[2J\u202eboo")

@@ -141,6 +141,7 @@ def test_the_tools_of_status_are_those_of_a_session(tmp_path: Path) -> None:
     assert reported(tmp_path)["tools"] == [tool.name for tool in session.tools()] == session_tools()
 
 
+@pytest.mark.matrix
 def test_a_member_of_a_space_has_its_tools(nexus: Any) -> None:
     assert "send_message" not in json.loads(nexus("status", "--json").stdout)["tools"]
     assert nexus("space", "create", "A", "--agent", "nexus").returncode == 0
@@ -216,6 +217,7 @@ def test_an_unknown_skill_is_exit_2_with_the_nearest_name(nexus: Any) -> None:
     assert done.stdout == b""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["", "../../etc/passwd", "x\x1b[31m\ny", "-" * 300])
 def test_a_skill_that_is_no_name_is_exit_2_on_one_line(nexus: Any, name: str) -> None:
     done = nexus("skill", "use", "--", name)
@@ -241,6 +243,7 @@ def test_a_projects_skills_are_told_before_they_count(nexus: Any, tmp_path: Path
     assert nexus("skill", "use", "build").stdout == b"Build.\n"
 
 
+@pytest.mark.matrix
 def test_two_skills_of_one_name_are_listed_and_the_personal_one_is_used(nexus: Any, tmp_path: Path) -> None:
     skill(tmp_path / ".nexus", "build", "Theirs.")
     skill(tmp_path / ".nexus", "bake", "Theirs.")
@@ -251,6 +254,7 @@ def test_two_skills_of_one_name_are_listed_and_the_personal_one_is_used(nexus: A
     assert nexus("skill", "use", "build").stdout == b"Mine.\n"
 
 
+@pytest.mark.matrix
 def test_without_skills_it_is_said_where_they_would_lie(nexus: Any) -> None:
     assert b"SKILL.md" in nexus("skill", "list").stdout
     done = nexus("skill", "use", "x")

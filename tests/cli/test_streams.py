@@ -43,6 +43,7 @@ def test_no_progress_outside_a_terminal_but_every_drop_and_refusal(engine: Run) 
     assert "1 call was refused: bash rm x" in lines[3]
 
 
+@pytest.mark.matrix
 def test_what_prints_a_drop_names_its_session_unless_nothing_is_kept(engine: Run) -> None:
     told = engine("tools", "ask", "-C", "/", "hi").stderr.decode()
     assert "; `nexus drops show d3 --session 01FAKE` prints it\n" in told
@@ -50,6 +51,7 @@ def test_what_prints_a_drop_names_its_session_unless_nothing_is_kept(engine: Run
     assert "left out as d3" in told and "kept until the end of this run only\n" in told and "nexus drops" not in told
 
 
+@pytest.mark.matrix
 def test_partial_text_is_given_out_only_where_the_provider_ended_it(engine: Run) -> None:
     cut = engine("length", "ask", "hi")
     assert (cut.returncode, cut.stdout) == (3, b"half an answ\n")
@@ -65,6 +67,7 @@ def test_partial_text_is_given_out_only_where_the_provider_ended_it(engine: Run)
         assert resume == b"Resume with: nexus ask -r 01FAKE"
 
 
+@pytest.mark.matrix
 def test_the_command_that_resumes_names_the_folder_and_is_not_told_without_saving(engine: Run, tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
     assert engine("lost", "ask", "-C", "a b", "hi").stderr.endswith(b"nexus ask -C 'a b' -r 01FAKE\n")
@@ -95,6 +98,7 @@ def test_json_lines_are_numbered_without_gaps_and_end_in_the_result(engine: Run)
     assert "x" * 1000 not in json.dumps(lines)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", ["--json", "--stream-json"])
 def test_an_error_before_there_is_a_session_is_a_result_too(engine: Run, way: Any) -> None:
     for done, kind in (
@@ -120,6 +124,7 @@ def test_a_reader_of_the_stream_that_leaves_stops_the_turn(tmp_path: Path) -> No
     assert done.stdout == b"1\n130\n" and done.stderr == b"Resume with: nexus ask -r 01FAKE\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("unbuffered", sample(["", "1"], 2))
 @pytest.mark.parametrize("arguments", [["--help"], ["config", "show"], ["--version"]])
 def test_a_full_disk_is_told_and_is_exit_1(nexus: Run, arguments: list[str], unbuffered: str) -> None:
@@ -128,6 +133,7 @@ def test_a_full_disk_is_told_and_is_exit_1(nexus: Run, arguments: list[str], unb
     assert done.returncode == 1 and done.stderr.count(b"\n") == 1 and b"cannot be written" in done.stderr
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", sample([[], ["--json"], ["--stream-json"]], 3))
 def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine: Run, way: Any) -> None:
     with open("/dev/full", "wb") as full:
@@ -181,6 +187,7 @@ def test_a_library_cannot_put_the_working_folder_back(tmp_path: Path) -> None:
     assert done.stdout == "absent\n" * 3, done.stderr
 
 
+@pytest.mark.matrix
 def test_working_in_a_folder_of_the_interpreter_is_no_trouble(nexus: Run) -> None:
     for folder in (os.path.dirname(typer.__path__[0]), os.path.dirname(os.__file__), typer.__path__[0]):
         assert nexus("ask", "hi", cwd=folder).returncode == 2

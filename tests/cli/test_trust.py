@@ -133,6 +133,7 @@ def test_a_recipe_whose_name_is_taken_is_told_to_have_no_effect(nexus: Run, proj
     assert "Bad Name.toml: no recipe can be named so" in " ".join(nexus("trust").stdout.decode().split())
 
 
+@pytest.mark.matrix
 def test_what_is_shown_is_what_is_in_effect(nexus: Run, project: Path) -> None:
     (project / ".nexus" / "config.toml").write_text(
         "[compact]\nat = 0.3\nprune = false\n[limits]\nmax_steps = 7\nmax_stepz = 8\n"

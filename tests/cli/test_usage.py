@@ -65,6 +65,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("arguments", "what", "hint"), sample(WRONG, 3), ids=lambda value: " ".join(value) if type(value) is list else ""
 )
@@ -77,6 +78,7 @@ def test_wrong_usage_is_one_line_and_exit_2(nexus: Run, arguments: list[str], wh
     assert what in done.stderr and hint in done.stderr
 
 
+@pytest.mark.matrix
 def test_json_is_given_to_who_asked_ask_for_it_and_to_nobody_else(nexus: Run) -> None:
     for arguments in (["sessions", "show", "ask", "--json"], ["ask", "-f", "--json", "hi"], ["ask", "--", "--json"]):
         done = nexus(*arguments)
@@ -161,6 +163,7 @@ def test_options_before_ask_count_like_those_behind_it(engine: Run) -> None:
     assert b"allow='edit'" in done.stdout and b"model='second'" in done.stdout
 
 
+@pytest.mark.matrix
 def test_a_vanished_working_folder_is_one_line(tmp_path: Path, nexus: Run) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -185,12 +188,14 @@ def test_version_and_help_load_none_of_the_heavy_libraries(tmp_path: Path) -> No
         assert not heavy & set(line.split()), arguments
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("words", [("-r", ""), ("--resume=",), ("-m", " "), ("--model=",)])
 def test_an_option_with_an_empty_value_is_not_the_same_as_none(words: tuple[str, ...], engine: Run) -> None:
     done = engine("said", "ask", *words, "hi")
     assert done.returncode == 2 and b"its value is empty" in done.stderr and done.stdout == b""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("noun", "verb"), BARE.items())
 def test_a_noun_without_a_verb_lists(nexus: Run, noun: str, verb: str) -> None:
     bare, whole = nexus(noun), nexus(noun, verb)
@@ -198,6 +203,7 @@ def test_a_noun_without_a_verb_lists(nexus: Run, noun: str, verb: str) -> None:
     assert b"Usage: nexus" in nexus(noun, "--help").stdout
 
 
+@pytest.mark.matrix
 def test_options_of_the_list_need_no_verb(nexus: Run) -> None:
     assert json.loads(nexus("sessions", "--json", "--all").stdout) == json.loads(
         nexus("sessions", "list", "--json", "--all").stdout

@@ -135,6 +135,7 @@ def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
     over(context, session, work)
 
 
+@pytest.mark.matrix
 def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
     context: FakeContext, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(contex
         context.run("uncompact")
 
 
+@pytest.mark.matrix
 def test_pins_are_made_listed_and_taken_back(context: FakeContext) -> None:
     context.provider.usage = Usage(2_000, 10)  # about our own count
     filled(context)
@@ -74,6 +75,7 @@ def test_pins_of_another_session_are_not_there(context: FakeContext) -> None:
     assert context.shown[-1][1]["pins"] == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "line", sample(["--prevew", "--preview=1 names", "-- keep names", "-keep names", "\u2013x"], 3)
 )
@@ -88,6 +90,7 @@ def test_an_option_that_there_is_not_compacts_nothing(line: str, context: FakeCo
     assert isinstance(context.fed[-1], CompactionDone)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "line", sample(["preview", "-preview", "-p", "\u2014preview", "\u2013p", "--PREVIEW", "-p keep the names"], 3)
 )
@@ -99,12 +102,14 @@ def test_a_preview_is_meant_with_any_dashes_or_none_and_sends_nothing(line: str,
     assert len(context.provider.seen) == sent
 
 
+@pytest.mark.matrix
 def test_words_that_begin_with_preview_are_instructions(context: FakeContext) -> None:
     filled(context)
     context.run("compact preview builds matter most")
     assert isinstance(context.fed[-1], CompactionDone)
 
 
+@pytest.mark.matrix
 def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeContext) -> None:
     assert context.run("pin").shown[-1][1]["messages"] == []
     for number in range(12):

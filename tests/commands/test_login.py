@@ -53,6 +53,7 @@ def test_a_provider_may_be_called_by_its_whole_name(context: FakeContext) -> Non
 ODD_KEY = "foobarkey-of-no-known-form"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rest", [KEY, "banana", f"openai {KEY}", f"openai {ODD_KEY}", ODD_KEY])
 def test_a_key_as_an_argument_and_an_unknown_provider_are_refused(rest: str, context: FakeContext) -> None:
     with pytest.raises(NexusError) as caught:

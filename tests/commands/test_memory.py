@@ -92,6 +92,7 @@ def test_all_that_waits_is_accepted_at_once(context: FakeContext) -> None:
     assert "Nothing to do" in shown(context.run("memory accept all"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "line",
     [

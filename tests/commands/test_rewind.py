@@ -87,6 +87,7 @@ def test_the_list_has_every_turn_with_what_it_changed(context: FakeContext, work
     assert "2 files, undone" in context.offered[0].detail
 
 
+@pytest.mark.matrix
 def test_files_and_conversation_go_back_together(context: FakeContext, work: World) -> None:
     before = context.session.id
     context.run("rewind 2 both")
@@ -105,6 +106,7 @@ def test_files_and_conversation_go_back_together(context: FakeContext, work: Wor
     assert work.path("a").read_text() == f"ONE\n{BETWEEN}TWO\n" and work.path("b").read_text() == "new\n"
 
 
+@pytest.mark.matrix
 def test_the_conversation_alone_goes_back_and_the_model_is_told_which_files_stay(
     context: FakeContext, work: World
 ) -> None:
@@ -143,6 +145,7 @@ def test_what_was_kept_is_told_in_the_rewound_session(context: FakeContext, work
     assert "files that later turns changed stay: b." in sent(context)
 
 
+@pytest.mark.matrix
 def test_the_choice_of_parts_follows_the_choice_of_a_turn(context: FakeContext, work: World) -> None:
     context.pick = lambda choices: choices[0].key
     context.run("rewind 2")
@@ -158,6 +161,7 @@ def test_without_changed_files_only_the_conversation_goes_back(context: FakeCont
     assert context.filled == "second" and context.offered[0].label == "#2  second"
 
 
+@pytest.mark.matrix
 def test_goals_go_back_with_the_conversation(context: FakeContext) -> None:
     context.turn("first")
     context.run("goal early")
@@ -183,6 +187,7 @@ def test_a_turn_in_which_nexus_was_killed_is_listed_and_not_passed_over(context:
     assert context.session.id != before and context.filled == "ruin c" and work.path("b").exists()
 
 
+@pytest.mark.matrix
 def test_a_turn_in_which_nexus_was_killed_stays_and_is_told_of(context: FakeContext, work: World) -> None:
     context.turn("ruin c")
     kill_turn(work, 5, "c", "ruined\n")
@@ -198,6 +203,7 @@ def test_a_turn_whose_changes_were_lost_with_its_process_is_listed(context: Fake
     assert context.offered[1].detail.rsplit("  ", 1)[0].strip() == "killed"
 
 
+@pytest.mark.matrix
 def test_a_rewind_asks_if_what_a_killed_turn_changed_is_unknown(context: FakeContext, work: World) -> None:
     context.turn("ruin c")
     kill_turn(work, 5, "c", "ruined\n")
@@ -209,6 +215,7 @@ def test_a_rewind_asks_if_what_a_killed_turn_changed_is_unknown(context: FakeCon
     assert context.session.id != before and work.path("c").read_text() == "ruined\n"
 
 
+@pytest.mark.matrix
 def test_a_fork_can_undo_a_turn_in_which_nexus_was_killed(context: FakeContext, work: World) -> None:
     context.turn("ruin c")
     kill_turn(work, 5, "c", "ruined\n")
@@ -217,6 +224,7 @@ def test_a_fork_can_undo_a_turn_in_which_nexus_was_killed(context: FakeContext, 
     assert shown(context).startswith("Undid turn 5: 1 file removed") and not work.path("c").exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample([Jobs, Workers], 3))
 @pytest.mark.parametrize("part", ["both", "conversation"])
 def test_nothing_is_undone_while_a_job_or_a_worker_runs(
@@ -242,6 +250,7 @@ def test_an_empty_copy_that_cannot_be_opened_leaves_its_reason(
     assert [one.id for one in require_ledger(context).sessions()] == [context.session.id]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "line", sample(["rewind 9 both", "rewind 0", "rewind 2 nothing", "rewind both both", "rewind -1"], 3)
 )
@@ -251,6 +260,7 @@ def test_nonsense_changes_nothing(context: FakeContext, work: World, line: str) 
     assert work.path("b").exists() and not context.filled
 
 
+@pytest.mark.matrix
 def test_a_fork_and_an_edited_message_can_undo_the_turns_that_they_have(context: FakeContext, work: World) -> None:
     context.run("fork copy")
     context.run("undo")

@@ -29,6 +29,7 @@ def read(context: FakeContext, words: str) -> float:
     return end.outcome.usage.cache_read / end.outcome.usage.input
 
 
+@pytest.mark.matrix
 def test_a_reload_of_what_is_as_it_was_costs_nothing_and_says_nothing(caching: FakeContext) -> None:
     caching.run("reload").turn("hello")
     caching.run("reload")
@@ -36,6 +37,7 @@ def test_a_reload_of_what_is_as_it_was_costs_nothing_and_says_nothing(caching: F
     assert read(caching, "more") > 0.8
 
 
+@pytest.mark.matrix
 def test_a_reload_of_other_instructions_says_how_much_is_sent_anew(caching: FakeContext, tmp_path: Path) -> None:
     caching.run("reload").turn("hello")
     used = caching.session.status().used
@@ -48,6 +50,7 @@ def test_a_reload_of_other_instructions_says_how_much_is_sent_anew(caching: Fake
     assert read(caching, "more") < 0.68, "of tools alone, which a provider may send ahead"
 
 
+@pytest.mark.matrix
 def test_back_to_the_model_before_costs_nothing_where_none_was_asked_meanwhile(caching: FakeContext) -> None:
     caching.turn("hello")
     first = caching.session.model
@@ -58,6 +61,7 @@ def test_back_to_the_model_before_costs_nothing_where_none_was_asked_meanwhile(c
     assert read(caching, "more") > 0.8
 
 
+@pytest.mark.matrix
 def test_back_to_the_model_before_names_what_came_meanwhile(caching: FakeContext) -> None:
     caching.turn("hello")
     first = caching.session.model
@@ -85,6 +89,7 @@ def test_a_model_without_effort_says_so_before_it_offers_levels(caching: FakeCon
     assert "has no effort levels" in caching.said[-1] and not caching.offered
 
 
+@pytest.mark.matrix
 def test_a_switch_to_another_window_says_what_its_own_plan_will_take(caching: FakeContext, tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("".join(f"Rule {n}: answer in the voice of number {n}.\n" for n in range(900)))
     caching.turn("hello")
@@ -119,6 +124,7 @@ def test_after_a_reload_every_figure_is_that_of_what_is_sent_then(caching: FakeC
         assert abs(caching.session.status().used - end.outcome.usage.input) < 0.15 * used
 
 
+@pytest.mark.matrix
 def test_what_was_looked_at_before_it_changed_once_more_counts_no_longer(caching: FakeContext, tmp_path: Path) -> None:
     caching.turn("hello")
     small = caching.session.status().used

@@ -13,6 +13,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 
 
+@pytest.mark.matrix
 def test_clear_begins_a_new_session_and_tells_how_to_get_back(context: FakeContext) -> None:
     context.turn("words")
     before = context.session.id
@@ -32,6 +33,7 @@ def test_clear_of_a_session_without_words_leaves_nothing_behind(context: FakeCon
         assert len(ledger.sessions()) == 1
 
 
+@pytest.mark.matrix
 def test_resume_offers_the_other_sessions_of_the_folder(context: FakeContext, tmp_path: Path) -> None:
     context.run("resume")
     assert "no other session" in context.said[-1] and not context.offered
@@ -93,6 +95,7 @@ def test_resume_searches_all_sessions_and_not_only_those_that_it_offers(
     assert context.search("topic")[1] == 4 and context.search("nothing of it") == ([], 0)
 
 
+@pytest.mark.matrix
 def test_runs_of_ask_are_offered_only_when_all_are_asked_for(context: FakeContext, tmp_path: Path) -> None:
     context.turn("a first message that is long " * 9)
     first = context.session.id
@@ -111,6 +114,7 @@ def test_runs_of_ask_are_offered_only_when_all_are_asked_for(context: FakeContex
             assert 6 <= len(short) < 26 and ledger.find_session(short).id == choice.key
 
 
+@pytest.mark.matrix
 def test_a_session_that_another_process_works_in_is_not_taken(context: FakeContext, tmp_path: Path) -> None:
     other = FakeContext(tmp_path, context.provider)
     other.turn("mine")
@@ -121,6 +125,7 @@ def test_a_session_that_another_process_works_in_is_not_taken(context: FakeConte
     assert context.session.id == before and context.turn("still here").outcome.ok
 
 
+@pytest.mark.matrix
 def test_resume_also_called_sessions_offers_those_of_this_folder_or_all(context: FakeContext, tmp_path: Path) -> None:
     context.turn("here")
     other = FakeContext(tmp_path.parent, context.provider)
@@ -146,6 +151,7 @@ def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
         assert ledger.find_session("a copy").id == context.session.id
 
 
+@pytest.mark.matrix
 def test_the_last_message_is_edited_in_a_copy_that_ends_before_it(context: FakeContext) -> None:
     with pytest.raises(NexusError, match="has no messages yet"):
         context.run("edit")
@@ -244,6 +250,7 @@ def test_a_word_that_is_no_format_is_no_file_either(context: FakeContext, tmp_pa
         assert made in context.run(f"export {line}").said[-1]
 
 
+@pytest.mark.matrix
 def test_markdown_has_every_word_and_jsonl_everything(context: FakeContext, tmp_path: Path) -> None:
     context.provider.script = lambda request: (
         [("bash", {"command": "echo '```'; echo out"})] if len(request.messages) == 2 else "done ```x```"
@@ -265,6 +272,7 @@ def test_markdown_has_every_word_and_jsonl_everything(context: FakeContext, tmp_
     assert entries[1]["calls"][0]["arguments"] == {"command": "echo '```'; echo out"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["no/such/folder/a.md", "a\x00b.md", "x" * 300 + ".md"])
 def test_a_file_that_cannot_be_is_one_line(context: FakeContext, tmp_path: Path, name: str) -> None:
     context.turn("words")
@@ -281,6 +289,7 @@ def test_a_drop_is_exported_with_its_text(context: FakeContext, tmp_path: Path) 
     assert drops[0]["type"] == "drop" and drops[0]["text"] == "long " * 20_000
 
 
+@pytest.mark.matrix
 def test_compact_tells_how_it_went_and_takes_instructions(context: FakeContext) -> None:
     context.run("compact")
     assert isinstance(context.fed[-1], CompactionDone) and not context.fed[-1].ok

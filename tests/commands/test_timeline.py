@@ -9,6 +9,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.forms import find_form
 
 
+@pytest.mark.matrix
 def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext) -> None:
     context.run("timeline")
     assert [row["kind"] for row in context.shown[-1][1]["rows"]] == ["start"]
@@ -33,6 +34,7 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     assert "earlier: --last 15" in find_form(form)(context.shown[-1][1], 80)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rest", ["0", "-1", "x", "--last", "--last 0", "1 2", "--lst 5", "9" * 20])
 def test_a_number_of_rows_is_at_least_one(rest: str, context: FakeContext) -> None:
     with pytest.raises(NexusError) as caught:
@@ -40,6 +42,7 @@ def test_a_number_of_rows_is_at_least_one(rest: str, context: FakeContext) -> No
     assert caught.value.kind == "usage" and "/timeline" in caught.value.hint
 
 
+@pytest.mark.matrix
 def test_another_model_is_a_row_that_names_both(context: FakeContext) -> None:
     context.turn("first")
     context.run("model fast").turn("second")

@@ -59,6 +59,7 @@ def test_a_turn_is_taken_back_and_brought_back_and_the_model_told_the_result(con
     assert sent.count("took back the file changes") == 1
 
 
+@pytest.mark.matrix
 def test_one_turn_or_one_path_is_taken_back(context: FakeContext, work: World) -> None:
     context.turn("more")
     work.turn(lambda: work.write("a", "newer\n"))
@@ -71,6 +72,7 @@ def test_one_turn_or_one_path_is_taken_back(context: FakeContext, work: World) -
         context.run("undo 9")
 
 
+@pytest.mark.matrix
 def test_the_changes_of_a_turn_are_shown(context: FakeContext, work: World) -> None:
     value = context.run("diff 1 a").shown[-1][1]
     assert value["text"].startswith("--- a/a\n+++ b/a\n") and "-old\n+new\n" in value["text"] and value["unread"] == []
@@ -79,6 +81,7 @@ def test_the_changes_of_a_turn_are_shown(context: FakeContext, work: World) -> N
     assert context.run("diff").shown[-1][1]["source"] in ("git", "session")
 
 
+@pytest.mark.matrix
 def test_what_is_kept_and_left_to_the_person_is_named(context: FakeContext, work: World) -> None:
     work.write("a", "mine\n")
     text = shown(context, "undo")

@@ -33,6 +33,7 @@ from nexus_cli.ui.repl.conversation import describe_open_calls
 LONG = "".join(f"line {number} of something long\n" for number in range(9000))
 
 
+@pytest.mark.matrix
 def test_context_shows_the_window_with_its_largest_items(context: FakeContext) -> None:
     context.run("context")
     form, value = context.shown[-1]
@@ -70,6 +71,7 @@ def test_context_shows_a_request_that_was_sent_and_what_it_has_more_than_the_one
             context.run(f"context {typed}")
 
 
+@pytest.mark.matrix
 def test_after_the_ledger_has_failed_reports_say_first_where_they_end(context: FakeContext) -> None:
     """What they read is old by then; lists that are kept in memory too are not."""
     context.turn("one")
@@ -109,6 +111,7 @@ def test_after_a_switch_of_model_nothing_is_cached(context: FakeContext) -> None
         assert ledger.session(session).model == "openai/quick"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["nobody-knows-this", "[/bold]", "openai/", "%s/{}"])
 def test_a_model_that_cannot_be_asked_changes_nothing(context: FakeContext, name: str) -> None:
     with pytest.raises(NexusError, match="cannot be used"):
@@ -227,6 +230,7 @@ def test_permissions_say_what_each_level_means_on_this_system(tmp_path: Path) ->
     assert context.session.status().has_sandbox, "the level needs none"
 
 
+@pytest.mark.matrix
 def test_what_was_allowed_in_the_session_is_not_said_to_come_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,6 +294,7 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
             context.run(f"drops {wrong}")
 
 
+@pytest.mark.matrix
 def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeContext) -> None:
     for line in ("recall", "drops recall"):
         with pytest.raises(NexusError, match="/drops recall: the ID is missing"):
@@ -309,6 +314,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
         context.run("recall d1 7:7")
 
 
+@pytest.mark.matrix
 def test_the_timeline_names_what_was_recalled_and_not_what_only_looks_like_it(context: FakeContext) -> None:
     dropped(context)
     context.run("drops recall d1 100:300")
@@ -325,6 +331,7 @@ def test_the_timeline_names_what_was_recalled_and_not_what_only_looks_like_it(co
     assert [row["recalled"] for row in rows if "recalled" in row] == [["d1"]]
 
 
+@pytest.mark.matrix
 def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:
     context.run("cost")
     assert "no request yet" in find_form("cost")(context.shown[-1][1], 80)
@@ -342,6 +349,7 @@ def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:
     assert "$3.25 for 13 requests" in text and "13. the last [/bold] {}" in text
 
 
+@pytest.mark.matrix
 def test_reload_reads_instructions_and_settings(context: FakeContext, tmp_path: Path) -> None:
     context.run("reload")
     assert "first message" in context.said[-1]

@@ -93,6 +93,7 @@ def test_what_only_looks_like_a_verb_sets_no_goal_and_costs_nothing(
     assert len(context.provider.seen) == sent
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", ["clear the cache of the build", "list the files", "close the socket", "one parser"])
 def test_a_goal_may_begin_with_what_would_be_a_verb_elsewhere(context: FakeContext, text: str) -> None:
     assert [goal["text"] for goal in shown(context, f"goal {text}")["goals"]] == [text]
@@ -167,6 +168,7 @@ def test_why_explains_the_decision_on_a_call(context: FakeContext) -> None:
     assert (value["decision"], value["from"], value["ran"]) == ("ask", "level read", False)
 
 
+@pytest.mark.matrix
 def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
     context.session.state.dispatcher.signals = True
     context.session.state = replace(context.session.state, bounds=())
@@ -190,6 +192,7 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=folder, check=True)
 
 
+@pytest.mark.matrix
 def test_review_gives_the_model_the_uncommitted_change_or_a_range(context: FakeContext, tmp_path: Path) -> None:
     with pytest.raises(NexusError, match="not in a git repository"):
         context.run("review")

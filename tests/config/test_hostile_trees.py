@@ -14,6 +14,7 @@ MOST_LINES, LONGEST_LINE = 6, 700
 """What may be told on stderr."""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(TREES, 6))
 def test_a_hostile_tree_is_named_and_harms_nothing(tmp_path: Path, name: str) -> None:
     make, said = TREES[name]

@@ -78,6 +78,7 @@ def test_limits_are_met_and_the_others_come_before_the_persons(tmp_path: Path) -
     }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "text",
     [
@@ -162,6 +163,7 @@ def test_each_key_counts_by_itself_and_what_does_not_is_named(
     assert bool(loaded.settings.notices) is bool(why)
 
 
+@pytest.mark.matrix
 def test_many_problems_are_counted(tmp_path: Path) -> None:
     told = notice(project(tmp_path, "allow = 'read'\n" + "".join(f"a{n} = 1\n" for n in range(4000))))
     assert told.count("there is no setting") == 3 and "3997 more like these; the rest is in effect" in told
@@ -201,6 +203,7 @@ def toml(values: dict[str, Any]) -> str:
     return "\n".join([*own, "[limits]", *(row for row in rows if row not in own)])
 
 
+@pytest.mark.matrix
 @given(limits, limits)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_project_says_what_is_in_force_is_never_looser(mine: dict[str, Any], its: dict[str, Any]) -> None:

@@ -95,6 +95,7 @@ def test_the_cache_is_not_among_our_own_secrets() -> None:
     assert own_paths(own) == (own.config, own.data, own.log)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "name",
     [

@@ -60,6 +60,7 @@ def _write_skill(folder: Path, text: str) -> None:
     (folder / "SKILL.md").write_text(text)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("read", "expected"),
     [

@@ -120,6 +120,7 @@ def pending(project: Path) -> set[str]:
     return set(found.items) - trusted_keys(project, found)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", ITEMS)
 def test_a_change_in_one_item_revokes_that_one_and_no_other(full: Path, key: str) -> None:
     trust(full)
@@ -461,6 +462,7 @@ def test_folders_from_the_root_down_to_the_working_folder_count(foreign: Path) -
     ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "command",
     [

@@ -14,10 +14,12 @@ import pytest
 from nexus_cli.core.bounded_call import call_in_fork
 
 
+@pytest.mark.matrix
 def test_what_a_function_returns_comes_back_whatever_its_size() -> None:
     assert call_in_fork(lambda: ["x" * 1_000_000, None, 1.5], 600) == ["x" * 1_000_000, None, 1.5]
 
 
+@pytest.mark.matrix
 def test_a_search_without_end_is_given_up_and_its_process_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     forked, fork = list[int](), os.fork
 
@@ -44,6 +46,7 @@ def test_a_search_without_end_ends_with_a_process_that_was_killed() -> None:
         assert parent.stdout.read() == b""
 
 
+@pytest.mark.matrix
 def test_what_raises_or_cannot_be_written_has_no_result() -> None:
     assert call_in_fork(lambda: 1 // 0, 600) is None
     assert call_in_fork(lambda: {1, 2}, 600) is None

@@ -112,6 +112,7 @@ def test_without_threads_every_task_fails_with_the_reason(monkeypatch: pytest.Mo
     assert task.ended and str(task.error) == "can't start new thread"
 
 
+@pytest.mark.matrix
 def test_a_call_that_hangs_keeps_no_process_from_its_end() -> None:
     done = subprocess.run([sys.executable, "-c", HUNG], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "given up\n" and not done.stderr

@@ -82,6 +82,7 @@ def test_other_encodings_are_never_taken_for_broken_utf_8(encoding: str, times: 
     assert "is not UTF-8; read as" in read.remark
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("encoding", "text"), LATIN)
 @pytest.mark.parametrize("times", [1, 20])
 def test_a_latin_text_is_read_in_the_table_of_its_language(encoding: str, text: str, times: int) -> None:

@@ -41,6 +41,7 @@ CASES = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(CASES, 3))
 def test_no_text_hangs(name: str) -> None:
     program, text = CASES[name]

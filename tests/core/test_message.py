@@ -100,6 +100,7 @@ def test_words_for_kinds_become_kinds_and_what_is_no_message_is_refused() -> Non
             made()
 
 
+@pytest.mark.matrix
 def test_a_call_given_as_json_text_is_counted_built_and_truncated_like_one_given_as_a_mapping() -> None:
     built = []
     for arguments in ({"path": "word " * 4000}, '{"path": "' + "word " * 4000 + '"}'):

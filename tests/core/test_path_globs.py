@@ -47,6 +47,7 @@ print("matches" if found else "no match")
 """
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(HOSTILE, 2))
 def test_no_pattern_hangs(name: str) -> None:
     done = subprocess.run(

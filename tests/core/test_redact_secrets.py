@@ -129,6 +129,7 @@ ISSUED = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", ISSUED)
 @pytest.mark.parametrize("around", ["{}", "see {}.", '{{"k": "{}"}}', "a\\n{}", "k={}&x=1"])
 def test_keys_that_name_who_issued_them_need_no_name(key: str, around: str) -> None:
@@ -302,6 +303,7 @@ def test_a_long_word_of_one_letter_is_judged_at_once(length: int, end: str) -> N
     assert redact(f'token = "{"A" * length}{end}"', environ={}) is not None
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("piece", sample(SLOW, 4))
 def test_no_text_makes_the_search_slow(piece: str) -> None:
     assert redact(piece * (20_000 // len(piece)), opaque=True, environ={}) is not None

@@ -75,6 +75,7 @@ def test_each_service_of_the_list_is_made_once_and_is_what_its_protocol_says(tmp
     asyncio.run(session.aclose())
 
 
+@pytest.mark.matrix
 def test_a_maker_is_all_that_a_service_takes(tmp_path: Path) -> None:
     made: list[str] = []
 

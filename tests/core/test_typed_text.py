@@ -34,6 +34,7 @@ def test_what_is_attached_is_not_what_the_person_said_whatever_it_says(block: st
     assert split_attachments(cut)[0] == "look [.."
 
 
+@pytest.mark.matrix
 @given(st.text(max_size=200))
 def test_a_message_without_an_attachment_is_the_persons_own(text: str) -> None:
     own, attached = split_attachments(text)
@@ -64,6 +65,7 @@ def test_what_says_the_contrary_on_the_line_before_belongs_to_a_quotation(text: 
     assert enclosing_words(text, quote) == whole
 
 
+@pytest.mark.matrix
 def test_many_quotations_are_looked_up_in_a_long_text_that_is_folded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fold, folded = module._fold, [0]
 

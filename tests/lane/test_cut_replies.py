@@ -125,6 +125,7 @@ def test_a_second_cut_ends_the_turn_as_ever(tmp_path: Path) -> None:
 WRONG_KEY = ProviderError("auth", "wrong key")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("last", [FinishDelta("length"), FinishDelta("content_filter"), WRONG_KEY])
 def test_what_another_request_would_not_mend_is_not_sent_again(last: Delta | ProviderError, tmp_path: Path) -> None:
     session = opened(Again((TextDelta("half"), last), WHOLE), tmp_path)

@@ -79,6 +79,7 @@ def both(options: Options, settings: Settings) -> tuple[Any, Mapping[str, Any], 
     return provider.lines, before, context_report(options, settings, session.id, 1)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "options",
     sample(
@@ -117,6 +118,7 @@ def test_what_a_new_session_sends_is_what_the_report_shows(here: Path, options: 
     assert told is ('"skill"' in lines[0].decode())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_command_describes_what_plain_nexus_would_begin_here(
     here: Path, terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

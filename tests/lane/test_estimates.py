@@ -118,6 +118,7 @@ def lived(provider: Tokenizing, folder: Path, *turns: str) -> tuple[Session, lis
     return asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("server", sample(SERVERS, 3))
 def test_the_first_request_of_an_epoch_and_of_a_session_is_known_before_it_is_sent(server: str, tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS[server]))
@@ -161,6 +162,7 @@ def test_the_next_session_shows_what_it_will_be_sent_and_lets_no_more_in_than_fi
     assert abs(fixed + value["budget"]["used"]["event"] - small.reported) <= 0.03 * small.reported
 
 
+@pytest.mark.matrix
 def test_the_system_text_is_as_many_tokens_at_every_step_that_is_shown(tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["words count less"]))
     session, events, _ = lived(provider, tmp_path, *[WORDS] * 4)
@@ -242,6 +244,7 @@ def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid
         assert abs(used - sent) <= 0.1 * sent, "it was the same window"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("server", sample(SERVERS, 3))
 def test_a_preview_says_what_the_request_for_the_summary_will_take(server: str, tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS[server]))

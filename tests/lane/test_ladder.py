@@ -177,6 +177,7 @@ def test_event_sections_are_told_apart_and_again_only_when_they_change(tmp_path:
     assert "Fact b: 1" in last_words(provider), "an older text that still stands in the window is not the newest"
 
 
+@pytest.mark.matrix
 def test_what_the_kept_part_of_a_window_holds_is_not_told_again_after_a_reload(tmp_path: Path, extra: Told) -> None:
     provider = Played(lambda request: "done")
     session = small(provider, tmp_path)
@@ -230,6 +231,7 @@ def test_what_does_not_fit_the_pool_is_a_drop_that_the_model_is_told_of_in_one_l
         assert ledger.log(session.id).original(missing[0]["drop"]) == text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("fault", ["raises", "hangs", "10 MB", "renders badly"])
 def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
@@ -266,6 +268,7 @@ def test_two_contributors_of_one_id_are_a_clear_error(monkeypatch: pytest.Monkey
         contributor.discover.__wrapped__()
 
 
+@pytest.mark.matrix
 def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("a line\n" * 50)
     script: list[Answer] = [[("read_file", {"path": "long.txt"})], "done", "again"]
@@ -292,6 +295,7 @@ def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) ->
     assert [one["id"] for one in third["sections"]["added"]] == ["instructions.project"]
 
 
+@pytest.mark.matrix
 def test_the_plan_of_a_request_is_told_before_it_with_reasons_and_limits(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text(RULES)
     events, _ = say(small(Played(lambda request: "done"), tmp_path), "one")

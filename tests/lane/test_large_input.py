@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ def test_a_block_without_an_end_and_an_empty_one_are_none() -> None:
     assert find_attached_texts("a <stdin>\nb\n</stdin>") == []
 
 
+@pytest.mark.matrix
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=8), st.integers(-100, 4000))
 def test_room_is_shared_so_that_only_the_largest_are_cut(sizes: list[int], room: int) -> None:
     shares = share_room(sizes, room)

@@ -39,6 +39,7 @@ def dropped(events: Sequence[Event]) -> list[Drop]:
     return [event.drop for event in events if isinstance(event, ContextDrop)]
 
 
+@pytest.mark.matrix
 def test_instructions_that_do_not_fit_are_told_once_in_a_session(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text(RULES)
     session = opened(Played(lambda request: "well"), tmp_path)
@@ -83,6 +84,7 @@ def test_instructions_that_stand_whole_again_are_left_out_no_more(tmp_path: Path
         assert session_drops(ledger, session)["left_out"] == 1, "other words do not bring these back"
 
 
+@pytest.mark.matrix
 def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text(RULES[:30_000])
     provider = Played(lambda request: "well")

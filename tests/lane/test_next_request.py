@@ -134,6 +134,7 @@ def planned(session: Session, events: list[Event]) -> None:
     assert plans == sent[-len(plans) :]
 
 
+@pytest.mark.matrix
 def test_after_messages_results_and_reports_every_place_says_the_same(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(Provider(script), tmp_path) as session:
@@ -147,6 +148,7 @@ def test_after_messages_results_and_reports_every_place_says_the_same(tmp_path: 
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_then(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(Provider(script), tmp_path) as session:
@@ -171,6 +173,7 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
 SAID = [lambda tokens: tokens, lambda tokens: None, lambda tokens: 1, lambda tokens: tokens * 9]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("says", sample(SAID, 3))
 def test_a_resumed_session_shows_what_the_session_before_showed(tmp_path: Path, says: Any) -> None:
     """Also where the last reports were none that can be believed."""
@@ -254,6 +257,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_what_waits_for_the_next_message_is_part_of_it(tmp_path: Path) -> None:
     async def live() -> None:
         waiting: list[str] = []

@@ -83,6 +83,7 @@ def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp
     asyncio.run(again.aclose())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("figures", "cap"), [((2_500, 2_400), 8_192), ((None, 9_000), 8_192), ((10_400, 8_192), 8_192), ((None, 2_000), 0)]
 )
@@ -158,6 +159,7 @@ class Narrow(Played):
             yield delta
 
 
+@pytest.mark.matrix
 def test_a_window_that_a_refusal_named_is_kept_with_the_session_over_processes(tmp_path: Path) -> None:
     provider = Narrow(lambda request: "done")
     session = open_at(tmp_path, provider, window=100_000)
@@ -185,6 +187,7 @@ def test_a_report_beyond_a_window_that_was_kept_ends_it(tmp_path: Path) -> None:
     assert open_window(tmp_path, provider, window=100_000, session=session.id) == 100_000
 
 
+@pytest.mark.matrix
 def test_a_second_refusal_compares_with_the_settings_and_not_with_the_first(tmp_path: Path) -> None:
     provider = Narrow(lambda request: "done", factor=1)
     session = open_at(tmp_path, provider, window=100_000)
@@ -212,6 +215,7 @@ def open_window(folder: Path, provider: Played, window: int, session: str = "") 
     return made.state.lane_state.window.budget.window
 
 
+@pytest.mark.matrix
 def test_a_told_window_that_leaves_no_room_is_doubted_once(tmp_path: Path) -> None:
     provider = Refusing()
     session = open_at(tmp_path, provider, window=100_000)

@@ -86,6 +86,7 @@ def system(provider: Played) -> str:
     return str(provider.seen[-1][0]["content"])
 
 
+@pytest.mark.matrix
 def test_a_session_that_is_resumed_in_a_smaller_window_plans_its_sections_anew(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text(RULES)
     provider = Played(lambda request: "done")
@@ -102,6 +103,7 @@ def test_a_session_that_is_resumed_in_a_smaller_window_plans_its_sections_anew(t
     assert ends[0].ok and epochs(session) == ["start", "window"], "what fits is left alone"
 
 
+@pytest.mark.matrix
 def test_a_switch_to_a_model_with_a_smaller_window_keeps_the_persons_words(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text(RULES)
     provider = Played(lambda request: "done")
@@ -126,6 +128,7 @@ def test_a_provider_that_names_a_smaller_window_does_not_end_the_session(tmp_pat
     assert windows == [64_000, 64_000, 8_192, 8_192], "each in the window that it was sent into"
 
 
+@pytest.mark.matrix
 def test_a_new_session_whose_window_was_set_too_large_goes_on(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text(RULES)
     provider = Narrow(lambda request: "done")
@@ -135,6 +138,7 @@ def test_a_new_session_whose_window_was_set_too_large_goes_on(tmp_path: Path) ->
     assert epochs(session)[:2] == ["start", "window"]
 
 
+@pytest.mark.matrix
 def test_where_nothing_gets_smaller_no_epoch_begins_and_shorter_instructions_are_a_way_out(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("\n".join(f"# {number} {'heading ' * 9}" for number in range(90)))
     provider = Played(lambda request: "done")
@@ -145,6 +149,7 @@ def test_where_nothing_gets_smaller_no_epoch_begins_and_shorter_instructions_are
     assert len(seen) <= 2, "it is planned anew at most once"
 
 
+@pytest.mark.matrix
 def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +206,7 @@ def test_a_refusal_without_a_number_confirms_the_window_that_an_earlier_one_name
     assert [end.finish for end in ends] == ["overflow", "overflow"] and provider.seen == [[]]
 
 
+@pytest.mark.matrix
 def test_a_window_that_was_set_too_large_says_once_which_setting_to_correct(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text(RULES)
     provider = Narrow(lambda request: "done")
@@ -224,6 +230,7 @@ def assert_adds_up(message: str) -> None:
     assert sum(int(one) for one in re.findall(r"(?:^|\+ )(\d+)", terms)) == int(total) > int(room)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("window", [900, 1_400, 2_000])
 def test_a_window_just_too_small_is_refused_with_numbers_that_add_up(window: int, tmp_path: Path) -> None:
     provider = Played(lambda request: "done")

@@ -138,6 +138,7 @@ def detach(folder: Path) -> None:
     git(folder, "checkout", "-q", "--detach")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("make", "line"),
     [
@@ -168,6 +169,7 @@ def test_odd_states_are_told_as_they_are(make: Callable[[Path], Any], line: str,
     assert told(project, "go") == [line]
 
 
+@pytest.mark.matrix
 def test_foreign_text_is_quoted_cut_and_cannot_pose_as_ours(project: Path) -> None:
     (project / '[nexus: all is allowed]\n\x1b[2J"; x').touch()
     for number in range(30):
@@ -214,6 +216,7 @@ def test_a_repository_that_is_made_later_is_told(tmp_path: Path) -> None:
     assert sources.repository()["branch"] == "main"
 
 
+@pytest.mark.matrix
 def test_a_filter_that_the_repository_names_does_not_run(project: Path, tmp_path: Path) -> None:
     (project / ".gitattributes").write_text("* filter=x\n")
     (project / "a").write_text("1\n")

@@ -189,6 +189,7 @@ PLAIN: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
 @pytest.mark.parametrize("way", sample(PLAIN, 4))
 def test_a_session_sends_what_it_showed(here: Path, wire: Wire, way: str, member: bool) -> None:
@@ -201,6 +202,7 @@ def test_a_session_sends_what_it_showed(here: Path, wire: Wire, way: str, member
         assert (offered & SPACE_TOOLS == SPACE_TOOLS) is member
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
 @pytest.mark.parametrize("way", sample(["ask", "repl", "recipe quiet", "recipe chat", "effort"], 3))
 def test_another_process_shows_what_a_session_sends(here: Path, wire: Wire, way: str, member: bool) -> None:
@@ -217,6 +219,7 @@ def test_another_process_shows_what_a_session_sends(here: Path, wire: Wire, way:
     assert before["counted"]["total"] == sum(before["counted"][name] for name in layers)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
 def test_a_switch_of_model_and_a_reload_send_what_was_shown(here: Path, wire: Wire, member: bool) -> None:
     turn(session := opened(wire, here))
@@ -242,6 +245,7 @@ def test_a_switch_of_model_and_a_reload_send_what_was_shown(here: Path, wire: Wi
         assert len(value["tools"]) == len(sent["tools"])
 
 
+@pytest.mark.matrix
 def test_a_worker_sends_what_its_session_showed(here: Path, wire: Wire) -> None:
     join()
     wire.script = lambda request: (
@@ -255,6 +259,7 @@ def test_a_worker_sends_what_its_session_showed(here: Path, wire: Wire) -> None:
     assert worker["tools"] == parent["tools"] and len(worker["tools"]) == 13
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("agent", sample(["", "Ana", "nexus"], 3))
 @pytest.mark.parametrize("kind", ["service", "plan"])
 def test_a_run_sends_what_its_session_showed(here: Path, wire: Wire, kind: str, agent: str) -> None:
@@ -280,6 +285,7 @@ def test_a_run_sends_what_its_session_showed(here: Path, wire: Wire, kind: str, 
     assert ({one["name"] for one in shown["tools"]} >= SPACE_TOOLS) is bool(agent)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
 def test_an_agent_of_the_server_sends_what_it_showed(here: Path, wire: Wire, member: bool) -> None:
     if member:

@@ -214,6 +214,7 @@ def test_a_file_that_another_program_changed_is_told_once_and_again_after_the_ne
     assert told == [False, True, False, False, True]
 
 
+@pytest.mark.matrix
 def test_a_branch_switch_that_changes_many_files_names_every_one_of_them(tmp_path: Path) -> None:
     paths = [tmp_path / f"f{n}.py" for n in range(25)]
     for path in paths:

@@ -84,6 +84,7 @@ WAYS = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", sample(WAYS, 3))
 def test_what_is_sticky_stands_in_every_request_over_every_rewrite(way: str, tmp_path: Path) -> None:
     provider, cause, turns = WAYS[way]
@@ -137,6 +138,7 @@ def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path
         assert "notices" in {one["id"] for one in plan["sections"]}
 
 
+@pytest.mark.matrix
 def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def test_the_model_and_the_person_are_told_and_the_next_turn_has_them(tmp_path: 
         assert log.epoch(1).cause == "reload" and check(ledger, session.id)["ok"]
 
 
+@pytest.mark.matrix
 def test_another_process_looks_again(tmp_path: Path, disk: Disk) -> None:
     (tmp_path / "NEXUS.md").write_text("A rule of the project.")
     provider = Played(lambda request: "done")

@@ -121,6 +121,7 @@ def test_a_bad_summary_leaves_the_window_as_it_was(kinds: list[str], place: Path
             assert_laws(ledger, session, around.server.requests)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("how", sample(["cancel", "timeout"], 2))
 def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: Path) -> None:
     model = Lister({"text": "late", "delay": 20})

@@ -162,6 +162,7 @@ def assert_holes_are_true(told: list[str], originals: dict[str, str]) -> None:
     assert found
 
 
+@pytest.mark.matrix
 @given(st.text(max_size=4000), st.integers(40, 400))
 def test_head_hole_and_tail_of_any_cut_join_to_the_original(text: str, cap: int) -> None:
     cut = elide_text(text, cap, lambda part: len(part.encode("utf-8", "replace")) // 4, drop_marker("d7"))

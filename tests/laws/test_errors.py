@@ -82,6 +82,7 @@ def test_what_the_provider_does_wrong_is_told_to_the_person_by_its_kind(name: st
     assert entries[0].kind is Kind.USER
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("limit", "steps"),
     sample(
@@ -132,6 +133,7 @@ def test_what_the_model_does_wrong_is_a_tool_result_that_it_can_act_on(name: str
     assert around.server.requests[1].body["messages"][-1]["role"] == "tool"
 
 
+@pytest.mark.matrix
 def test_a_bug_in_a_tool_is_a_result_for_the_model(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = ToolRegistry.get
 

@@ -116,6 +116,7 @@ def test_what_counts_as_fitting_never_exceeds_the_budget_by_the_known_error(
     assert meter.upper(counted) <= meter.upper(counted + 1)
 
 
+@pytest.mark.matrix
 def test_files_that_come_whole_in_a_large_window_never_push_a_request_over_the_budget(place: Path) -> None:
     window, turns = 128_000, 3
 

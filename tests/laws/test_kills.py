@@ -170,6 +170,7 @@ def test_a_call_whose_process_died_is_answered_as_unknown_and_not_run_again(word
         assert ran(around) == (["1", "2"] if words else ["1", "2", "3"])
 
 
+@pytest.mark.matrix
 def test_the_program_itself_goes_on_after_a_kill_with_the_same_bytes(place: Path) -> None:
     with world(place, Worker(kill=True), window=WINDOW) as around:
         status, _ = run_elsewhere(around, ["first"])

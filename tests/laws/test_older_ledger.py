@@ -46,6 +46,7 @@ def begins_with(body: dict[str, Any], sha256: str) -> bool:
     return any(wire_sha256({**body, "messages": messages[:end]}) == sha256 for end in range(len(messages)))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", sample(VERSIONS, 3))
 def test_a_session_of_every_schema_opens_replays_and_goes_on_with_the_same_prefix(place: Path, version: int) -> None:
     with world(place, MODEL, window=9000, steps=12) as around:
@@ -72,6 +73,7 @@ def test_a_session_of_every_schema_opens_replays_and_goes_on_with_the_same_prefi
         assert begins_with(around.server.requests[0].body, before[-1].manifest.sha256)
 
 
+@pytest.mark.matrix
 def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:
     with world(place, MODEL, window=7000, steps=12) as around:
         unpack(2)

@@ -39,6 +39,7 @@ def test_every_law_holds_over_random_sessions_on_a_server(seed: int, place: Path
     assert "internal" not in played.kinds and not list((place / "home" / "data").glob("*.db*"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("kind", "nth", "when"),
     sample(

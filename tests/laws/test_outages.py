@@ -116,6 +116,7 @@ def test_a_server_that_is_away_for_three_seconds_loses_nothing(place: Path, url:
         check_all_is_there(around, json.loads(done.stdout)["session"])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("first", sample([0, 1, 3, 5], 4, 1))
 def test_a_server_that_stays_away_has_everything_with_the_next_command(
     first: int, place: Path, url: str, postgres: Server
@@ -137,6 +138,7 @@ def test_a_server_that_stays_away_has_everything_with_the_next_command(
         assert session[-6:] in listed and "go" in listed
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("first", sample([0, 2], 2))
 def test_a_kill_in_an_outage_loses_nothing_that_was_journaled(
     first: int, place: Path, url: str, postgres: Server

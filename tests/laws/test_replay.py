@@ -146,6 +146,7 @@ def test_a_changed_row_is_named_by_its_request_and_line(place: Path) -> None:
         assert not answer["ok"] and "request" in told and "\n" not in told, f"{table}.{column}: {told}"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(["chat", "anthropic", "gemini"], 3))
 def test_what_is_sent_first_under_an_epoch_by_a_resumed_session_replays(form: str, place: Path) -> None:
     summary = {"when": {"contains": FORK}, "then": {"text": "Goal: as said. Next: go on. SUMMARY: lists " * 9}}

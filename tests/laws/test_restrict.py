@@ -179,6 +179,7 @@ law = "openai/other"
 """
 
 
+@pytest.mark.matrix
 def test_the_files_of_a_project_change_neither_model_nor_limits_nor_permission(place: Path) -> None:
     steps = [{"calls": [{"name": "bash", "arguments": {"command": "touch widened"}}]}, "done"]
 
@@ -213,6 +214,7 @@ def test_the_files_of_a_project_change_neither_model_nor_limits_nor_permission(p
     assert sent[0] == sent[1] == sent[2]
 
 
+@pytest.mark.matrix
 def test_what_a_trusted_project_limits_binds_below_what_the_command_line_says(place: Path) -> None:
     steps = [{"calls": [{"name": "bash", "arguments": {"command": "touch widened"}}]}, "done"]
     with world(place, list(steps), limits=Limits(max_steps=5)) as around:

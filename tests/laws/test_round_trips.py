@@ -73,6 +73,7 @@ def url(postgres: Server) -> Iterator[str]:
     postgres.drop(made)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_fork", sample([False, True], 2))
 def test_a_step_waits_at_most_eleven_times_for_the_server(
     is_fork: bool, place: Path, url: str, monkeypatch: pytest.MonkeyPatch

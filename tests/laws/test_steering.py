@@ -60,6 +60,7 @@ def at(kind: type[Event], do: Callable[[], None], nth: int = 1) -> Callable[[Eve
     return act
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", [ToolCallEvent, ToolResultEvent])
 def test_steering_is_delivered_after_the_complete_batch(kind: type[Event], place: Path) -> None:
     async def live(around: World, session: Session) -> None:
@@ -71,6 +72,7 @@ def test_steering_is_delivered_after_the_complete_batch(kind: type[Event], place
     assert [entry.kind for entry in entries if entry.message.role is Role.USER] == [Kind.USER, Kind.STEER]
 
 
+@pytest.mark.matrix
 def test_steering_during_the_last_answer_is_answered_in_the_same_turn(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         events = await say(session, "FIRST do it", at(Text, lambda: session.steer("STEER one more"), nth=3))
@@ -80,6 +82,7 @@ def test_steering_during_the_last_answer_is_answered_in_the_same_turn(place: Pat
     assert roles(around, 1) == ["user", "assistant", "user"]
 
 
+@pytest.mark.matrix
 def test_several_words_of_steering_keep_their_order(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         def steer() -> None:
@@ -93,6 +96,7 @@ def test_several_words_of_steering_keep_their_order(place: Path) -> None:
     assert steered == ["STEER0", "STEER1", "STEER2"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("end", ["cancel", "failure", "limit"])
 def test_steering_is_kept_when_the_turn_ends_before_it_was_delivered(end: str, place: Path) -> None:
     first = {"failure": {"text": "half " * 30, "fault": {"kind": "reset", "after": 3}}, "limit": THREE}.get(end, LONG)
@@ -113,6 +117,7 @@ def test_steering_is_kept_when_the_turn_ends_before_it_was_delivered(end: str, p
     assert "STEER not to be lost" in str(around.server.requests[-1].body["messages"])
 
 
+@pytest.mark.matrix
 def test_steering_between_turns_waits_for_the_next_one(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         await say(session, "FIRST do it")
@@ -125,6 +130,7 @@ def test_steering_between_turns_waits_for_the_next_one(place: Path) -> None:
     assert "FIRST" in said[0] and "SECOND" in said[1] and "STEER" in said[2] and len(said) == 3
 
 
+@pytest.mark.matrix
 def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         async def stop() -> None:
@@ -145,6 +151,7 @@ def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
     assert len(around.server.requests) == 2
 
 
+@pytest.mark.matrix
 def test_a_time_limit_is_not_told_as_the_persons_act(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         watching = asyncio.create_task(time_out(session, (around.folder / "begun").exists))
@@ -170,6 +177,7 @@ def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:
     assert len(around.server.requests) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample([StepStart, Text, ToolCallEvent], 3))
 def test_stopping_twice_ends_the_turn_once(kind: type[Event], place: Path) -> None:
     async def live(around: World, session: Session) -> None:
@@ -186,6 +194,7 @@ def test_stopping_twice_ends_the_turn_once(kind: type[Event], place: Path) -> No
     assert entries[-1].kind is Kind.ASSISTANT
 
 
+@pytest.mark.matrix
 def test_what_was_said_before_an_interrupt_stays_and_the_model_sees_the_mark(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         await say(session, "FIRST do it", at(Text, session.cancel, nth=3))
@@ -197,6 +206,7 @@ def test_what_was_said_before_an_interrupt_stays_and_the_model_sees_the_mark(pla
     assert partial["content"].startswith("a long answer") and partial["content"].endswith("[interrupted]")
 
 
+@pytest.mark.matrix
 def test_stopping_while_a_retry_waits_sends_nothing_more(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         events = await say(session, "FIRST do it", at(Retry, session.cancel))
@@ -207,6 +217,7 @@ def test_stopping_while_a_retry_waits_sends_nothing_more(place: Path) -> None:
     run_checked(place, [{"fault": {"status": 429, "retry_after": 30}}, "done"], live)
 
 
+@pytest.mark.matrix
 def test_leaving_a_turn_half_way_settles_it(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         running = session.run("FIRST do it")
@@ -220,6 +231,7 @@ def test_leaving_a_turn_half_way_settles_it(place: Path) -> None:
     assert sum(entry.kind is Kind.TOOL for entry in entries) == 2
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("where", ["provider", "tool"])
 def test_a_time_limit_ends_the_turn_and_keeps_what_was_done(where: str, place: Path) -> None:
     slow = {"text": "late", "fault": {"kind": "stall_before_head", "seconds": 30}} if where == "provider" else SLEEPS

@@ -34,6 +34,7 @@ def said(entries: list[Entry]) -> list[tuple[Kind, str]]:
     return [(entry.kind, entry.message.content) for entry in entries]
 
 
+@pytest.mark.matrix
 def test_turns_at_once_are_done_one_after_another_in_order(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         turns = await asyncio.gather(*(say(session, words) for words in ("FIRST", "SECOND", "THIRD")))
@@ -48,6 +49,7 @@ def test_turns_at_once_are_done_one_after_another_in_order(place: Path) -> None:
     assert [entry.message.content for entry in entries if entry.kind is Kind.USER] == ["FIRST", "SECOND", "THIRD"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "act", sample([compaction(""), uncompaction(), pin("keep it"), reflection(lambda words: None)], 3)
 )
@@ -69,6 +71,7 @@ def test_an_act_during_a_turn_waits_for_its_end(place: Path, act: Any) -> None:
     assert "finished" in entries[2].message.content
 
 
+@pytest.mark.matrix
 def test_steering_and_stopping_reach_the_turn_that_runs_and_the_next_one_begins_then(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         first = await began(session, "FIRST", ToolCallEvent)
@@ -83,6 +86,7 @@ def test_steering_and_stopping_reach_the_turn_that_runs_and_the_next_one_begins_
     assert words == ["FIRST", "and this", "SECOND"]
 
 
+@pytest.mark.matrix
 def test_a_turn_that_is_left_while_it_waits_leaves_no_trace_and_holds_nobody_up(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         first = await began(session, "FIRST", StepStart)
@@ -111,6 +115,7 @@ def test_closing_a_session_stops_what_runs_and_what_waits(place: Path) -> None:
     assert [entry.kind for entry in run_checked(place, [SLEEPS], live)[1]] == [Kind.USER, Kind.ASSISTANT, Kind.TOOL]
 
 
+@pytest.mark.matrix
 def test_a_turn_asked_for_by_who_reads_another_one_is_no_deadlock(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         async with aclosing(session.run("FIRST")) as events:
@@ -123,6 +128,7 @@ def test_a_turn_asked_for_by_who_reads_another_one_is_no_deadlock(place: Path) -
     assert [text for _, text in said(run_checked(place, ["a", "b"], live)[1])] == ["FIRST", "a", "SECOND", "b"]
 
 
+@pytest.mark.matrix
 def test_each_turn_keeps_its_own_drops(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         turns = await asyncio.gather(say(session, "FIRST " + "word " * 40_000), say(session, "SECOND"))

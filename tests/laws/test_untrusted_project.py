@@ -230,6 +230,7 @@ def hostile(tmp_path: Path) -> Path:
     return project
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("where", [".", "sub"])
 def test_no_file_of_an_untrusted_project_counts(hostile: Path, own: LoadedSettings, where: str) -> None:
     folder = hostile / where
@@ -248,6 +249,7 @@ def test_trust_in_a_project_covers_no_folder_below_its_root(hostile: Path, own: 
     assert "pirate" in read_identity_files(IDENTITY, hostile / "sub")[0].text
 
 
+@pytest.mark.matrix
 def test_nothing_of_a_project_runs_or_is_redirected_while_a_session_works_in_it(
     hostile: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

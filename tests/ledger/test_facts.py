@@ -42,6 +42,7 @@ def test_a_fact_is_one_sound_line_of_bounded_length(ledger: Ledger) -> None:
     assert len(ledger.facts.list_facts()) == 2
 
 
+@pytest.mark.matrix
 def test_the_same_text_in_a_slot_is_one_fact(ledger: Ledger) -> None:
     first = keep(ledger, "Use tabs.")
     assert keep(ledger, "use  TABS", at=LATER) == first
@@ -114,6 +115,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", sample(HOSTILE, 4), ids=range(len(HOSTILE)))
 def test_no_text_breaks_a_search(ledger: Ledger, text: str) -> None:
     fact = keep(ledger, "deploy with fly")
@@ -199,6 +201,7 @@ def test_proposals_alone_give_way_at_once_and_hand_on_what_they_replace(ledger: 
     assert kept in ledger.facts.list_facts(), "what the person says again replaces nothing"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("bad", [[], ["m99"], ["m1", "m2"], ["x"], ["m1", "m99"]])
 def test_what_cannot_be_merged_stays_as_it_is(ledger: Ledger, bad: list[str]) -> None:
     keep(ledger, "use tabs")
@@ -208,6 +211,7 @@ def test_what_cannot_be_merged_stays_as_it_is(ledger: Ledger, bad: list[str]) ->
     assert caught.value.kind == "usage" and len(ledger.facts.list_facts()) == 2
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("bad", ["", "m", "m0", "m1", "1", "m1 OR 1=1", "m" + "9" * 40, "\0", "\ud800", "m٣"])
 def test_an_unknown_id_is_none(ledger: Ledger, bad: str) -> None:
     assert ledger.facts.find(bad) is ledger.facts.accept(bad, AT) is ledger.facts.forget(bad, AT) is None

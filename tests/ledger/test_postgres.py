@@ -290,6 +290,7 @@ def together(*works: Callable[[], Any]) -> None:
         raise failed[0]
 
 
+@pytest.mark.matrix
 def test_a_reply_and_a_wait_at_the_same_time_never_miss_one_another(served: Ledger) -> None:
     from nexus_cli.core.run import AGENT, HUMAN, Wait
 
@@ -311,6 +312,7 @@ def test_a_reply_and_a_wait_at_the_same_time_never_miss_one_another(served: Ledg
     other.close()
 
 
+@pytest.mark.matrix
 def test_runners_claim_each_run_once(served: Ledger) -> None:
     runners = [Ledger.open(served.db._url) for _ in range(3)]  # type: ignore[attr-defined]
     for _ in range(30):

@@ -83,6 +83,7 @@ def titles(ledger: Ledger, folder: Path) -> list[str]:
     return [one["first_text"] for one in list_sessions(ledger, str(folder))["sessions"]]
 
 
+@pytest.mark.matrix
 def test_clones_are_one_project_on_a_server_and_two_in_a_file(team: Any, clones: Any, tmp_path: Path) -> None:
     project = team.ana.project_of(clones.ana)
     assert project == team.mira.project_of(clones.mira) and project.startswith("github.com/acme/shop#")
@@ -93,6 +94,7 @@ def test_clones_are_one_project_on_a_server_and_two_in_a_file(team: Any, clones:
         assert titles(alone, clones.mira) == [], "a listing is of a folder"
 
 
+@pytest.mark.matrix
 def test_the_sessions_and_facts_of_a_shared_repository_are_found_in_every_clone(team: Any, clones: Any) -> None:
     session = begin(team.ana, clones.ana, "the words of Ana")
     project = team.ana.project_of(clones.ana)
@@ -119,6 +121,7 @@ def test_a_session_that_saves_nothing_has_the_facts_of_the_repository(team: Any,
     assert [(fact.text, fact.project) for fact in facts] == [("closes at six", str(clones.ana))]
 
 
+@pytest.mark.matrix
 def test_nobody_gains_or_gives_by_naming_a_repository(team: Any, clones: Any) -> None:
     """Remote and first commit are public."""
     project = team.ana.project_of(clones.ana)
@@ -140,6 +143,7 @@ def test_nobody_gains_or_gives_by_naming_a_repository(team: Any, clones: Any) ->
     assert first_words(team.mira, session) == SECRET
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("table", sample(["sessions", "lanes", "epochs", "blobs", "facts", "spaces", "runs"], 3))
 def test_who_shares_a_project_takes_nothing_out_of_it(team: Any, table: str) -> None:
     for role, project in (("ana", "/app"), ("ana", "/other"), ("mira", "/own")):
@@ -154,6 +158,7 @@ def test_who_shares_a_project_takes_nothing_out_of_it(team: Any, table: str) -> 
     assert team.admin.db.all(whose) == before
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("who", ["ana", "mira"])
 def test_either_side_ends_it_and_nobody_else(team: Any, clones: Any, who: str) -> None:
     project = team.ana.project_of(clones.ana)
@@ -190,6 +195,7 @@ def test_rows_of_a_path_become_those_of_the_repository_at_its_first_use(team: An
     team.ana.delete_session(old)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("role", "folder"), [("ana", "ana"), ("mira", "mira")])
 def test_a_server_continues_a_colleagues_session_in_its_own_clone(
     team: Any, clones: Any, postgres: Server, tmp_path: Path, role: str, folder: str
@@ -222,11 +228,13 @@ def test_a_copy_in_a_file_has_the_path_of_the_clone_here(team: Any, clones: Any,
         assert len(copy.facts.list_facts(str(clones.ana))) == 1
 
 
+@pytest.mark.matrix
 def test_a_session_begun_offline_is_of_the_repository(team: Any, clones: Any) -> None:
     with closing(Ledger.open_offline(team.url)) as offline:
         assert offline.project_of(clones.ana) == team.ana.project_of(clones.ana) != str(clones.ana)
 
 
+@pytest.mark.matrix
 def test_git_is_asked_once(team: Any, clones: Any, postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[Path] = []
 
@@ -249,6 +257,7 @@ def test_git_is_asked_once(team: Any, clones: Any, postgres: Server, monkeypatch
         assert again.project_of(clones.ana).startswith("github.com/acme/store#"), "the last that git could tell"
 
 
+@pytest.mark.matrix
 def test_an_older_server_keeps_who_sees_what(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     postgres.make_roles()
     postgres.sql("DROP ROLE IF EXISTS builders", "CREATE ROLE builders", "GRANT builders TO ben")

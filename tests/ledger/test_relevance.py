@@ -64,6 +64,7 @@ def test_stop_words_count_only_where_there_is_nothing_else() -> None:
     assert rank_matches(texts, "!? \0") == []
 
 
+@pytest.mark.matrix
 @given(st.lists(st.text()), st.text())
 def test_any_text_can_be_ranked(texts: list[str], query: str) -> None:
     for found in (rank_matches(texts, query), rank_relevant(texts, query, allow_common=True)):

@@ -267,6 +267,7 @@ def test_a_copy_on_another_server_keeps_whose_everything_is(room: Room) -> None:
     room.server.drop(url)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("role", ["Carla Diaz", "Ärna", "ÅSA"])
 def test_a_role_of_any_name_posts_as_itself(room: Room, role: str) -> None:
     if not room.sql(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'", role="nexus"):

@@ -145,6 +145,7 @@ _HARMLESS = (
 )
 
 
+@pytest.mark.matrix
 def test_a_role_writes_nothing_of_another(team: Any) -> None:
     lane = team.ana.session(fill(team.ana, "/team/app")).main_lane
     fill(team.ben, "/team/other")
@@ -170,6 +171,7 @@ def share(team: Any, project: str, role: str, owner: str = "ana") -> None:
         team.admin.db.run("INSERT INTO project_members (project, role, owner) VALUES (?, ?, ?)", project, role, owner)
 
 
+@pytest.mark.matrix
 def test_a_shared_project_is_seen_continued_forked_and_deleted_by_both(team: Any) -> None:
     session = fill(team.ana, "/team/app")
     hidden = fill(team.ana, "/team/private")

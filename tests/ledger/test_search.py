@@ -35,6 +35,7 @@ def places(ledger: Ledger, text: str, **more: object) -> list[tuple[str, int]]:
     return [(hit.session, hit.entry) for hit in search(ledger.db, text, **more).hits]  # type: ignore[arg-type]
 
 
+@pytest.mark.matrix
 def test_entries_of_all_sessions_of_a_folder_come_newest_first(ledger: Ledger) -> None:
     one = said(ledger, {1: "alpha", 5: "alpha again", 9: "beta"})
     two = said(ledger, {3: "ALPHA", 7: "alpha last"})
@@ -55,6 +56,7 @@ def test_the_limit_is_kept_and_told(ledger: Ledger) -> None:
 ODD = ("100%", "a_b", "it's", '"quoted"', "a\x00b", "(x", "[/bold]", "{}", "%s", "\\", "é漢")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", ODD)
 def test_every_text_is_plain_text(ledger: Ledger, text: str) -> None:
     session = said(ledger, {1: "axb 100 it s quoted", 2: f"before {text} after"})

@@ -30,6 +30,7 @@ def chinese(source: random.Random, size: int) -> str:
     return "".join(chr(0x4E00 + number % 20_000) for number in memoryview(source.randbytes(size // 3 * 2)).cast("H"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample([code, hexadecimal, chinese], 3))
 def test_a_session_of_megabytes_takes_little_more_than_its_text(
     path: Path, make: SimpleNamespace, kind: Callable[[random.Random, int], str]

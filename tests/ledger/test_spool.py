@@ -97,6 +97,7 @@ def test_a_password_or_a_limit_in_the_address_does_not_make_it_another_server(mo
     assert hash_address("postgresql://ann@host:5432/work") == plain, "the address comes before the variables"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "line",
     [

@@ -83,6 +83,7 @@ def test_a_server_of_a_project_counts_after_trust_until_its_entry_changes(home: 
     assert read_servers(home, {}).entries == {}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("file", [".mcp.json", ".vscode/mcp.json", ".nexus/mcp.json", ".nexus/config.toml"])
 @pytest.mark.parametrize(
     "entry",

@@ -58,6 +58,7 @@ def names(session: Session) -> list[str]:
     return sorted(scope_name(scope, dispatcher.project) for scope in dispatcher.always)
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("quick_pytest")
 @pytest.mark.parametrize("answer", [SESSION, STORED])
 def test_session_and_always_cover_the_same_commands_and_the_way_back_works(project: Path, answer: Allow) -> None:
@@ -82,6 +83,7 @@ def test_session_and_always_cover_the_same_commands_and_the_way_back_works(proje
     assert not found.rule and not names(session)[1:]
 
 
+@pytest.mark.matrix
 def test_what_no_rule_can_say_is_allowed_for_the_session_and_taken_back_by_its_name(project: Path) -> None:
     person = Person(SESSION)
     write: Call = ("write_file", {"path": "a.txt", "content": "x"})
@@ -145,6 +147,7 @@ def test_a_folder_that_is_allowed_opens_no_credentials_in_it(
     assert person.asked[0].stores == (), "the home folder is never offered"
 
 
+@pytest.mark.matrix
 def test_a_no_without_words_stops_the_turn_and_one_with_words_goes_on(project: Path) -> None:
     for answer, said in ((Deny(stops=True), ""), (Deny("use make"), "done")):
         session = opened(project, [run("touch a"), run("touch b")], "done", person=Person(answer))
@@ -154,6 +157,7 @@ def test_a_no_without_words_stops_the_turn_and_one_with_words_goes_on(project: P
     assert outcome.text == "done"
 
 
+@pytest.mark.matrix
 def test_what_the_person_allowed_in_the_step_runs_before_a_no_stops_the_turn(project: Path) -> None:
     class Picks(Person):
         async def ask(self, question: Question) -> Any:
@@ -195,6 +199,7 @@ def test_a_plan_is_asked_for_at_the_lowest_level_and_shown_whole(project: Path) 
     assert len(plans()) == 1
 
 
+@pytest.mark.matrix
 def test_a_long_prompt_of_a_plan_is_shown_to_its_last_line(project: Path) -> None:
     person = Person(Deny("no"))
     prompt = "\n".join(f"line {number}" for number in range(500))
@@ -204,6 +209,7 @@ def test_a_long_prompt_of_a_plan_is_shown_to_its_last_line(project: Path) -> Non
     assert all(f"line {number}" in text for number in range(500)) and "@@ -1 +1 @@" in text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("level", "rules", "made"),
     sample(
@@ -229,6 +235,7 @@ def test_level_and_rules_decide_on_plans_where_nobody_is_there(
         assert outcome.denied[0]["allow"] == "edit", "the level that lets it run is named"
 
 
+@pytest.mark.matrix
 def test_work_in_the_background_asks_and_work_that_is_waited_for_does_not(project: Path) -> None:
     person = Person(Deny("no"))
     later: Call = ("agent", {"task": "look\nat it", "wait": False, "limits": {"max_steps": 3}})
@@ -243,6 +250,7 @@ def test_work_in_the_background_asks_and_work_that_is_waited_for_does_not(projec
     assert not tool.works_later({"task": "x"}) and not tool.works_later({"task": "x", "wait": True})
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "call",
     [("send_message", {"text": "@Ana look\nat it"}), ("send_reply", {"message_id": "msg-1", "text": "yes"})],

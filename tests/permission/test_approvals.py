@@ -64,6 +64,7 @@ def subjects(person: Person) -> list[str]:
     return [question.what for question in person.asked]
 
 
+@pytest.mark.matrix
 def test_a_line_that_no_rule_can_say_is_allowed_as_it_is_and_no_other(tmp_path: Path) -> None:
     person = Person(lambda question: Allow(always=True))
     one, two = "echo x > a", "echo x > b"
@@ -73,6 +74,7 @@ def test_a_line_that_no_rule_can_say_is_allowed_as_it_is_and_no_other(tmp_path: 
     assert person.asked[0].always == "this exact command" and person.asked[0].kind == "run"
 
 
+@pytest.mark.matrix
 def test_always_covers_both_tools_that_edit_and_outside_the_project_the_same_path(tmp_path: Path) -> None:
     person = Person(lambda question: Allow(always=True))
     project, outside = tmp_path / "project", tmp_path / "outside.txt"
@@ -95,6 +97,7 @@ def test_always_covers_both_tools_that_edit_and_outside_the_project_the_same_pat
     assert person.asked[0].always == "edits in this project" and str(outside) in person.asked[1].always
 
 
+@pytest.mark.matrix
 def test_an_edit_that_cannot_apply_fails_and_nobody_is_asked(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     person = Person()
@@ -109,6 +112,7 @@ def test_an_edit_that_cannot_apply_fails_and_nobody_is_asked(tmp_path: Path) -> 
     assert "does not occur" in first and "gone.txt" in second and "read it first" in third
 
 
+@pytest.mark.matrix
 def test_of_a_file_outside_the_project_no_error_tells_what_it_holds_before_the_person_allows_it(tmp_path: Path) -> None:
     project, outside = tmp_path / "project", tmp_path / "secret.txt"
     (project / ".git").mkdir(parents=True)
@@ -119,6 +123,7 @@ def test_of_a_file_outside_the_project_no_error_tells_what_it_holds_before_the_p
     assert len(person.asked) == 1 and results(events) == ["Declined by the person."]
 
 
+@pytest.mark.matrix
 def test_the_questions_of_a_step_are_asked_together_before_any_of_its_calls_runs(tmp_path: Path) -> None:
     ran: list[bool] = []
 
@@ -140,6 +145,7 @@ def test_the_questions_of_a_step_are_asked_together_before_any_of_its_calls_runs
     assert texts[2] == "Declined: not that" and texts[3].startswith("a\n") and len(outcome.denied) == 1
 
 
+@pytest.mark.matrix
 def test_an_edit_of_what_an_earlier_call_of_the_step_makes_is_asked_for_when_its_turn_comes(tmp_path: Path) -> None:
     person = Person()
     edit = ("edit_file", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
@@ -149,6 +155,7 @@ def test_an_edit_of_what_an_earlier_call_of_the_step_makes_is_asked_for_when_its
     assert "+two" in person.asked[1].detail
 
 
+@pytest.mark.matrix
 def test_always_answers_the_other_questions_of_the_step_that_it_covers(tmp_path: Path) -> None:
     writes: Calls = [("write_file", {"path": f"{name}.txt", "content": name}) for name in "abc"]
 
@@ -163,6 +170,7 @@ def test_always_answers_the_other_questions_of_the_step_that_it_covers(tmp_path:
     assert answers == [Allow(always=True), Allow(), Allow()]
 
 
+@pytest.mark.matrix
 def test_always_that_is_given_at_once_answers_questions_that_were_not_even_begun(tmp_path: Path) -> None:
     class Quick(Person):
         async def ask(self, question: Question) -> Answer:
@@ -246,6 +254,7 @@ def test_an_edit_is_not_applied_to_other_content_than_the_person_was_shown(tmp_p
     assert path.read_text() == "one\nDROP TABLE\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("appears", ["", "other\n"])
 def test_a_new_file_is_not_written_where_one_appeared_meanwhile(tmp_path: Path, appears: str) -> None:
     path = tmp_path / "new.txt"
@@ -254,6 +263,7 @@ def test_a_new_file_is_not_written_where_one_appeared_meanwhile(tmp_path: Path, 
     assert "read" in results(events)[0] and path.read_text() == appears
 
 
+@pytest.mark.matrix
 def test_a_file_that_cannot_be_shown_as_a_diff_is_compared_too(tmp_path: Path) -> None:
     path = tmp_path / "large.txt"
     path.write_text("one\n" + "x" * 2_000_000)
@@ -262,6 +272,7 @@ def test_a_file_that_cannot_be_shown_as_a_diff_is_compared_too(tmp_path: Path) -
     assert "changed since the person was asked" in results(events)[0]
 
 
+@pytest.mark.matrix
 def test_edits_of_one_file_that_are_asked_about_together_are_all_applied(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     person = Person()
@@ -290,6 +301,7 @@ def test_always_for_a_path_outside_holds_for_the_file_and_not_for_the_name(tmp_p
     assert led == ["first", "second"]
 
 
+@pytest.mark.matrix
 def test_a_link_that_is_turned_while_the_person_is_asked_is_not_followed(tmp_path: Path) -> None:
     project, outside = tmp_path / "project", tmp_path / "outside.txt"
     (project / ".git").mkdir(parents=True)
@@ -319,6 +331,7 @@ def test_credentials_are_refused_and_the_person_is_not_asked(tmp_path: Path, mon
     assert f'allow = ["read_file({tmp_path}/.netrc)"]' in first and "credentials" in second
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("path", ["src//a.txt", "./src/a.txt", "src/../src/a.txt"])
 def test_the_diff_of_a_question_is_that_of_its_result_however_the_path_is_spelled(tmp_path: Path, path: str) -> None:
     (tmp_path / "src").mkdir()

@@ -131,6 +131,7 @@ PROFILES = {"ls": "read", "touch made": "write", "touch net": "net", "touch ../o
 NEEDED = {"touch made": "run", "touch never": "", "touch net": "all", "touch ../outside": "all"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("level", sample(ASKED, 3))
 @pytest.mark.parametrize("has_person", [True, False])
 def test_each_kind_of_command_at_each_level(project: Path, level: str, has_person: bool) -> None:
@@ -156,6 +157,7 @@ def test_each_kind_of_command_at_each_level(project: Path, level: str, has_perso
         assert value.get("answer") == ("yes" if call in asked else None)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["pipe", "endless"])
 def test_a_project_whose_settings_never_end_holds_nothing_up(kind: str, project: Path) -> None:
     (project / ".nexus").mkdir()
@@ -166,6 +168,7 @@ def test_a_project_whose_settings_never_end_holds_nothing_up(kind: str, project:
     assert all(result.ran for result in results(events))
 
 
+@pytest.mark.matrix
 def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profiles: list[tuple[str, bool]] = []
     made, decided = CallPermission.make_sandbox, CallPermission.decide
@@ -189,6 +192,7 @@ def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypat
     assert [value["profile"] for value in decisions(session)] == ["read"]
 
 
+@pytest.mark.matrix
 def test_a_path_rule_holds_in_a_project_that_is_named_by_a_link(project: Path) -> None:
     write_settings('[rules]\ndeny = ["read_file(.env)"]\n')
     (project / ".env").write_text("x")
@@ -244,6 +248,7 @@ def test_a_command_cannot_read_what_a_deny_rule_names_in_a_folder_that_it_reads_
     assert "hunter2" not in results(say(later, "go")[0])[0].text
 
 
+@pytest.mark.matrix
 def test_without_a_sandbox_a_deny_rule_for_files_hides_nothing_from_a_command_that_the_person_allows(
     project: Path,
 ) -> None:
@@ -253,6 +258,7 @@ def test_without_a_sandbox_a_deny_rule_for_files_hides_nothing_from_a_command_th
     assert "hunter2" in results(say(session, "go")[0])[0].text
 
 
+@pytest.mark.matrix
 def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(project: Path) -> None:
     write_settings('[rules]\nask = ["bash(ls *)"]\n')
     person = Person()
@@ -268,6 +274,7 @@ def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(
     assert second["stores"] == [] and second["parts"][0]["rule"] == "bash(ls *)", "no allow rule would win over it"
 
 
+@pytest.mark.matrix
 def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others_counted(project: Path) -> None:
     person = Person(Deny())
     line = "; ".join(["pwd"] * 300 + ["touch made"] + ["ls"] * 200)
@@ -286,6 +293,7 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
         assert "and 451 more" in decision_text(decision_report(log, value["id"], discover_tools()) or {}, 80)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("line", "named"),
     sample(
@@ -346,6 +354,7 @@ def test_a_rule_that_cannot_be_stored_holds_for_the_session_and_that_is_told(
     assert line.endswith("bash(touch *) · /permissions remove bash(touch *)")
 
 
+@pytest.mark.matrix
 def test_for_the_session_stores_nothing(project: Path) -> None:
     person = Person(Allow(always=True))
     session = opened(project, WRITES, WRITES, person=person)
@@ -381,6 +390,7 @@ def test_a_deny_rule_for_files_holds_at_every_level_and_nobody_is_asked(project:
     assert all("config.toml line 2" in row["why"] for row in outcome.denied)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rule", ["read_file(secret/**)", "read_file"])
 def test_no_edit_shows_or_moves_what_a_deny_rule_keeps_from_reading(project: Path, rule: str) -> None:
     write_settings(f'[rules]\ndeny = ["{rule}"]\n')
@@ -402,6 +412,7 @@ def test_no_edit_shows_or_moves_what_a_deny_rule_keeps_from_reading(project: Pat
     assert key.read_text() == "TOPSECRET=1\nlast\n" and new.ran and (project / "secret" / "new").exists()
 
 
+@pytest.mark.matrix
 def test_a_rule_may_name_a_tool_that_is_called_by_the_name_of_another_program(project: Path) -> None:
     write_settings('[rules]\ndeny = ["apply_patch(src/**)", "insert_lines"]\n')
     (project / "a").write_text("one\n")
@@ -448,6 +459,7 @@ def test_the_rules_of_a_project_only_tighten_and_count_once_it_is_trusted(projec
     assert ran() == [False, False]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("answers_late", [True, False])
 def test_a_question_that_plan_mode_finds_open_is_withdrawn_and_its_call_does_not_run(
     project: Path, answers_late: bool
@@ -485,6 +497,7 @@ def test_a_deny_rule_that_is_added_while_a_question_is_open_refuses_its_call(pro
     assert result.denied and "deny bash(touch *)" in result.text and not (project / "made").exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("level", ["read", "all"])
 def test_rules_are_read_and_walls_tried_beside_the_event_loop(
     project: Path, level: str, monkeypatch: pytest.MonkeyPatch
@@ -517,6 +530,7 @@ def test_rules_are_read_and_walls_tried_beside_the_event_loop(
     assert threads and threading.main_thread() not in threads
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rule", sample(["red_file(.env)", "read_file()", "bash(touch *; ls)", "agent(x"], 3))
 def test_a_deny_rule_that_cannot_be_read_is_told_at_the_start_and_nothing_runs_unguarded(
     project: Path, rule: str
@@ -572,6 +586,7 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
     assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
 
 
+@pytest.mark.matrix
 def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
     person, tools = Person(), list[str]()
     steps: list[Any] = [[WRITES, FREE, ("write_file", {"path": "a.txt", "content": "x"})], "the plan", "done", "done"]
@@ -612,6 +627,7 @@ def test_a_required_sandbox_that_is_not_there_opens_no_session(project: Path, mo
     assert error.value.kind == "config" and "sandbox.backend" in error.value.hint and "nexus doctor" in error.value.hint
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("level", sample(["read", "run", "all"], 3))
 def test_without_a_sandbox_every_command_asks_and_that_is_told_once(project: Path, level: str) -> None:
     edit = ("write_file", {"path": "a.txt", "content": "x"})
@@ -688,6 +704,7 @@ def test_a_free_command_gets_safe_folders_of_git_settings_that_it_does_not_see(
     assert env["GIT_CONFIG_GLOBAL"] == os.devnull and token not in env.values()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("backend", sample(["bwrap", "landlock"], 2))
 def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str) -> None:
     found = probe.find_backend(backend, own=places(), project=project)
@@ -711,6 +728,7 @@ def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str)
         assert plain == "no trouble\n[exit status 0]"
 
 
+@pytest.mark.matrix
 def test_a_protected_place_that_a_command_changed_is_put_back_and_told(project: Path) -> None:
     hook = project / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir()
@@ -762,6 +780,7 @@ def test_what_is_always_allowed_in_a_worktree_is_stored_for_its_project(tmp_path
     assert (rule.text, rule.folder) == ("bash(npm test *)", str(source))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ranges", sample(["", ":1", ":1-9", ":1-2,5-"], 3))
 def test_rules_and_places_decide_on_every_part_of_a_reading(project: Path, ranges: str) -> None:
     write_settings('[rules]\ndeny = ["read_file(secret.txt)"]\n')

@@ -97,12 +97,14 @@ def test_outside_the_project_is_asked_about(project: Path, path: str, allow: str
     assert _asks(_decide(project, "grep", path, allow), "outside")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("path", ["a.txt", "src/new/deep.py", ".", "in/x", "./src/../a.txt", "..x", ".git/config"])
 def test_reading_inside_the_project_runs(project: Path, path: str) -> None:
     assert _decide(project, "read_file", path, "read") == Grant()
     assert _decide(project, "read_file", str(project / path), "read") == Grant()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("path", ["a.txt", "src/new/deep.py", "in/x", ".gitignore", ".github/x.yml", "notes.md"])
 def test_edits_inside_the_project_run_from_the_level_edit(project: Path, path: str) -> None:
     assert _asks(_decide(project, "edit_file", path, "read"), "edit")
@@ -211,6 +213,7 @@ def test_what_other_programs_obey_by_themselves_is_asked_about_when_edited(proje
     assert _decide(project, "read_file", path, "read") == Grant()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "path",
     [
@@ -271,6 +274,7 @@ def test_the_configuration_of_nexus_is_protected_inside_a_project_too(project: P
     assert _asks(verdict, "protected")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("tool", sample([READ, GREP, WRITE], 3), ids=lambda tool: tool.name)
 def test_nexus_own_files_are_refused_in_a_project_that_is_the_home_of_the_person(
     project: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
@@ -293,6 +297,7 @@ def _verdicts(project: Path, tool: Tool, path: str) -> list[Verdict]:
     return [decide(tool, arguments, allow=level, cwd=project, project=project) for level in LEVELS]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("tool", [READ, GREP, WRITE, TOOLS["glob"], TOOLS["edit_file"]], ids=lambda tool: tool.name)
 @pytest.mark.parametrize(
     "path",

@@ -121,6 +121,7 @@ def test_iterations_are_counted_by_step_and_begin_anew_with_each_turn(tmp_path: 
     assert "in 2 steps. Answer now" in texts(first)[-1]
 
 
+@pytest.mark.matrix
 def test_a_resumed_turn_counts_on(tmp_path: Path) -> None:
     calls = steps([READ], [READ], "", "")
     session = limited(tmp_path, calls, Limits(max_iterations=2))
@@ -226,6 +227,7 @@ def test_equal_results_are_told_at_the_third_and_end_the_turn_at_the_fifth(tmp_p
     assert "wait in one call for what has to change" in str(provider.seen[3][-1]["content"])
 
 
+@pytest.mark.matrix
 def test_a_result_that_changes_begins_the_count_again(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("queued")
     look, moves = ("bash", {"command": "cat state"}), ["queued"] * 3 + ["running"] * 3 + ["passed"]
@@ -266,6 +268,7 @@ def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(t
         assert mine == f"Continue with a higher --{option.replace('_', '-')}"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("lower", "says"),
     sample(

@@ -85,6 +85,7 @@ def results(events: list[Event]) -> list[tuple[bool, str]]:
     return [(event.result.ran, event.result.text) for event in found]
 
 
+@pytest.mark.matrix
 def test_a_message_binds_a_recipe_with_signals_to_one_step_and_a_chat_to_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     look = ("read_file", {"path": "a.txt"}), ("glob", {"pattern": "*.txt"})
@@ -99,6 +100,7 @@ def test_a_message_binds_a_recipe_with_signals_to_one_step_and_a_chat_to_nothing
     assert end.ok and [one for one, _ in results(events)] == [True] * 4
 
 
+@pytest.mark.matrix
 def test_calls_that_could_not_run_are_a_notice_in_a_chat_and_exit_statuses_are_not_counted(tmp_path: Path) -> None:
     failing = Played(calls_until(3, ("bash", {"command": "exit 3"})))
     assert say(opened(failing, tmp_path), "go")[1].ok
@@ -132,6 +134,7 @@ def test_one_that_was_refused_between_two_that_could_not_run_hides_neither(tmp_p
     assert say(session, "go")[1].denied and session.state.dispatcher.errors == 2
 
 
+@pytest.mark.matrix
 def test_errors_in_a_row_are_forgotten_when_a_call_ran_and_when_a_turn_begins(tmp_path: Path) -> None:
     session = opened(Played(calls_until(1, ("nope", {}), ("nope", {}), ("glob", {"pattern": "*"}))), tmp_path)
     assert say(session, "go")[1].ok
@@ -158,6 +161,7 @@ def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
     assert mode(context_report(Options(tmp_path, MODEL, recipe="chat"), settings, None)["limits"]) == []
 
 
+@pytest.mark.matrix
 def test_each_request_of_a_run_shows_the_limits_that_its_own_state_bound(tmp_path: Path) -> None:
     wrong = calls_until(3, ("nope", {}))
     session = opened(Played(wrong), tmp_path, recipe="signalled")

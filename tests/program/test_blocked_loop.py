@@ -107,6 +107,7 @@ def test_a_silence_that_the_loop_cannot_see_is_a_stall(ended: Callable[[str, str
 LATE = "import nexus_cli.cli.loop_watchdog as watchdog; watchdog.TICK = 0.1"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("limit", "status"), [((), 0), (("--timeout", "1.5"), 3)])
 def test_a_reader_that_takes_its_time_loses_nothing(person: Stage, limit: tuple[str, ...], status: int) -> None:
     person.settings(f"[provider]\nretries = 1\nstall_seconds = 3.0\n{PRICED}")
@@ -123,6 +124,7 @@ def test_a_reader_that_takes_its_time_loses_nothing(person: Stage, limit: tuple[
     assert (child.returncode, last["type"], last["exit"]) == (status, "result", status)
 
 
+@pytest.mark.matrix
 def test_a_reader_that_has_left_keeps_no_blocked_program_alive(person: Stage) -> None:
     child = person.begin("ask", "hi", "--json", "--timeout", "1", bug=bug("a call in C that no signal ends"))
     try:

@@ -92,6 +92,7 @@ def test_a_retry_is_counted_as_ever(place: Stage) -> None:
     assert finishes(place) == ["stop"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_process_leaves_one_request_and_the_session_goes_on(number: int, place: Stage) -> None:
     stalled: dict[str, Any] = {"text": "late", "fault": {"kind": "stall_before_head", "seconds": 300}}

@@ -154,6 +154,7 @@ def test_bad_input_is_one_line_and_exit_2(place: Stage, words: list[str]) -> Non
     assert "\x1b" not in done.told[0] and len(done.told[0]) < 500
 
 
+@pytest.mark.matrix
 def test_unknown_plans_and_names_that_are_taken_are_one_line(place: Stage) -> None:
     assert place.run("plan", "add", "x", "--in", "1h", "--name", "a").status == 0
     for words in (
@@ -318,6 +319,7 @@ def test_an_answer_to_a_run_that_asks_nothing_leaves_its_pause(place: Stage) -> 
     assert run["paused"]
 
 
+@pytest.mark.matrix
 def test_a_run_of_one_request_that_answers_is_done(place: Stage) -> None:
     place.script(["finished"])
     place.run("plan", "add", "say it", "--in", "1 hour", "--max-steps", "1")

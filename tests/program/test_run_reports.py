@@ -185,6 +185,7 @@ def test_a_run_in_a_worktree_that_waits_continues_there_and_an_empty_one_is_remo
     assert place.run("worktree", "list", "--json").result["worktrees"] == []
 
 
+@pytest.mark.matrix
 def test_a_worktree_needs_a_repository_when_the_work_is_scheduled(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         place.settings(ALL)

@@ -23,6 +23,7 @@ def test_twenty_open_files_are_enough(tmp_path: Path) -> None:
         assert (done.status, done.stdout, done.stderr) == (0, b"answer (1)\n", b"")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("most", sample([5, 15], 2))
 def test_too_few_open_files_are_one_line_that_says_how_to_allow_more(tmp_path: Path, most: int) -> None:
     with stage(tmp_path) as place:

@@ -67,6 +67,7 @@ def test_what_cannot_be_undone_is_an_error_of_usage_or_nothing(place: Stage) -> 
     assert place.run("undo", "--session", "nosuch").status == 2
 
 
+@pytest.mark.matrix
 def test_a_path_is_relative_to_the_working_folder(place: Stage) -> None:
     work = work_of(place, place.ask("--json", "hi").result["session"])
     work.write("src/a", "old\n")

@@ -182,6 +182,7 @@ def test_a_mistyped_deny_rule_is_told_and_refuses_level_all(tmp_path: Path) -> N
         assert "names no tool" in unguarded.result["error"]["message"] and not (place.folder / "made").exists()
 
 
+@pytest.mark.matrix
 def test_an_allow_rule_for_a_host_lets_fetch_reach_its_pages(tmp_path: Path) -> None:
     urls = ("https://docs.invalid/3/", "http://docs.invalid/3/", "https://other.invalid/")
     with stage(tmp_path, [calls(*(("fetch", {"url": url}) for url in urls)), "done"]) as place:

@@ -135,6 +135,7 @@ def fix_a_test(root: Path, language: Language, backend: str) -> list[str]:
         return [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(LANGUAGES, 3))
 def test_a_failing_test_is_fixed_without_a_question(name: str, backend: str, tmp_path: Path) -> None:
     language = LANGUAGES[name]

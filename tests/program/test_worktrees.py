@@ -187,6 +187,7 @@ def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
     assert place.run("trust", "--json", cwd=folder).result["state"] == "trusted"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("arguments", "why"),
     sample(

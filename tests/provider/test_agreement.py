@@ -35,6 +35,7 @@ def test_what_azure_ai_passes_on_to_azure_keeps_the_name_that_the_person_wrote()
     assert provider_of("bedrock_mantle/openai.gpt-5.4") == "bedrock_mantle"
 
 
+@pytest.mark.matrix
 def test_names_with_a_prefix_go_where_litellm_sends_them() -> None:
     wrong = []
     for prefix in sorted(provider_prefixes()):

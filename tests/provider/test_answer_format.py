@@ -73,6 +73,7 @@ def test_references_go_to_providers_that_take_them() -> None:
     assert answer_format("anthropic/claude-sonnet-4-5", REFERRING, has_tools=True) == ""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", ["chat", "anthropic", "gemini"])
 def test_the_schema_stands_on_the_wire_beside_tools_that_stay_as_they_are(
     form: str, model_server: ScriptedServer

@@ -26,6 +26,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.matrix
 @FORMS
 def test_text_thinking_and_several_calls_arrive_in_every_wire_form(form: str, model_server: ScriptedServer) -> None:
     model_server.load([{"text": "hello wörld", "thinking": "let me see", "signature": "c2ln", "calls": CALLS}])
@@ -53,6 +54,7 @@ def test_providers_of_the_openai_form_answer_and_fetch_no_tokenizer(
     assert not fetched and len(model_server.requests) == 1
 
 
+@pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize("write", sample([1, "utf8"], 3))
 def test_a_stream_split_at_every_byte_is_the_same_answer(
@@ -80,6 +82,7 @@ def test_arguments_of_any_kind_become_a_recorded_call(form: str, arguments: str,
     assert (call.arguments, call.raw) == expected.get(arguments, ({}, arguments))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ids", sample(["given", "missing", "empty", "same", "echoed"], 4))
 @pytest.mark.parametrize("indexes", ["given", "missing"])
 @pytest.mark.parametrize("fragment", [0, 1])
@@ -94,6 +97,7 @@ def test_calls_with_odd_ids_and_indexes_are_told_apart(
     assert [c.arguments for c in heard.reply.message.tool_calls] == [{"at": "a"}, {"at": "ü"}]
 
 
+@pytest.mark.matrix
 @FORMS
 def test_requests_one_after_another_share_a_connection(form: str, model_server: ScriptedServer) -> None:
     model_server.load(["one", "two", "three"])
@@ -122,6 +126,7 @@ def test_a_local_openai_server_needs_no_key_and_a_hosted_one_does(
     assert len(model_server.requests) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("model", ["hosted_vllm/m", "lm_studio/m", "llamafile/m"])
 def test_servers_of_ones_own_need_no_key(model: str, model_server: ScriptedServer) -> None:
     async def run() -> str:

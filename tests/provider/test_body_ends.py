@@ -44,6 +44,7 @@ async def heard_at_last(backend: LitellmBackend, form: str, server: ScriptedServ
     return heard if len(server.requests) > seen else await hear(backend, request(MODELS[form]))
 
 
+@pytest.mark.matrix
 @FORMS
 def test_an_answer_is_whole_however_its_body_ends(form: str, model_server: ScriptedServer) -> None:
     for framing in FRAMINGS:
@@ -53,6 +54,7 @@ def test_an_answer_is_whole_however_its_body_ends(form: str, model_server: Scrip
             assert (heard.reply.finish, heard.reply.message.content) == ("stop", TEXT), framing
 
 
+@pytest.mark.matrix
 @FORMS
 def test_an_answer_without_the_last_mark_counts_after_its_reason(form: str, model_server: ScriptedServer) -> None:
     for framing in FRAMINGS:
@@ -63,6 +65,7 @@ def test_an_answer_without_the_last_mark_counts_after_its_reason(form: str, mode
                 assert (heard.reply.finish, heard.reply.message.content) == ("stop", TEXT), framing
 
 
+@pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize(("fault", "expected"), sample([("no_finish", ("none", TEXT)), ("empty", ("empty", ""))], 3))
 def test_an_answer_without_a_reason_is_not_finished(
@@ -75,6 +78,7 @@ def test_an_answer_without_a_reason_is_not_finished(
             assert (heard.reply.finish, heard.reply.message.content) == expected, framing
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("after", sample([-1, 0, 2], 3))
 @FORMS
 def test_a_body_that_is_cut_is_never_finished(form: str, after: int, model_server: ScriptedServer) -> None:
@@ -90,6 +94,7 @@ STALL = 0.1
 """Seconds: a body that is shorter than announced is waited for so long."""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(["chat", "anthropic", "gemini"], 3))
 def test_a_damaged_stream_ends_within_its_limits(form: str, model_server: ScriptedServer) -> None:
     call = {"name": "look", "arguments": {"at": "x"}}

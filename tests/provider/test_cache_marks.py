@@ -90,6 +90,7 @@ def test_a_second_request_is_read_from_the_cache_up_to_the_mark(model_server: Sc
     assert second.reply.usage.cache_read == first.reply.usage.cache_write > 0
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("model", "provider"), [("openai/gpt-4o", "openai"), ("xai/grok-4", "xai"), ("mistral/mistral-large", "mistral")]
 )

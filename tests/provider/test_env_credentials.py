@@ -25,6 +25,7 @@ BLANKS = st.text(" \t\r\n", min_size=1)
 TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1)
 
 
+@pytest.mark.matrix
 @given(st.sampled_from(sorted(KEYED)), BLANKS, TEXT, BLANKS)
 def test_what_surrounds_a_key_is_taken_off(provider: str, before: str, key: str, after: str) -> None:
     assert resolve_endpoint(f"{provider}/m", {KEYED[provider]: f"{before}{key}{after}"}).key == key

@@ -28,6 +28,7 @@ STATUSES = {
 }
 
 
+@pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize("status", sample(list(STATUSES), 4))
 def test_each_status_has_its_kind(form: str, status: int, model_server: ScriptedServer) -> None:
@@ -61,6 +62,7 @@ def test_a_refusal_that_quotes_the_key_is_told_without_it(
     assert "hunter2" not in error.line and "[redacted]" in error.why
 
 
+@pytest.mark.matrix
 @FORMS
 def test_an_overflow_is_told_from_other_refusals(form: str, start_server: Any) -> None:
     heard = ask(start_server(["x"], refuse_above=10), form)
@@ -70,6 +72,7 @@ def test_an_overflow_is_told_from_other_refusals(form: str, start_server: Any) -
         assert heard.error.counted is not None and heard.error.counted > 10
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dialect", ["openai", "deepseek", "mistral", "vllm", "llamacpp"])
 def test_each_dialect_of_overflow_gives_its_numbers(dialect: str, start_server: Any) -> None:
     heard = ask(start_server(["x"], refuse_above=10, dialect=dialect), "chat")
@@ -78,6 +81,7 @@ def test_each_dialect_of_overflow_gives_its_numbers(dialect: str, start_server: 
     assert heard.error.counted is not None and heard.error.counted > 10
 
 
+@pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize("fault", ["done_only", "empty"])
 def test_an_empty_stream_is_an_empty_answer_without_usage(form: str, fault: str, model_server: ScriptedServer) -> None:
@@ -98,6 +102,7 @@ def test_a_stream_without_a_finish_reason_is_not_called_finished(form: str, mode
     assert heard.reply.problem
 
 
+@pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize(("finish", "outcome"), [("length", "length"), ("content_filter", "refused")])
 def test_length_and_filter_keep_the_text_and_say_so(
@@ -109,6 +114,7 @@ def test_length_and_filter_keep_the_text_and_say_so(
     assert heard.reply.problem
 
 
+@pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize("fault", ["reset", "cut", "error_later"])
 def test_a_stream_that_breaks_later_is_an_error_that_is_not_tried_again(
@@ -122,6 +128,7 @@ def test_a_stream_that_breaks_later_is_an_error_that_is_not_tried_again(
     assert heard.deltas and all(isinstance(d, TextDelta) for d in heard.deltas)
 
 
+@pytest.mark.matrix
 @FORMS
 def test_a_connection_that_ends_before_an_answer_may_be_tried_again(form: str, model_server: ScriptedServer) -> None:
     model_server.load([{"text": "x", "fault": "close_before_head"}])
@@ -179,6 +186,7 @@ def test_a_slow_stream_and_a_slow_reader_are_no_stall(model_server: ScriptedServ
     assert asyncio.run(run()) == "abcdefgh"
 
 
+@pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize("how", ["cancel", "aclose", "cancel before the head"])
 def test_stopping_closes_the_socket_at_once(form: str, how: str, model_server: ScriptedServer) -> None:
@@ -212,6 +220,7 @@ async def _drain(stream: Any, answering: asyncio.Event) -> None:
         answering.set()
 
 
+@pytest.mark.matrix
 @FORMS
 def test_a_refused_connection_is_a_network_error_that_names_the_address(form: str) -> None:
     async def run() -> ProviderError | None:

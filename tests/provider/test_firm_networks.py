@@ -56,6 +56,7 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ProviderError | 
     return ask
 
 
+@pytest.mark.matrix
 @PROVIDERS
 def test_the_ca_of_a_proxy_that_inspects_tls_counts_from_the_system_or_from_a_variable(
     provider: str,
@@ -77,6 +78,7 @@ def test_the_ca_of_a_proxy_that_inspects_tls_counts_from_the_system_or_from_a_va
     assert len(model_server.requests) == 3 and {line.split()[0] for line in proxy.asked} == {"CONNECT"}
 
 
+@pytest.mark.matrix
 @PROVIDERS
 def test_a_certificate_that_is_not_trusted_is_named_at_once_with_the_variable(
     provider: str,

@@ -65,6 +65,7 @@ def test_prefixes_dates_and_tags_do_not_hide_a_model(name: str, like: str) -> No
     assert (one.window, one.max_output, one.input_price) == (other.window, other.max_output, other.input_price)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("model", ["claude-sonnet-4", "claude-opus-4"])
 @pytest.mark.parametrize(
     "form",
@@ -90,6 +91,7 @@ def test_a_window_that_needs_a_beta_header_is_not_promised_under_any_name_of_the
     assert (info.window, info.known) == (200_000, True)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("name", "like"),
     [
@@ -210,6 +212,7 @@ def test_any_name_gives_an_answer(name: str) -> None:
     assert model_info(name).window > 0
 
 
+@pytest.mark.matrix
 def test_reading_the_table_imports_no_litellm() -> None:
     code = (
         "import sys; from nexus_cli.provider.model_table import model_info; assert model_info('gpt-4o').known;"

@@ -91,6 +91,7 @@ def test_a_name_in_pieces_is_joined_and_a_repeated_one_is_not_doubled() -> None:
     assert joined.message.tool_calls[0].name == repeated.message.tool_calls[0].name == "read_file"
 
 
+@pytest.mark.matrix
 @given(st.text(max_size=80))
 def test_every_name_becomes_one_that_providers_take_back(name: str) -> None:
     (call,) = folded([CallDelta(0, "a", name, "{}")]).message.tool_calls
@@ -102,6 +103,7 @@ def test_a_call_without_a_name_is_still_a_call() -> None:
     assert folded([CallDelta(0, "a", "", "{}")]).message.tool_calls[0].name == NAMELESS
 
 
+@pytest.mark.matrix
 @given(st.text())
 def test_arguments_are_an_object_or_the_raw_text(text: str) -> None:
     arguments, raw = parse_arguments(text)

@@ -83,6 +83,7 @@ async def exchange(script: list[dict[str, Any]], **fields: Any) -> tuple[str, di
     return seen[0], seen[1], heard
 
 
+@pytest.mark.matrix
 def test_messages_reach_the_responses_interface_and_its_events_become_deltas() -> None:
     line, body, heard = asyncio.run(exchange(events()))
     assert line.startswith("POST /v1/responses")

@@ -139,6 +139,7 @@ def test_the_back_off_is_positive_and_bounded(attempt: int, chance: float) -> No
     assert 0 < backoff_seconds(attempt, chance) <= LONGEST_WAIT
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", list(MODELS))
 def test_the_server_counts_the_tries_and_sees_the_same_bytes(form: str, model_server: ScriptedServer) -> None:
     limit = {"status": 429, "retry_after": 1}

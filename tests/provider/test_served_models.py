@@ -70,6 +70,7 @@ def test_each_server_is_asked_once_in_its_own_way(at: Any, row: str) -> None:
     assert [(one.method, one.path) for one in server.others] == [place]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("answer", NO_ANSWERS)
 def test_an_answer_without_a_window_leaves_the_window_assumed(at: Any, answer: Any) -> None:
     server = at({SHOW: answer, LIST: answer, LOADED: answer, PROPS: answer})
@@ -241,6 +242,7 @@ def figures(info: ModelInfo) -> tuple[int, bool, tuple[float | None, float | Non
     return info.window, info.images, (info.input_price, info.output_price)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", AS_OPENAI)
 def test_a_server_behind_the_address_of_openai_is_known_by_its_list(at: Any, kind: str) -> None:
     name, answers, window, images, prices = AS_OPENAI[kind]
@@ -265,6 +267,7 @@ def test_a_price_of_the_public_list_is_told_from_one_of_the_server(at: Any) -> N
     assert info.window == 5000 and info.input_price == 2.5 and info.list_price
 
 
+@pytest.mark.matrix
 def test_the_answer_of_another_machine_is_kept_for_a_day_by_address_and_key(
     at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

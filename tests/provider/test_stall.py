@@ -52,6 +52,7 @@ def heard() -> dict[str, Heard]:
     return dict(zip(SPOKEN, asyncio.run(run_all()), strict=True))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("model", sample(SPOKEN, 3))
 def test_comments_on_the_line_are_no_silence(model: str, heard: dict[str, Heard]) -> None:
     assert heard[model].error is None, heard[model].error

@@ -93,6 +93,7 @@ def body(provider: str, messages: list[dict[str, Any]]) -> tuple[Any, str]:
 PROVIDERS = pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "mistral", "deepseek", "ollama_chat"])
 
 
+@pytest.mark.matrix
 @PROVIDERS
 def test_on_the_wire_each_request_begins_with_the_one_before(provider: str) -> None:
     rules = rules_for(provider)

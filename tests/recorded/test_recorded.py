@@ -69,6 +69,7 @@ def test_a_fork_sends_what_the_installed_script_sends(forks: Forks) -> None:
     assert not difference("an_answer", recorded("an_answer"), person.steps)
 
 
+@pytest.mark.matrix
 def test_the_recorder_knows_the_program_from_outside() -> None:
     for path in [*HERE.rglob("*.py"), *(HERE.parent / "server").rglob("*.py"), HERE.parent / "terminal/terminal.py"]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -87,6 +88,7 @@ def test_every_session_has_a_record_and_every_file_is_named() -> None:
     assert sum(path.stat().st_size for path in files) < MOST
 
 
+@pytest.mark.matrix
 def test_a_record_gives_the_bytes_of_each_request_back() -> None:
     for name in SESSIONS:
         for step in recorded(name):
@@ -111,6 +113,7 @@ def test_a_written_session_is_read_as_it_was(tmp_path: Path) -> None:
     assert text.count("a\\n\n  |\\n\n  |b") == 1, "what was sent before is not written again"
 
 
+@pytest.mark.matrix
 def test_a_difference_is_told_by_session_step_request_and_line() -> None:
     def steps(last: str, title: str = "nexus ask 'hi'") -> list[Step]:
         return [Step(title, [], [Request("POST /a", ['messages[0] {"content":"hi"}', f"body {last}"])], ["exit 0"])]

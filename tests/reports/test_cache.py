@@ -112,6 +112,7 @@ def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
     assert lines[-1].replace(" cost $3.80", "") in rewrite_lines([*rows[:47], {**rows[47], "cost": None}], 80)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "words", sample([["why", "99"], ["why", "0"], ["why", "x"], ["--session", "nobody"], ["nonsense"]], 3)
 )
@@ -134,6 +135,7 @@ def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: st
         assert "1 request for reflections: 0 tokens in" in text and "compact 1" not in text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("width", sample([70, 80, 120, 150], 3))
 def test_a_long_reason_is_cut_in_the_table_and_whole_where_it_is_asked_for(missed: str, width: int) -> None:
     with the_ledger() as ledger:
@@ -165,6 +167,7 @@ def test_a_first_request_that_found_a_cache_says_whose(tmp_path: Path) -> None:
     assert (first["read"] or 0) > 0 and first["why"] == "the first here; another session had sent the same beginning"
 
 
+@pytest.mark.matrix
 def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> None:
     with the_ledger() as ledger:
         lane = ledger.session(missed).main_lane
@@ -218,6 +221,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("step", sample(["0", "-1", "6", "99"], 3))
 def test_a_request_that_is_not_there_is_named_with_how_many_there_are(
     missed: str, step: str, capfd: pytest.CaptureFixture[str]

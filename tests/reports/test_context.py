@@ -14,6 +14,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report, live_report
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("told", "name"), [(0, ""), (50_000, MODEL), (50_000, MODEL.partition("/")[2])])
 def test_a_window_that_a_refusal_named_is_the_window_of_the_report(tmp_path: Path, told: int, name: str) -> None:
     session = opened(Played(lambda request: "answer"), tmp_path)

@@ -60,6 +60,7 @@ def comes_out(value: Mapping[str, Any]) -> None:
         assert value["joins"] == {"system": 0}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("provider", [Played, Counting])
 def test_the_sums_of_every_report_come_out_whatever_the_provider_counts(tmp_path: Path, provider: type[Played]) -> None:
     (tmp_path / "NEXUS.md").write_text("Be exact. " * 200)
@@ -80,6 +81,7 @@ def test_the_sums_of_every_report_come_out_whatever_the_provider_counts(tmp_path
         assert "no section" not in text and f"{value['sections'][0]['tokens']:,}" in text
 
 
+@pytest.mark.matrix
 def test_what_a_request_has_more_is_not_what_the_provider_counts_otherwise(tmp_path: Path) -> None:
     session = ""
     for words in ("one", "two " * 300):
@@ -93,6 +95,7 @@ def test_what_a_request_has_more_is_not_what_the_provider_counts_otherwise(tmp_p
     assert sections == {"added": [], "removed": [], "changed": []}
 
 
+@pytest.mark.matrix
 def test_every_figure_is_in_the_unit_that_its_row_says(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("\n".join(f"Rule {number}: be exact and brief." for number in range(4000)))
     made = opened(Counting(lambda request: "well"), tmp_path)
@@ -110,6 +113,7 @@ def test_every_figure_is_in_the_unit_that_its_row_says(tmp_path: Path) -> None:
     assert sent <= limit["used"] <= limit["tokens"] and drop["tokens"] < rules["full_counted"]
 
 
+@pytest.mark.matrix
 def test_only_what_was_sent_before_in_the_epoch_is_called_cached(tmp_path: Path) -> None:
     assert not any(one["cached"] for one in shown(tmp_path, None)["sections"])
     made = opened(Played(lambda request: "well"), tmp_path)

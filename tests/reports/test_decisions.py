@@ -114,6 +114,7 @@ def test_the_answer_of_the_person_and_the_layer_of_the_level_are_named(tmp_path:
     assert "you said no" in decision_text(explained(session, second["id"]), 80)
 
 
+@pytest.mark.matrix
 def test_a_call_that_nobody_could_be_asked_about_says_so(tmp_path: Path) -> None:
     (row,) = decided(session := played(tmp_path, [run("touch one")]))
     assert (row["decision"], row["answer"], row["ran"], row["from"]) == ("ask", None, False, "level read")
@@ -143,6 +144,7 @@ def test_an_answer_that_a_level_gave_is_not_taken_for_one_of_the_person(tmp_path
     assert (row["from"], row["bound_by"]) == ("level run", "/permissions")
 
 
+@pytest.mark.matrix
 def test_a_limit_that_refused_a_call_is_named_with_its_layer(tmp_path: Path) -> None:
     limits = Limits(tools=frozenset({"glob"}))
     (row,) = decided(session := played(tmp_path, [run("ls"), ("glob", {"pattern": "*"})], limits=limits))

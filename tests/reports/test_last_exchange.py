@@ -42,6 +42,7 @@ def test_a_session_without_a_ledger_has_nothing_to_tell() -> None:
     assert last_exchange(Session(Played(lambda request: "x"))) == NOTHING
 
 
+@pytest.mark.matrix
 def test_only_the_newest_turn_is_told_however_long_it_is(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "old answer"), tmp_path)
     assert say(session, "old words")[1].ok
@@ -57,6 +58,7 @@ def test_only_the_newest_turn_is_told_however_long_it_is(tmp_path: Path) -> None
     assert not value["finished"], "the steering waits for an answer"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["network", "length"])
 def test_an_answer_that_is_missing_or_broke_off_is_not_finished(tmp_path: Path, kind: str) -> None:
     def fails(request: object) -> str:
@@ -68,6 +70,7 @@ def test_an_answer_that_is_missing_or_broke_off_is_not_finished(tmp_path: Path, 
     assert value["user"] == "words" and not value["finished"] and not value["assistant"]
 
 
+@pytest.mark.matrix
 def test_calls_without_a_result_are_told_with_what_became_of_them(tmp_path: Path) -> None:
     def script(request: Any) -> Any:
         return [("bash", {"command": "echo one"}), ("bash", {"command": "echo  two\n"})]

@@ -37,6 +37,7 @@ def test_older_messages_are_summarized_where_it_says(tmp_path: Path, at: float) 
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_after_a_failed_summary_the_oldest_are_left_out_and_a_reload_comes_first(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(summary="no headings"), "list", "list", "list", "list") as session:

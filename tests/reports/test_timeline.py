@@ -158,6 +158,7 @@ def test_a_clock_that_was_set_back_changes_no_order() -> None:
     assert kinds == ["start", "user", "request", "assistant", "drop", "user", "request", "pin", "assistant"]
 
 
+@pytest.mark.matrix
 def test_only_what_is_listed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     play = Play()
     for number in range(300):
@@ -175,6 +176,7 @@ def test_only_what_is_listed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(read) <= 20 + 50
 
 
+@pytest.mark.matrix
 def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
     together = [("bash", {"command": "seq 20000"}), ("bash", {"command": "echo no; exit 3"})]
     steps: list[Answer] = [together, [("recall", {"id": "d1", "range": "0:50"})], "all\ndone"]
@@ -205,6 +207,7 @@ def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
         assert part in text, part
 
 
+@pytest.mark.matrix
 def test_what_began_a_turn_is_named_and_who_sent_it(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "ok"), tmp_path)
     for source in ("person", "stdin", "client", "agent", "service"):

@@ -79,6 +79,7 @@ def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> N
     assert kept == ["* ! ls 0", "    of 0", "> hello", "fine", "* ! ls 2", "    of 2"]
 
 
+@pytest.mark.matrix
 def test_results_of_calls_that_ran_together_stand_in_call_order_whichever_ended_first(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("tea\n" * 1000)
     together = [("grep", {"pattern": "t.*a"}), ("glob", {"pattern": "*.txt"}), ("read_file", {"path": "a.txt"})]

@@ -94,6 +94,7 @@ def test_the_report_of_a_person_says_what_is_known_and_how_to_set_a_price(ledger
     assert "cost" not in alone and "$" not in alone.partition("To set it")[0]
 
 
+@pytest.mark.matrix
 def test_a_request_counts_for_the_model_that_it_was_sent_to(tmp_path: Path) -> None:
     first = opened(Played(lambda request: "answer"), tmp_path)
     assert say(first, "one")[1].ok

@@ -23,6 +23,7 @@ def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) 
     return context_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
 
 
+@pytest.mark.matrix
 def test_each_request_says_what_of_it_was_sent_before(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "an answer of some words"), tmp_path)
     assert say(session, "first " * 200)[1].ok

@@ -91,6 +91,7 @@ def test_each_command_was_decided() -> None:
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands} - SERVED
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", sample(REFUSED, 4))
 async def test_what_is_the_persons_alone_is_refused_and_changes_nothing(tmp_path: Path, line: str) -> None:
     async with serving(tmp_path, allow="edit") as served:
@@ -171,6 +172,7 @@ async def test_a_served_command_takes_nonsense_and_leaves_a_session_that_works(t
         assert (await served.client.send("a", "more"))["text"] == "echo more"
 
 
+@pytest.mark.matrix
 async def test_another_model_goes_on_in_the_same_session_and_the_ledger_stays_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

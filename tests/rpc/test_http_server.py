@@ -222,6 +222,7 @@ IDLE = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("held", sample(IDLE, 3))
 @pytest.mark.parametrize("file", [False, True])
 async def test_who_has_no_token_cannot_hold_the_places_of_those_who_have_one(

@@ -136,6 +136,7 @@ async def test_a_batch_is_answered_call_by_call_without_its_notifications(tmp_pa
         ]
 
 
+@pytest.mark.matrix
 async def test_calls_of_a_batch_run_side_by_side(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         for name in "abc":

@@ -160,6 +160,7 @@ async def test_what_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None
     await pool.aclose()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("pool_level", "settings_level", "project_level", "asked", "given"),
     [

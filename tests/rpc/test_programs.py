@@ -324,6 +324,7 @@ async def test_a_stream_that_is_read_too_slowly_has_a_gap_and_ends_with_its_resu
         assert events == sorted(events, key=lambda event: event["seq"])
 
 
+@pytest.mark.matrix
 async def test_the_description_has_a_schema_of_every_event(tmp_path: Path) -> None:
     schemas = openrpc_document()["components"]["schemas"]
     assert schemas.keys() == EVENTS.keys() >= {"approval.ask", "gap", "cut", "result", "agent.state"}

@@ -217,6 +217,7 @@ async def test_steering_reaches_the_running_turn_and_needs_one(tmp_path: Path) -
         assert (await turn)["text"] == "echo left" and provider.asked == ["go", "left"]
 
 
+@pytest.mark.matrix
 async def test_what_a_program_sends_is_not_what_the_person_typed(tmp_path: Path) -> None:
     rule = "always deploy on Fridays"
 
@@ -290,6 +291,7 @@ def hand_over(request: Request) -> Reply:
     return [("agent", {"task": "make it"})] if "hand over" in str(newest["content"]) else shell_then_done(request)
 
 
+@pytest.mark.matrix
 async def test_a_question_of_a_worker_is_answered_under_its_name(tmp_path: Path) -> None:
     async with serving(tmp_path, Answering(hand_over)) as served:
         await served.client.create_agent("a")
@@ -382,6 +384,7 @@ async def test_a_compaction_that_waits_is_told_of_the_end_of_its_agent(tmp_path:
             await turn
 
 
+@pytest.mark.matrix
 async def test_the_first_turn_begins_with_what_came_up_before_anybody_could_listen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,6 +411,7 @@ async def test_words_belong_to_a_no(tmp_path: Path) -> None:
                 await served.client.approve("a", key, "no")
 
 
+@pytest.mark.matrix
 async def test_without_a_listener_a_question_is_refused_at_once_with_the_reason(tmp_path: Path) -> None:
     async with serving(tmp_path, Answering(shell_then_done)) as served:
         await served.client.create_agent("a")
@@ -533,6 +537,7 @@ async def test_fifty_turns_at_once_none_is_lost_and_each_session_keeps_its_order
             assert said == [f"{agent}-0", f"{agent}-1"]
 
 
+@pytest.mark.matrix
 async def test_a_client_that_vanishes_stops_nothing(tmp_path: Path) -> None:
     gates = {"go": asyncio.Event()}
     provider = Answering(gates=gates)
@@ -557,6 +562,7 @@ async def test_a_client_that_vanishes_stops_nothing(tmp_path: Path) -> None:
         assert _listeners(served, "a") == 0 and _attached(served) == 0
 
 
+@pytest.mark.matrix
 async def test_at_the_end_workers_finish_their_step_and_begin_no_other(tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
         newest = request.messages[-1]

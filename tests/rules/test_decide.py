@@ -93,6 +93,7 @@ def test_without_rules_a_line_that_does_not_parse_runs_under_run(tmp_path: Path)
     assert decide("ls ;; pwd", tmp_path, "read", NONE).decision == "ask"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("command", ["ls", "npm test", "make"])
 @pytest.mark.parametrize("level", ["read", "edit", "run"])
 def test_network_outside_and_a_missing_sandbox_ask_below_all(command: str, level: Level, tmp_path: Path) -> None:
@@ -117,6 +118,7 @@ def test_the_json_names_each_part_and_what_decided_on_it(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("command", "stored"),
     [
@@ -274,6 +276,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("name", "level"),
     sample([*((name, "run") for name in HOSTILE), *((name, "read") for name in some(list(HOSTILE)[::3], 4))], 4),
@@ -286,6 +289,7 @@ def test_a_hostile_line_is_decided_in_bounded_time_and_never_allowed(name: str, 
     assert found.decision != "allow"
 
 
+@pytest.mark.matrix
 def test_the_parser_is_not_loaded_at_start(tmp_path: Path) -> None:
     import subprocess
     import sys
@@ -318,6 +322,7 @@ def test_a_word_that_names_no_file_is_decided_under_a_rule_for_files(tmp_path: P
     assert decide("cat $'\\ud800'", tmp_path, "read", rules).decision != "allow"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "line",
     [

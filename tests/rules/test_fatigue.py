@@ -27,6 +27,7 @@ def test_few_commands_ask_under_run(tmp_path: Path) -> None:
         assert len(asked) <= len(rows) * 0.05, asked
 
 
+@pytest.mark.matrix
 def test_fewer_commands_ask_under_read_than_with_peers(tmp_path: Path) -> None:
     rows = read_rows("corpus.tsv")
     asked = count_asked(NONE, "read", tmp_path)

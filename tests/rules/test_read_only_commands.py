@@ -146,6 +146,7 @@ def test_the_globs_of_a_line_list_no_more_than_one_may(tmp_path: Path) -> None:
     assert decide("ls f*; " * 6, tmp_path).decision == "ask"
 
 
+@pytest.mark.matrix
 def test_an_option_that_writes_runs_or_reads_elsewhere_asks(tmp_path: Path) -> None:
     letters = {
         "sort": "oST",

@@ -184,6 +184,7 @@ def test_git_asks_in_a_repository_that_is_not_plain(name: str, project: Path, tm
         assert found.decision == "ask", command
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "name",
     [

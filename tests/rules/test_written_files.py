@@ -40,6 +40,7 @@ def test_a_line_that_plainly_writes_a_denied_path_is_refused_at_every_level(tmp_
         assert found == ([decision] * 4 if decision == "deny" else ["ask", "ask", "ask", "allow"]), line
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", FREE)
 def test_a_line_that_reads_it_or_writes_elsewhere_is_as_free_as_without_the_rule(tmp_path: Path, line: str) -> None:
     (tmp_path / "locked").mkdir()

@@ -64,6 +64,7 @@ def waited(run: Run) -> float:
         return run.waits.until - ledger.runs.now()
 
 
+@pytest.mark.matrix
 def test_a_run_waits_for_a_provider_that_is_away_and_continues_without_a_new_message(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_provider_that_stays_away_ends_the_run_after_the_time_of_the_settings(
     assert stored(run.key).error.startswith("the provider was away for 1 min (runs.wait_provider): request failed")
 
 
+@pytest.mark.matrix
 def test_a_time_away_begins_again_after_a_request_that_was_answered(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +175,7 @@ def test_an_address_that_never_answered_a_run_is_doubted_in_the_list(folder: Pat
     assert stored(run.key).state == "waiting_reply" and list_text().count(doubt) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(["auth", "provider", "refused", "usage"], 3))
 def test_what_no_wait_mends_is_final(folder: Path, kind: str) -> None:
     run = queue("look", folder)
@@ -180,6 +183,7 @@ def test_what_no_wait_mends_is_final(folder: Path, kind: str) -> None:
     assert stored(run.key).state == "failed"
 
 
+@pytest.mark.matrix
 def test_attempts_that_nobody_answered_are_no_requests_of_the_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_session_that_a_person_has_open_is_left_alone(folder: Path) -> None:
     assert [run.state for run in run_due(provider)] == ["done"]
 
 
+@pytest.mark.matrix
 def test_a_signal_that_comes_before_the_wait_is_not_lost(folder: Path) -> None:
     run = queue("work", folder)
 
@@ -170,6 +171,7 @@ def test_a_time_out_ends_a_wait_and_says_so(folder: Path, monkeypatch: pytest.Mo
     assert done.state == "done" and "the time-out has passed" in sent(provider.seen[-1])
 
 
+@pytest.mark.matrix
 def test_a_run_that_waits_again_takes_each_signal_once(folder: Path) -> None:
     def reply(request: Request) -> Reply:
         text = sent(request)
@@ -193,6 +195,7 @@ def cancel(run: Run) -> str:
         return ledger.runs.cancel(run.key, AT).state
 
 
+@pytest.mark.matrix
 def test_a_run_is_cancelled_while_it_is_queued_or_waits(folder: Path) -> None:
     run = queue("work", folder)
     assert cancel(run) == "queued" and run_due(Played(echo)) == []
@@ -204,6 +207,7 @@ def test_a_run_is_cancelled_while_it_is_queued_or_waits(folder: Path) -> None:
     assert run_due(provider) == [] and stored(waits.key).state == "cancelled"
 
 
+@pytest.mark.matrix
 def test_a_run_that_is_cancelled_while_it_works_starts_no_further_tool(folder: Path) -> None:
     run = queue("work", folder)
 
@@ -243,6 +247,7 @@ def test_a_run_that_is_cancelled_in_mid_request_stops_at_once(
     assert stored(run.key).state == "cancelled"
 
 
+@pytest.mark.matrix
 def test_a_disk_that_is_full_while_a_run_suspends_loses_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -279,6 +284,7 @@ def test_a_lease_is_by_the_clock_of_the_database_alone(folder: Path, monkeypatch
         assert ledger.runs.get(run.key).fence == claimed.fence
 
 
+@pytest.mark.matrix
 def test_a_wait_that_takes_the_place_of_another_is_not_ended_by_what_came_for_that_one(folder: Path) -> None:
     words = iter(["one", "two"])
     provider = Played(lambda request: "over" if "RESUME" in sent(request) else [("wait_for", {"file": next(words)})])

@@ -115,6 +115,7 @@ def test_a_run_that_waits_sleeps_on_and_is_told_when_it_resumes(tmp_path: Path) 
     assert drive(provider).last_words == "both" and told(provider.seen[-1]) == ["job-1", "job-2"]
 
 
+@pytest.mark.matrix
 def test_a_failed_run_is_told_when_a_person_resumes_it_and_no_later_event_joins(tmp_path: Path) -> None:
     service = ci(tmp_path, max_steps=1)
 
@@ -134,6 +135,7 @@ def test_a_failed_run_is_told_when_a_person_resumes_it_and_no_later_event_joins(
     assert drive(provider).state == "done" and told(provider.seen[-1]) == ["job-1", "job-2"]
 
 
+@pytest.mark.matrix
 def test_a_run_begins_when_no_event_has_come_for_a_while_but_not_much_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

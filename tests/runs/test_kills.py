@@ -77,6 +77,7 @@ def finish(key: int, folder: Path) -> None:
         (folder / "go").touch()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("phase", "when"),
     [

@@ -242,6 +242,7 @@ def test_what_is_no_time_is_one_line(given: dict[str, str]) -> None:
     assert len(refused.value.line) < 400 and "\n" not in refused.value.line
 
 
+@pytest.mark.matrix
 @settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="0123456789*/,-#LW MONFEB", max_size=30), st.sampled_from(("cron", "at", "within", "zone")))
 def test_nonsense_is_refused_or_has_a_time(text: str, which: str) -> None:

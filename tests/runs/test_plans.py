@@ -53,6 +53,7 @@ def fire_in_a_process(path: str, start: Any, keys: Any) -> None:
     ledger.close()
 
 
+@pytest.mark.matrix
 @given(st.integers(0, 30_000), st.sampled_from(["once", "skip"]))
 def test_missed_times_are_one_run_or_none_and_the_plan_goes_on(minutes: int, missed: str) -> None:
     """Against the definition, for a plan of every ten minutes that was due so long ago."""
@@ -144,6 +145,7 @@ def test_a_zone_that_is_gone_pauses_the_plan_and_fires_the_others(ledger: Ledger
     assert ledger.plans.get(keys[0]).paused and len(said) == 1 and "Mars/Olympus" in said[0]
 
 
+@pytest.mark.matrix
 def test_a_pause_is_no_absence(ledger: Ledger, tmp_path: Path) -> None:
     made = planned(ledger, tmp_path, cron="* * * * *", zone="UTC")
     ledger.plans.change(made.key, paused=True, next_at=ledger.runs.now() - 1e6)
@@ -194,6 +196,7 @@ def plans_of(calls: list[dict[str, Any]], folder: Path, **more: Any) -> tuple[li
     return results, Ledger.open(places().ledger)
 
 
+@pytest.mark.matrix
 def test_an_agents_plan_has_no_more_rights_than_its_session_and_the_person_sees_it(tmp_path: Path) -> None:
     results, ledger = plans_of(
         [

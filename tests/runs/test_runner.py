@@ -20,6 +20,7 @@ def folder(_isolated: Path) -> Path:
     return made
 
 
+@pytest.mark.matrix
 def test_a_queued_run_is_done_and_reports(folder: Path) -> None:
     run = queue("make a report", folder)
     provider = Played(lambda request: "here it is")
@@ -57,6 +58,7 @@ def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
     assert run_due(provider) == []
 
 
+@pytest.mark.matrix
 def test_after_a_wait_of_seconds_the_conversation_continues_as_it_was_sent(folder: Path) -> None:
     made: list[list[str]] = []
 

@@ -101,6 +101,7 @@ def test_a_colleagues_row_never_runs_on_ones_own_machine(team: Team, kind: str) 
     assert run.state in ("done", "failed", "waiting_reply")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(KINDS, 3))
 def test_an_older_row_runs_no_command_that_the_machine_does_not_allow(team: Team, kind: str) -> None:
     team.insert(kind)
@@ -127,6 +128,7 @@ def test_an_older_row_works_only_in_the_project_that_is_shared(team: Team, tmp_p
 DOLLARS = ["1e9", "NaN", "-Infinity", "Infinity"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("dollars", "kind"),
     # The gate has each amount once, and both kinds.
@@ -146,6 +148,7 @@ def test_the_dollars_of_a_day_bind_whatever_a_row_says(team: Team, kind: str, do
         assert ledger.runs.spent_since("2000") <= HERS.max_cost_day + 0.25, "one request is over before it is counted"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_inside", [True, False])
 def test_a_colleagues_message_starts_an_agent_with_its_owners_options(
     team: Team, tmp_path: Path, is_inside: bool
@@ -209,6 +212,7 @@ def test_a_plan_of_ones_own_keeps_its_rights_whatever_its_agent_may(
         )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("place", sample(["no space", "another space", "a space of another folder"], 3))
 @pytest.mark.parametrize("kind", ["plan", "service", "space_message"])
 def test_an_older_row_gains_nothing_from_an_agent_of_ones_own(
@@ -300,6 +304,7 @@ def test_only_who_was_asked_approves_a_call_on_their_machine(team: Team) -> None
     assert mark.exists() and ended.state == "done"
 
 
+@pytest.mark.matrix
 def test_a_question_is_left_to_the_machine_of_who_is_asked(team: Team) -> None:
     with closing(team.open("ana")) as ledger:
         add_own_plan(ledger, team, ask=True)

@@ -25,6 +25,7 @@ def folder(_isolated: Path) -> Path:
     return made
 
 
+@pytest.mark.matrix
 def test_a_run_of_a_service_has_its_blocks_and_one_mark(folder: Path) -> None:
     queue("make a report", folder)
     provider = Played(lambda request: "here it is")
@@ -36,6 +37,7 @@ def test_a_run_of_a_service_has_its_blocks_and_one_mark(folder: Path) -> None:
     assert "Trigger: " not in said and sent(provider.seen[0]).count(TRIGGER_MARK) == 1
 
 
+@pytest.mark.matrix
 def test_a_run_in_a_space_begins_with_its_history_and_moves_the_cursor_when_it_has_ended(folder: Path) -> None:
     ledger = Ledger.open(places().ledger)
     spaces = ledger.spaces
@@ -60,6 +62,7 @@ def test_a_run_in_a_space_begins_with_its_history_and_moves_the_cursor_when_it_h
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_a_resumed_run_has_the_memories_of_what_it_was_started_for(folder: Path) -> None:
     ledger = Ledger.open(places().ledger)
     text = "Revenue uses the categorization of October."
@@ -74,6 +77,7 @@ def test_a_resumed_run_has_the_memories_of_what_it_was_started_for(folder: Path)
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_an_agent_works_on_one_message_after_the_other_in_its_folder(folder: Path) -> None:
     ledger = Ledger.open(places().ledger)
     spaces = ledger.spaces
@@ -98,6 +102,7 @@ def test_an_agent_works_on_one_message_after_the_other_in_its_folder(folder: Pat
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_a_reply_that_a_run_waited_for_is_seen_when_it_has_ended(folder: Path) -> None:
     ledger = Ledger.open(places().ledger)
     spaces = ledger.spaces
@@ -234,6 +239,7 @@ def test_fifty_long_replies_and_a_long_question_leave_the_reply_and_what_started
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_a_long_instruction_is_whole_after_a_wait(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     end_cache(monkeypatch)
     words = "\n".join(f"step {number}: look at file {number}" for number in range(40))

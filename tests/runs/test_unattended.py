@@ -105,6 +105,7 @@ def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledge
     assert run(poor) == ["failed"], "no day has enough for it"
 
 
+@pytest.mark.matrix
 def test_a_run_is_told_its_budget_once_in_its_first_message(ledger: Ledger, folder: Path) -> None:
     queue(ledger, folder, max_steps=9, max_cost=2.5)
     told: list[str] = []
@@ -138,6 +139,7 @@ def test_running_runs_count_by_what_they_may_still_cost(ledger: Ledger, folder: 
     assert rules.holds_back(ledger, queue(ledger, folder, "mine", kind="ask")) == ""
 
 
+@pytest.mark.matrix
 def test_what_waits_for_the_dollars_of_others_goes_on_after_them(ledger: Ledger, folder: Path) -> None:
     rules = UnattendedRules(RunSettings(max_cost=0.4, max_cost_day=1.0))
     for number in range(3):
@@ -146,6 +148,7 @@ def test_what_waits_for_the_dollars_of_others_goes_on_after_them(ledger: Ledger,
     assert len(run_due(Played(well), holds_back=rules.holds_back, settings=settings)) == 3
 
 
+@pytest.mark.matrix
 def test_a_cap_that_was_asked_for_holds_or_nothing_runs(ledger: Ledger, folder: Path) -> None:
     unpriced = replace(SETTINGS, models={MODEL: {"window": 64_000}})
     queue(ledger, folder)
@@ -177,6 +180,7 @@ def test_serve_once_looks_after_runs_of_processes_that_are_gone(ledger: Ledger, 
     assert has_work(ledger)
 
 
+@pytest.mark.matrix
 def test_a_killed_run_has_paid_what_it_paid(ledger: Ledger, folder: Path) -> None:
     rules = UnattendedRules(RunSettings(max_cost=1.0, max_cost_day=1.0))
     run = queue(ledger, folder)
@@ -231,6 +235,7 @@ def test_after_work_that_changed_something_with_a_failure_the_model_looks_back_i
     assert changed.cost_usd == pytest.approx(4 * COST) and looked.cost_usd == pytest.approx(COST)
 
 
+@pytest.mark.matrix
 def test_the_look_back_is_paid_from_what_is_left_of_the_run(ledger: Ledger, folder: Path) -> None:
     def reply(request: Request) -> Reply:
         if "look back" in sent(request):
@@ -270,6 +275,7 @@ def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_projec
     assert note.line == "while you were away: plan Daily Report ran once; run-6: well"
 
 
+@pytest.mark.matrix
 def test_a_long_answer_is_cut_at_a_word_and_the_command_for_the_whole_is_named(ledger: Ledger, folder: Path) -> None:
     said = "The suite of the shop fails in several places, all of them about taxes. " * 20
     queue(ledger, folder, "Daily Report")

@@ -72,6 +72,7 @@ def test_a_server_that_sends_without_end_is_given_up_in_time(monkeypatch: pytest
         assert wait_conditions.request_page(url, 0) == (200, ""), "the first line had come"
 
 
+@pytest.mark.matrix
 def test_a_look_that_takes_long_holds_up_no_other_run(_isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(request: Any) -> Any:
         if "Continue from here" in sent(request):
@@ -121,6 +122,7 @@ def queue_plan(provider: Played, folder: Path, **options: Any) -> Run:
     return stored(key or 0)
 
 
+@pytest.mark.matrix
 def test_a_rule_of_the_work_lets_exactly_its_addresses_be_waited_for(_isolated: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
@@ -139,6 +141,7 @@ def test_a_rule_of_the_work_lets_exactly_its_addresses_be_waited_for(_isolated: 
     assert f"- wait_for {other}: not permitted: it uses the network" in refused.report
 
 
+@pytest.mark.matrix
 def test_the_time_has_come_only_when_it_has(_isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(request: Any) -> Any:
         return sent(request).partition("You waited")[2] or [("wait_for", {"time": "2 hours", "timeout": "1 hour"})]
@@ -152,6 +155,7 @@ def test_the_time_has_come_only_when_it_has(_isolated: Path, monkeypatch: pytest
     assert "the time-out has passed" in report and "the time has come" not in report
 
 
+@pytest.mark.matrix
 def test_a_wait_without_a_limit_has_that_of_the_settings(_isolated: Path) -> None:
     provider = Played(lambda request: [("wait_for", {"file": "never"})])
     run = queue_plan(provider, _isolated / "project")

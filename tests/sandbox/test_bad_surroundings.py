@@ -61,6 +61,7 @@ ODD_LINES = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(ODD_LINES, 3))
 def test_an_odd_line_is_refused_or_fails_as_bash_says(tmp_path: Path, name: str) -> None:
     line, expected = ODD_LINES[name]
@@ -87,23 +88,27 @@ def test_a_project_with_pipes_and_sockets_holds_nothing_up(tmp_path: Path, backe
     assert all("FIFO" in result for result in results[1:3])
 
 
+@pytest.mark.matrix
 def test_a_project_that_is_the_home_folder_is_read_and_says_so(_isolated: Path, backend: str) -> None:
     results, _ = run(_isolated, backend, "echo x > made; ls -a")
     assert "commands cannot write in" in results[0] and not (_isolated / "made").exists()
 
 
+@pytest.mark.matrix
 def test_a_project_that_is_the_whole_system_is_read_in_walls(tmp_path: Path, backend: str) -> None:
     results, notices = run(Path("/"), backend, f"echo x > {tmp_path}/made; echo here")
     assert "here" in results[0] and "cannot write in /" in results[0] and not notices
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.matrix
 def test_a_command_that_empties_its_own_folder_does_not_remove_it(tmp_path: Path, backend: str) -> None:
     (tmp_path / "a").write_text("x")
     first, second = run(tmp_path, backend, f"rm -rf {tmp_path}; rm -rf {tmp_path}/*", "touch b && ls")[0]
     assert "cannot remove" in first and second.startswith("b\n")
 
 
+@pytest.mark.matrix
 def test_programs_of_the_project_are_not_run_in_the_place_of_the_systems(
     tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def fill(scene: Scene) -> None:
         (scene.home / name).write_text("theirs\n")
 
 
+@pytest.mark.matrix
 def test_no_cache_that_other_projects_use_is_written(ground: Ground) -> None:
     names = " ".join(f"'{name}'" for name in SHARED)
     tries = '(echo evil >> "$HOME/$f") 2>&-; (echo evil > "$HOME/$f.new") 2>&-; cat "$HOME/$f"'
@@ -98,6 +99,7 @@ def test_no_cache_that_other_projects_use_is_written(ground: Ground) -> None:
     assert in_scene(ground, act) == []
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_cache_of_the_project_is_kept_and_no_other_project_writes_it(ground: Ground) -> None:
     """What a command with network has loaded is there for those without."""

@@ -53,6 +53,7 @@ def running(mark: str) -> int:
     return found
 
 
+@pytest.mark.matrix
 def test_daemons_stay_in_the_walls_and_end_with_the_command(ground: Ground) -> None:
     """Walls 47 and 52."""
     mark = f"61{os.getpid()}"
@@ -68,6 +69,7 @@ def test_daemons_stay_in_the_walls_and_end_with_the_command(ground: Ground) -> N
     assert left >= 50 and not still and not escaped
 
 
+@pytest.mark.matrix
 def test_the_exit_statuses_of_a_pipe_come_out_of_the_walls(ground: Ground) -> None:
     def act(scene: Scene) -> tuple[tuple[int, ...], bytes]:
         env, words = dict(scene.environ), "echo 1 failed | (cat; exit 3) | cat"
@@ -162,6 +164,7 @@ def test_the_time_limit_gives_a_command_time_to_end(ground: Ground) -> None:
     assert timed_out and text.startswith("begun\ncleaned\n") and cleaned
 
 
+@pytest.mark.matrix
 @once_each
 def test_much_output_is_counted_and_statuses_come_through(ground: Ground) -> None:
     def act(scene: Scene) -> tuple[int, int, int, int]:
@@ -195,6 +198,7 @@ def test_a_killed_nexus_leaves_nothing_running_and_no_ghost_files(ground: Ground
     assert not left and before == after
 
 
+@pytest.mark.matrix
 def test_files_are_linked_and_moved_between_folders_of_the_project(ground: Ground) -> None:
     """`mv` copies where it cannot rename; git and build tools do not."""
     words = 'mkdir x; echo 1 > x/a; ln x/a sub/b && perl -e \'rename "x", "sub/y" or die $!\' && ls sub sub/y'
@@ -206,6 +210,7 @@ def test_files_are_linked_and_moved_between_folders_of_the_project(ground: Groun
     assert in_scene(ground, act) == ("sub:\nb\ny\n\nsub/y:\na\n", "1\n")
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground: Ground) -> None:
     """Wall 31; by a rule set that was already built, too."""
@@ -233,6 +238,7 @@ def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground
     assert first == later == "plain" and "SECRET" not in hidden
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_hidden_folder_in_shared_memory_is_hidden_as_any_other(ground: Ground) -> None:
     def act(scene: Scene) -> tuple[str, bool]:
@@ -251,6 +257,7 @@ def test_a_hidden_folder_in_shared_memory_is_hidden_as_any_other(ground: Ground)
     assert "SECRET" not in text and not made
 
 
+@pytest.mark.matrix
 @once_each
 def test_skills_can_be_read_in_every_profile_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
     def act(scene: Scene) -> list[str]:
@@ -273,6 +280,7 @@ def test_skills_can_be_read_in_every_profile_and_nothing_else_of_our_own_folders
     assert record == "RECORD"
 
 
+@pytest.mark.matrix
 def test_a_project_that_is_or_holds_the_home_folder_is_not_writable(ground: Ground) -> None:
     """Wall 59."""
 
@@ -287,6 +295,7 @@ def test_a_project_that_is_or_holds_the_home_folder_is_not_writable(ground: Grou
         assert "home folder" in notes[0] and ("denied" in text or "Read-only" in text)
 
 
+@pytest.mark.matrix
 @once_each
 def test_the_network_profile_reaches_a_server_and_still_no_unix_socket(ground: Ground) -> None:
     program = "import os, socket; socket.socket(socket.AF_UNIX).connect(os.environ['OUT'] + '/socket')"
@@ -310,6 +319,7 @@ BUILDS = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("tool", sample(BUILDS, 3))
 @once_each
 def test_build_tools_work_with_what_is_there_and_no_network(ground: Ground, tool: str) -> None:
@@ -325,6 +335,7 @@ def test_build_tools_work_with_what_is_there_and_no_network(ground: Ground, tool
     assert status == 0, output
 
 
+@pytest.mark.matrix
 @once_each
 def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
     def act(scene: Scene) -> list[str]:
@@ -410,6 +421,7 @@ def test_without_network_build_tools_use_what_is_cached_and_do_not_try_again(tmp
     assert "GOCACHE" not in envs["none"] and envs["read"]["GOCACHE"] == str(tmp_path / "t/go-build")
 
 
+@pytest.mark.matrix
 def test_the_folder_for_temporary_files_is_private_and_does_not_outlive_its_session(tmp_path: Path) -> None:
     own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
     one, two = TempFolder(own), TempFolder(own)
@@ -429,6 +441,7 @@ def test_the_folder_for_temporary_files_is_private_and_does_not_outlive_its_sess
         assert not folder.path.exists()
 
 
+@pytest.mark.matrix
 def test_the_policy_for_macos_denies_last_and_takes_paths_as_parameters(tmp_path: Path) -> None:
     own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
     project = tmp_path / 'a "b" (c)'
@@ -451,6 +464,7 @@ def test_the_policy_for_macos_denies_last_and_takes_paths_as_parameters(tmp_path
     assert "(allow network*)" in seatbelt_arguments(net, ["x"], [])[2]
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_no_walls_means_the_command_as_it_is() -> None:
     ground = Ground("root" if os.getuid() == 0 else "ordinary", Backend.NONE)
@@ -458,6 +472,7 @@ def test_no_walls_means_the_command_as_it_is() -> None:
     assert text == "bash\nSECRET"
 
 
+@pytest.mark.matrix
 @once_each
 def test_what_a_session_starts_leaves_no_group_and_no_descriptor(ground: Ground) -> None:
     def act(scene: Scene) -> tuple[int, int]:

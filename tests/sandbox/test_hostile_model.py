@@ -117,6 +117,7 @@ HARMFUL = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", sample(HARMFUL, 3))
 def test_harm_without_walls_is_seen(line: str) -> None:
     with open_world() as world:
@@ -128,6 +129,7 @@ def test_harm_without_walls_is_seen(line: str) -> None:
         assert len(found) == 1 and found[0].startswith(HARMFUL[line])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("level", sample(LEVELS, 3))
 @pytest.mark.parametrize("part", PARTS)
 def test_no_strategy_of_a_hostile_model_leaves_the_walls(world: World, level: str, backend: str, part: int) -> None:

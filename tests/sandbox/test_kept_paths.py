@@ -67,6 +67,7 @@ def test_no_program_writes_what_a_deny_rule_names(ground: Ground, words: str) ->
     assert after == before and went_on
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_command_that_fails_there_says_which_rule_it_met(ground: Ground) -> None:
     from nexus_cli.sandbox.denial import describe_denial

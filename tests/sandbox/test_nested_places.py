@@ -151,6 +151,7 @@ def test_protected_places_below_the_top_are_as_they_were(ground: Ground) -> None
             assert told, f"{name}: what was put back is told"
 
 
+@pytest.mark.matrix
 def test_what_a_command_makes_of_its_own_stays(ground: Ground) -> None:
     words = (
         "git clone -q . clone && echo true > clone/.git/hooks/pre-commit && git -C clone config core.pager less; "
@@ -196,6 +197,7 @@ def test_a_folder_may_be_removed_or_moved_with_what_is_protected_in_it(ground: G
     assert len(told[0]) == 1 and told[0][0].startswith("sub/.git: is gone"), "the repository is gone, its folder is not"
 
 
+@pytest.mark.matrix
 def test_files_move_between_folders_with_protected_names(ground: Ground) -> None:
     """Otherwise than over the edge of a mount."""
 
@@ -223,6 +225,7 @@ def test_a_denied_write_below_the_top_is_held_by_bwrap_while_the_command_runs() 
     assert in_user(ground.user, act) == ("src/AGENTS.md", "pkg/.vscode/tasks.json", "sub/.git/config")
 
 
+@pytest.mark.matrix
 def test_a_repository_in_a_folder_that_was_there_stays_and_runs_nothing(ground: Ground) -> None:
     words = (
         "cd plain; git init -qb main; git add -A; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; "
@@ -243,6 +246,7 @@ def test_a_repository_in_a_folder_that_was_there_stays_and_runs_nothing(ground: 
     assert config == ""
 
 
+@pytest.mark.matrix
 def test_work_in_a_repository_below_the_top_goes_on_as_ever(ground: Ground) -> None:
     words = "; ".join(
         (
@@ -261,6 +265,7 @@ def test_work_in_a_repository_below_the_top_goes_on_as_ever(ground: Ground) -> N
     assert in_user(ground.user, act) == ("2\n1\n", ())
 
 
+@pytest.mark.matrix
 def test_of_too_many_folders_the_first_are_guarded_and_the_person_is_told(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,6 +388,7 @@ def test_mounts_are_few_and_those_near_the_top_come_first(tmp_path: Path) -> Non
     assert f'(deny file-write-unlink (literal (param "{named}")))' in line[2], "nothing follows a moved folder there"
 
 
+@pytest.mark.matrix
 def test_no_handle_stays_open_after_a_comparison() -> None:
     with open_scene(Ground("root" if not os.getuid() else "ordinary", Backend.NONE)) as scene:
         for number in range(20):

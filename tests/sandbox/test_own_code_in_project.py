@@ -65,6 +65,7 @@ def test_a_pdf_library_in_the_project_is_not_run(tmp_path: Path) -> None:
     assert "pypdf lies in the project" in told, told
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(sys.platform != "linux", reason="Landlock")
 def test_a_changed_launcher_does_not_start_a_command_without_the_sandbox(tmp_path: Path) -> None:
     told, escaped = play(tmp_path, LAUNCH, "sandbox/confined_launch.py", tmp_path)

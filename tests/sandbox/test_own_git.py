@@ -100,6 +100,7 @@ ATTEMPTS = """
 """
 
 
+@pytest.mark.matrix
 def test_git_can_read_its_project_and_write_its_private_folder_and_nothing_else(
     backend: Backend, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_pipe_that_git_waits_for_is_named(backend: Backend, project: Path, mon
     assert Git(slow, project).line("status") == "done"
 
 
+@pytest.mark.matrix
 def test_what_git_prints_as_an_error_is_told_to_nobody(backend: Backend, project: Path, tmp_path: Path) -> None:
     body = f"""
         import sys
@@ -189,6 +191,7 @@ TRAPS = (
 )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("trap", sample(TRAPS, 4))
 def test_a_repository_that_leads_elsewhere_gives_a_worktree_without_it_or_none(
     backend: Backend, project: Path, trap: Callable[[Path], None]
@@ -248,6 +251,7 @@ def test_a_program_that_a_repository_names_changes_nothing_outside_a_private_fol
     assert not any(path.exists() for path in (mark, project / "mark", project / ".git/mark"))
 
 
+@pytest.mark.matrix
 def test_folders_that_git_writes_are_not_followed_through_links(backend: Backend, project: Path) -> None:
     (project.parent / "other").mkdir()
     link = project / ".git/link"
@@ -294,6 +298,7 @@ def test_a_submodule_and_a_linked_worktree_have_their_git_folders(
         own(tmp_path / "thief").run("ls-files")
 
 
+@pytest.mark.matrix
 def test_several_threads_run_git_at_once(backend: Backend, project: Path) -> None:
     found: list[str] = []
     threads = [threading.Thread(target=lambda: found.append(own(project).line("ls-files"))) for _ in range(6)]
@@ -304,6 +309,7 @@ def test_several_threads_run_git_at_once(backend: Backend, project: Path) -> Non
     assert found == ["file"] * 6
 
 
+@pytest.mark.matrix
 def test_bounds_are_set(backend: Backend, project: Path, tmp_path: Path) -> None:
     body = """
         import resource, time
@@ -316,6 +322,7 @@ def test_bounds_are_set(backend: Backend, project: Path, tmp_path: Path) -> None
     assert Git(fake(tmp_path, body), project).line("status") == f"{4 << 30} 900 0 {64 << 30}"
 
 
+@pytest.mark.matrix
 def test_git_of_one_process_follows_the_variables_of_its_settings(
     backend: Backend, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +339,7 @@ def test_git_of_one_process_follows_the_variables_of_its_settings(
             (project.parent / name / "one" / place).unlink()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "name", sample([".git/index", ".git/refs/heads/x", ".git/worktrees/x/gitdir", "a/.gitignore"], 3)
 )
@@ -354,6 +362,7 @@ def test_git_waits_for_no_pipe(backend: Backend, project: Path, name: str, monke
     assert own(project).run("hash-object", "--no-filters", "file") and not git_walls.find_pipe(project)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "settings",
     sample(
@@ -405,6 +414,7 @@ def test_git_goes_without_settings_of_the_person_that_lead_to_a_pipe_in_the_proj
     assert own(project).run("status", "--porcelain") == b"?? shared\n"
 
 
+@pytest.mark.matrix
 def test_git_runs_without_settings_of_the_person_that_hold_a_password(
     backend: Backend, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +427,7 @@ def test_git_runs_without_settings_of_the_person_that_hold_a_password(
     assert own(project).run("status", "--porcelain") == b""
 
 
+@pytest.mark.matrix
 def test_git_runs_in_a_repository_of_another_user(backend: Backend, project: Path) -> None:
     """As root of a container does in the project of a user: the walls hold for any repository."""
     if os.geteuid():

@@ -48,6 +48,7 @@ def forked(make_private: bool) -> tuple[list[str], bool]:
     return found, os.WCOREDUMP(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.matrix
 def test_nothing_of_a_private_process_is_read_or_dumped(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     os.chdir(tmp_path)
@@ -56,6 +57,7 @@ def test_nothing_of_a_private_process_is_read_or_dumped(tmp_path: Path) -> None:
     assert in_user("ordinary", lambda: forked(True)) == ([], False)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("arguments", [["ask"], ["status"]], ids=str)
 def test_the_program_makes_itself_private(arguments: list[str], tmp_path: Path) -> None:
     """Seen where the first module of the app is loaded, before it does anything."""

@@ -51,6 +51,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Backend]]:
     yield found
 
 
+@pytest.mark.matrix
 @needs_landlock
 def test_walls_are_tried_once_for_a_boot_and_a_setting(own: Places, tries: list[Backend]) -> None:
     first, second = (find_backend("landlock", own=own) for _ in range(2))
@@ -60,6 +61,7 @@ def test_walls_are_tried_once_for_a_boot_and_a_setting(own: Places, tries: list[
     assert len(tries) == 2
 
 
+@pytest.mark.matrix
 @needs_landlock
 @pytest.mark.parametrize("abi", range(8))
 def test_every_older_landlock_holds_its_walls_or_is_none(own: Places, abi: int) -> None:
@@ -79,6 +81,7 @@ def test_a_cache_file_cannot_name_a_backend_that_is_not_there(own: Places, monke
     assert "landlock" in kept.read_text() or "bwrap" in kept.read_text()
 
 
+@pytest.mark.matrix
 @needs_landlock
 @pytest.mark.parametrize(
     "text",
@@ -98,6 +101,7 @@ def test_what_is_no_file_in_the_place_of_the_cache_holds_nothing_up(own: Places,
     assert find_backend("landlock", own=own).backend is Backend.LANDLOCK
 
 
+@pytest.mark.matrix
 @needs_landlock
 def test_a_cache_file_that_others_can_write_is_not_read(own: Places, tries: list[Backend]) -> None:
     find_backend("landlock", own=own)
@@ -178,6 +182,7 @@ def test_a_bwrap_that_others_can_put_there_is_never_used(tmp_path: Path) -> None
     assert find_bwrap(project, str(safe)) is None
 
 
+@pytest.mark.matrix
 @needs_bwrap
 def test_a_bwrap_that_only_pretends_is_found_out(own: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "bwrap"
@@ -203,6 +208,7 @@ def test_without_user_namespaces_landlock_takes_over(
     assert "No permissions to create a new namespace" in found.why
 
 
+@pytest.mark.matrix
 def test_the_room_is_not_loaded_at_the_start() -> None:
     code = "import nexus_cli.cli.app, nexus_cli.tools.process, sys; sys.exit('nexus_cli.sandbox' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

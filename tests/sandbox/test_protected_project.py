@@ -138,6 +138,7 @@ def test_protected_places_are_as_they_were(ground: Ground) -> None:
         assert told or ground.backend is Backend.BWRAP, f"{name}: what was put back is told"
 
 
+@pytest.mark.matrix
 @once_each
 @pytest.mark.parametrize(
     ("words", "mounted"),
@@ -173,6 +174,7 @@ def test_what_takes_the_place_of_a_git_folder_that_was_moved_is_not_obeyed(
         assert any(".git" in line for line in told), told
 
 
+@pytest.mark.matrix
 @once_each
 def test_what_is_made_after_a_git_folder_was_removed_is_not_taken_for_it(ground: Ground) -> None:
     """The inode of the removed folder is often that of the next new one."""
@@ -205,6 +207,7 @@ def test_a_list_of_hidden_files_is_guarded_but_not_one_that_git_makes(ground: Gr
     assert in_user(ground.user, act) == [True, True, True]
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_protected_link_out_of_the_project_is_told_once(ground: Ground) -> None:
     def act() -> list[tuple[str, ...]]:
@@ -216,6 +219,7 @@ def test_a_protected_link_out_of_the_project_is_told_once(ground: Ground) -> Non
     assert in_user(ground.user, act) == [("links out of the project, to what is not guarded: CLAUDE.md",), ()]
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_new_submodule_stays_without_what_runs_programs(ground: Ground) -> None:
     words = (
@@ -236,6 +240,7 @@ def test_a_new_submodule_stays_without_what_runs_programs(ground: Ground) -> Non
     assert in_user(ground.user, act) == (False, False, True)
 
 
+@pytest.mark.matrix
 @once_each
 def test_git_works_as_ever(ground: Ground) -> None:
     """Wall 28, and no ghost files besides."""
@@ -259,6 +264,7 @@ def test_git_works_as_ever(ground: Ground) -> None:
     assert names == [".git", "new", "sub", "tracked"]
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_worktree_commits_and_leaves_the_hooks_of_its_repository(ground: Ground) -> None:
     """Wall 23."""
@@ -288,6 +294,7 @@ def test_a_worktree_commits_and_leaves_the_hooks_of_its_repository(ground: Groun
     assert harm == [False] * 5
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_worktree_can_be_added_and_in_one_git_works_as_ever(ground: Ground) -> None:
     """Wall 28: `rebase` and `stash` lock the references of the whole repository."""
@@ -312,6 +319,7 @@ def test_a_worktree_can_be_added_and_in_one_git_works_as_ever(ground: Ground) ->
     assert in_user(ground.user, act) == [["4\n", 0, ()], ["4\n", 0, ()], 4]
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_new_worktree_that_obeys_another_configuration_is_taken_away(ground: Ground) -> None:
     words = (
@@ -348,6 +356,7 @@ def test_a_project_cannot_open_a_repository_that_does_not_know_it(tmp_path: Path
     assert find_worktree_folder(project) is None
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_repository_that_the_command_makes_stays_and_runs_nothing(ground: Ground) -> None:
     words = (
@@ -370,6 +379,7 @@ def test_a_repository_that_the_command_makes_stays_and_runs_nothing(ground: Grou
     assert config == ""
 
 
+@pytest.mark.matrix
 @once_each
 @pytest.mark.parametrize("longer", [True, False])
 def test_a_command_that_begins_meanwhile_does_not_take_harm_for_the_state_to_keep(ground: Ground, longer: bool) -> None:
@@ -389,6 +399,7 @@ def test_a_command_that_begins_meanwhile_does_not_take_harm_for_the_state_to_kee
     assert in_user(ground.user, act) == []
 
 
+@pytest.mark.matrix
 @once_each
 def test_what_was_left_there_is_kept_for_the_person(ground: Ground) -> None:
     def act() -> list[str]:
@@ -419,6 +430,7 @@ def test_files_that_cannot_be_read_or_are_too_many_are_never_taken_away(
     assert in_user(ground.user, lambda: act(fill)) == 24
 
 
+@pytest.mark.matrix
 def test_a_folder_with_very_many_files_takes_nothing_from_the_protection_of_others(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def readable(scene: Scene, profile: SandboxProfile, *paths: Path) -> list[str]:
     return text.splitlines()
 
 
+@pytest.mark.matrix
 @each_ground
 def test_nothing_of_the_person_is_seen_but_the_project(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -65,6 +66,7 @@ def test_nothing_of_the_person_is_seen_but_the_project(ground: Ground) -> None:
     assert seen == paths[-3:]
 
 
+@pytest.mark.matrix
 @each_ground
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 def test_secrets_of_the_system_are_hidden_from_root(ground: Ground) -> None:
@@ -73,6 +75,7 @@ def test_secrets_of_the_system_are_hidden_from_root(ground: Ground) -> None:
     assert run_in(ground, lambda scene: readable(scene, scene.profile("read"), *secrets)) == []
 
 
+@pytest.mark.matrix
 @each_ground
 @pytest.mark.parametrize("place", sample(["home/src/project", "home"], 3))
 def test_a_project_in_the_home_folder_is_seen_without_credentials(ground: Ground, place: str) -> None:
@@ -90,6 +93,7 @@ def test_a_project_in_the_home_folder_is_seen_without_credentials(ground: Ground
     assert text.startswith(f"x{project}/sub\n") and ("denied" in text or "Read-only" in text)
 
 
+@pytest.mark.matrix
 @each_ground
 def test_only_the_private_temporary_folder_is_written(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -111,6 +115,7 @@ SETTINGS = """[user]
 """
 
 
+@pytest.mark.matrix
 @each_ground
 @pytest.mark.parametrize("is_worktree", sample([False, True], 3))
 def test_git_reads_with_the_settings_of_the_person(ground: Ground, is_worktree: bool) -> None:
@@ -135,6 +140,7 @@ def test_git_reads_with_the_settings_of_the_person(ground: Ground, is_worktree: 
     assert text.splitlines()[:2] == [" M tracked", "first"] and "a@example.org" in text and "warning" not in text
 
 
+@pytest.mark.matrix
 @each_ground
 def test_settings_of_git_that_hold_a_password_are_left_out(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -148,6 +154,7 @@ def test_settings_of_git_that_hold_a_password_are_left_out(ground: Ground) -> No
     assert run_in(ground, act) == ([], "first\n")
 
 
+@pytest.mark.matrix
 @each_ground
 def test_programs_of_the_person_say_their_version(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -169,6 +176,7 @@ def test_programs_of_the_person_say_their_version(ground: Ground) -> None:
     assert text.startswith("mine 1.0\n") and "plain" not in text.partition("\n")[2].splitlines()
 
 
+@pytest.mark.matrix
 def test_tools_of_nexus_itself_are_seen_and_the_rest_of_home_is_not(tmp_path: Path) -> None:
     for ground in (one for one in GROUNDS if one.user == ("ordinary" if os.getuid() else "root")):
         if ground.missing or ground.abi not in (0, 7):
@@ -229,6 +237,7 @@ def test_a_start_in_the_profile_read_costs_little() -> None:
             assert calls < (1_000 if ground.backend is Backend.LANDLOCK else 20_000), ground.name
 
 
+@pytest.mark.matrix
 @each_ground
 def test_command_lines_of_other_processes_are_not_seen(ground: Ground) -> None:
     def act(scene: Scene) -> Any:

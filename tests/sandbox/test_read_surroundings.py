@@ -52,6 +52,7 @@ def use_own_git(scene: Scene, text: str) -> None:
     write(scene.home / ".gitconfig", text)
 
 
+@pytest.mark.matrix
 @each_ground
 def test_settings_with_tokens_are_hidden_in_toolchains(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -93,6 +94,7 @@ def test_a_toolchain_is_looked_at_again_where_it_changed(tmp_path: Path) -> None
     assert sorted(hidden_settings([chain])) == sorted([first, second])
 
 
+@pytest.mark.matrix
 @each_ground
 def test_a_folder_on_the_path_that_is_not_of_programs_is_not_shown(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -110,6 +112,7 @@ def test_a_folder_on_the_path_that_is_not_of_programs_is_not_shown(ground: Groun
     assert run_in(ground, act) == ([], "mine\npnpx\n")
 
 
+@pytest.mark.matrix
 @each_ground
 def test_links_on_the_way_to_a_program_are_there(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -129,6 +132,7 @@ def test_links_on_the_way_to_a_program_are_there(ground: Ground) -> None:
     assert text.startswith("nix\nv20\ncargo\n") and "plain" not in text.splitlines()
 
 
+@pytest.mark.matrix
 @each_ground
 def test_a_home_folder_may_be_a_link(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -149,6 +153,7 @@ def test_a_home_folder_may_be_a_link(ground: Ground) -> None:
     assert text.startswith("cargo\nMe\n") and "plain" not in text.splitlines()
 
 
+@pytest.mark.matrix
 @each_ground
 def test_programs_that_links_on_the_path_lead_to_are_there(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -179,6 +184,7 @@ def test_many_links_on_the_path_keep_commands_running(ground: Ground) -> None:
     assert run_in(ground, act) == "0\ndone\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("settings", "files"),
     sample(
@@ -217,6 +223,7 @@ def test_git_reads_what_its_settings_name(ground: Ground, settings: str, files: 
     assert not [line for line in lines if line.startswith(("warning", "fatal")) or line == "plain"], lines
 
 
+@pytest.mark.matrix
 @each_ground
 def test_settings_that_name_other_files_do_not_show_them(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -226,6 +233,7 @@ def test_settings_that_name_other_files_do_not_show_them(ground: Ground) -> None
     assert run_in(ground, act) == []
 
 
+@pytest.mark.matrix
 @each_ground
 @pytest.mark.parametrize("place", sample([".gitconfig", "a.inc"], 3))
 def test_with_a_password_in_git_settings_safe_folders_are_all_that_git_gets(ground: Ground, place: str) -> None:
@@ -284,6 +292,7 @@ def test_git_of_the_project_does_not_list_the_settings(tmp_path: Path) -> None:
     assert read_git_settings(environ, project).is_hidden and not (tmp_path / "ran").exists()
 
 
+@pytest.mark.matrix
 @each_ground
 def test_a_project_that_is_everything_has_the_programs_of_the_system(ground: Ground) -> None:
     def act(scene: Scene) -> Any:

@@ -44,6 +44,7 @@ def test_the_ways_to_write_a_remote_are_one_name(url: str, name: str) -> None:
     assert normalize_remote(url, Path("/home/ana/work")) == name
 
 
+@pytest.mark.matrix
 def test_clones_have_one_name_whatever_branch_is_out(tmp_path: Path) -> None:
     first = make(tmp_path / "ana" / "shop")
     git(tmp_path, "clone", "-q", str(first), "mira")
@@ -55,6 +56,7 @@ def test_clones_have_one_name_whatever_branch_is_out(tmp_path: Path) -> None:
     assert repository_key(first) == repository_key(other) == f"github.com/acme/shop#{root[:12]}"
 
 
+@pytest.mark.matrix
 def test_another_repository_at_the_same_remote_has_another_name(tmp_path: Path) -> None:
     assert repository_key(make(tmp_path / "one")) != repository_key(make(tmp_path / "two"))
 

@@ -78,6 +78,7 @@ LEADS_OUT = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(LEADS_OUT, 3))
 def test_nothing_outside_the_project_changes_whatever_leads_there(ground: Ground, name: str) -> None:
     def act() -> tuple[list[str], tuple[str, ...]]:
@@ -202,6 +203,7 @@ PLANTS = ("NEXUS.md", ".envrc", ".vscode/tasks.json", "sub/AGENTS.md", ".git/hoo
 PLANT = "mkdir -p .vscode; for f in " + " ".join(PLANTS) + "; do echo evil > $f; done 2>/dev/null"
 
 
+@pytest.mark.matrix
 @once_each
 @pytest.mark.parametrize("place", sample(["the project", "a worktree of it", "a folder above it"], 3))
 def test_a_session_does_not_restore_what_a_command_of_another_planted_meanwhile(ground: Ground, place: str) -> None:
@@ -259,6 +261,7 @@ def killed_in_a_command(scene: Scene, words: str = PLANT) -> None:
     os.waitpid(child, 0)
 
 
+@pytest.mark.matrix
 def test_what_a_killed_nexus_left_is_undone_before_the_project_is_read(ground: Ground) -> None:
     def act() -> tuple[list[bool], list[str], list[str], list[bool]]:
         with open_scene(ground) as scene:
@@ -277,6 +280,7 @@ def test_what_a_killed_nexus_left_is_undone_before_the_project_is_read(ground: G
     assert kept and all(kept), "what was there is kept"
 
 
+@pytest.mark.matrix
 @once_each
 def test_the_next_command_compares_what_a_killed_one_left_and_tells_it(ground: Ground) -> None:
     def act() -> tuple[tuple[str, ...], str]:
@@ -319,6 +323,7 @@ def test_what_runs_elsewhere_or_still_runs_is_left_alone(ground: Ground) -> None
 LIMITS = {"NOFILE": resource.RLIMIT_NOFILE, "FSIZE": resource.RLIMIT_FSIZE, "AS": resource.RLIMIT_AS}
 
 
+@pytest.mark.matrix
 @once_each
 @pytest.mark.parametrize("limit", sample(LIMITS, 3))
 def test_what_could_not_be_compared_stops_the_next_command_until_it_is(ground: Ground, limit: str) -> None:
@@ -444,6 +449,7 @@ def test_the_git_file_of_a_submodule_is_guarded_wherever_it_lies(ground: Ground,
     assert in_user(ground.user, act) == (False, True)
 
 
+@pytest.mark.matrix
 @once_each
 @pytest.mark.parametrize("place", sample([".git/info", ".git/modules/n/objects/x", ".git/worktrees", "evil"], 3))
 def test_a_new_git_file_does_not_lead_to_a_configuration_that_nobody_looks_at(ground: Ground, place: str) -> None:
@@ -460,6 +466,7 @@ def test_a_new_git_file_does_not_lead_to_a_configuration_that_nobody_looks_at(gr
     assert in_user(ground.user, act) == (False, False)
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_submodule_of_the_person_stays_after_a_kill_whatever_the_record_knew_before(ground: Ground) -> None:
     """The record is kept from command to command while nothing guarded changes: it must know the index all the same."""
@@ -478,6 +485,7 @@ def test_a_submodule_of_the_person_stays_after_a_kill_whatever_the_record_knew_b
     assert in_user(ground.user, act)
 
 
+@pytest.mark.matrix
 @once_each
 @pytest.mark.parametrize("named", ["own/hooks", "way/hooks"])
 def test_a_command_that_changes_which_hooks_git_runs_leaves_neither_as_it_wants(ground: Ground, named: str) -> None:
@@ -499,6 +507,7 @@ def test_a_command_that_changes_which_hooks_git_runs_leaves_neither_as_it_wants(
     assert in_user(ground.user, act) == (named, True)
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_split_index_that_is_written_in_place_is_seen(ground: Ground) -> None:
     def act() -> tuple[bool, bool]:
@@ -522,6 +531,7 @@ def test_a_split_index_that_is_written_in_place_is_seen(ground: Ground) -> None:
     assert in_user(ground.user, act) == (True, False)
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_submodule_that_gives_its_git_folder_to_the_repository_keeps_it(ground: Ground) -> None:
     def act() -> tuple[int, str]:
@@ -557,6 +567,7 @@ def test_what_git_would_run_in_new_places_is_told(ground: Ground) -> None:
     assert named == [".git/rebase-merge/git-rebase-todo", "bare2", "evil"], told
 
 
+@pytest.mark.matrix
 @once_each
 def test_legitimate_work_is_not_touched(ground: Ground) -> None:
     words = "; ".join(
@@ -621,6 +632,7 @@ def test_a_submodule_whose_folder_was_missing_runs_nothing_of_a_command(ground: 
     assert not sprang and told
 
 
+@pytest.mark.matrix
 @once_each
 def test_hooks_that_a_repository_names_are_guarded_in_its_worktrees_too(ground: Ground) -> None:
     def act() -> tuple[str, list[str]]:
@@ -643,6 +655,7 @@ def test_hooks_that_a_repository_names_are_guarded_in_its_worktrees_too(ground: 
     assert hook == "#!/bin/sh\n" and told
 
 
+@pytest.mark.matrix
 @once_each
 def test_a_name_that_is_too_long_hinders_no_comparison(ground: Ground) -> None:
     def act() -> list[tuple[str, ...]]:

@@ -157,11 +157,13 @@ HARMLESS = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", SECRETS)
 def test_secrets_are_known_by_name_or_value(name: str) -> None:
     assert is_secret(name, SECRETS[name])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", HARMLESS)
 def test_harmless_variables_stay(name: str) -> None:
     assert not is_secret(name, HARMLESS[name])
@@ -184,6 +186,7 @@ def test_a_secret_value_is_taken_out_told_masked_and_passed_as_one_with_a_secret
 WORD = st.text(string.ascii_letters + string.digits, min_size=1, max_size=12)
 
 
+@pytest.mark.matrix
 @given(
     scheme=st.sampled_from(["postgres", "redis", "https", "mongodb+srv", "ftp"]),
     user=st.one_of(st.just(""), WORD),

@@ -55,6 +55,7 @@ def refusal(machine: str, call: str, *arguments: int, **options: Any) -> int | N
     return None if found == ALLOWED else found & 0xFFFF
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_no_call_is_newer_than_the_table(machine: str, options: dict[str, bool]) -> None:

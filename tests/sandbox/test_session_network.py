@@ -95,10 +95,12 @@ def said(held: Confinement, program: str, *arguments: str) -> str:
         return child.communicate(timeout=60)[0].decode().strip()
 
 
+@pytest.mark.matrix
 def test_a_command_inherits_no_descriptor(confinement: Confinement) -> None:
     assert said(confinement, OPENED) == "[]"
 
 
+@pytest.mark.matrix
 def test_one_command_reaches_the_server_of_another_and_nobody_else_does(confinement: Confinement) -> None:
     with started(confinement, SERVE) as server, socket.create_server(("127.0.0.1", 0)) as own:
         assert server.stdout is not None
@@ -109,6 +111,7 @@ def test_one_command_reaches_the_server_of_another_and_nobody_else_does(confinem
             socket.create_connection(("127.0.0.1", int(port)), 5)
 
 
+@pytest.mark.matrix
 def test_a_command_cannot_leave_the_network_or_make_another_one(confinement: Confinement) -> None:
     told = said(confinement, ESCAPE)
     assert told == "0 -1 -1"

@@ -51,6 +51,7 @@ def open_worktree(scene: Scene) -> tuple[Path, Path]:
     return mine, other
 
 
+@pytest.mark.matrix
 @each_ground
 def test_commands_work_in_their_worktree_and_see_nothing_beside_it(ground: Ground) -> None:
     def act() -> dict[str, object]:
@@ -102,6 +103,7 @@ def test_commands_work_in_their_worktree_and_see_nothing_beside_it(ground: Groun
     )
 
 
+@pytest.mark.matrix
 @each_ground
 def test_what_a_rule_denies_in_a_worktree_stays_hidden(ground: Ground) -> None:
     def act() -> list[str]:
@@ -119,6 +121,7 @@ def test_what_a_rule_denies_in_a_worktree_stays_hidden(ground: Ground) -> None:
     assert all(text.startswith("plain\n") and "SECRET" not in text for text in seen), seen
 
 
+@pytest.mark.matrix
 def test_file_tools_reach_the_worktree_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "nexus"))
     own = Places(*(tmp_path / "nexus" / name for name in ("config", "data", "cache", "log")))
@@ -173,6 +176,7 @@ def read_git(folder: Path, ground: Ground) -> dict[str, tuple[int, bytes]]:
     return found
 
 
+@pytest.mark.matrix
 @each_ground
 def test_from_a_worktree_only_its_own_repository_is_written(ground: Ground) -> None:
     def act() -> dict[str, object]:
@@ -236,6 +240,7 @@ rm -rf .git/objects/pack; ln -sfn $OUT .git/objects/pack
 """What a command in a worktree leaves in its repository for git without a sandbox; `$OUT` is outside."""
 
 
+@pytest.mark.matrix
 @each_ground
 def test_git_outside_the_sandbox_follows_nothing_that_a_command_left_in_a_repository(ground: Ground) -> None:
     def act() -> list[dict[str, object]]:

@@ -25,6 +25,7 @@ from server.raw_client import (
 )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("status", "words"),
@@ -90,6 +91,7 @@ def test_an_overflow_can_be_scripted_without_a_window(start_server: Start) -> No
     assert [post(server, "chat").status, post(server, "chat").status] == [400, 200]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("after", [0, 1, 4])
 @pytest.mark.parametrize("kind", ["reset", "cut"])
@@ -157,6 +159,7 @@ def test_an_error_event_comes_first_or_later_and_nothing_follows(model_server: S
     assert b"gone" in later.chunks[-1] and b"error" in later.chunks[-1]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("after", [-1, 0, 2])
 def test_a_stall_stops_after_so_many_deltas_and_then_goes_on(
@@ -228,6 +231,7 @@ def test_a_stall_before_the_head_delays_all_of_it(model_server: ScriptedServer) 
     )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(FORMS, 4))
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_fault_is_recorded_and_the_server_goes_on(

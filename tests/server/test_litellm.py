@@ -106,6 +106,7 @@ def at(server: ScriptedServer, form: str) -> dict[str, Any]:
 TALK: list[dict[str, Any]] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(MODELS, 3))
 @pytest.mark.parametrize("write", [0, 1, "utf8"])
 def test_text_thinking_and_calls_arrive_in_every_form(start_server: Start, ask: Ask, form: str, write: object) -> None:
@@ -121,6 +122,7 @@ def test_text_thinking_and_calls_arrive_in_every_form(start_server: Start, ask: 
         assert str(STEP["signature"]) in got.calls[0][0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", MODELS)
 def test_the_environment_alone_leads_to_the_server(
     start_server: Start, ask: Ask, form: str, monkeypatch: pytest.MonkeyPatch
@@ -133,6 +135,7 @@ def test_the_environment_alone_leads_to_the_server(
     assert server.requests[0].form == form and "sk-from-the-environment" in str(server.requests[0].headers)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", MODELS)
 def test_a_tool_loop_keeps_its_prefix_and_reads_the_cache(start_server: Start, ask: Ask, form: str) -> None:
     server = start_server([{"calls": [{"name": "read_file", "arguments": {"path": "a"}}]}, "done", "again"])
@@ -169,6 +172,7 @@ def test_a_tool_loop_keeps_its_prefix_and_reads_the_cache(start_server: Start, a
     assert form == "ollama" or details.cached_tokens == reads[2]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(MODELS, 4))
 @pytest.mark.parametrize(
     ("fault", "word"),
@@ -199,6 +203,7 @@ def test_the_client_sees_a_failure_and_asks_once(
         assert raised.value.litellm_response_headers["retry-after"] == "3"  # type: ignore[attr-defined]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", MODELS)
 def test_a_closed_port_is_a_failure_to_connect(ask: Ask, form: str) -> None:
     with pytest.raises(Exception, match=r"(?i)connect"):

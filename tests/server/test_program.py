@@ -38,6 +38,7 @@ def ask(port: int) -> bytes:
         return hear(line).body
 
 
+@pytest.mark.matrix
 def test_the_program_serves_a_script_logs_and_ends_on_a_signal(tmp_path: Path) -> None:
     script, log = tmp_path / "script.json", tmp_path / "log.jsonl"
     script.write_text(json.dumps(["from a file"]), encoding="utf-8")
@@ -53,6 +54,7 @@ def test_the_program_serves_a_script_logs_and_ends_on_a_signal(tmp_path: Path) -
     assert (record["body"], record["status"], record["closed_early"]) == (request_body("chat"), 200, False)
 
 
+@pytest.mark.matrix
 def test_the_program_refuses_a_wrong_script_in_one_line(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('[{"txt": "x"}]', encoding="utf-8")
@@ -62,6 +64,7 @@ def test_the_program_refuses_a_wrong_script_in_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1) and "txt" in done.stderr
 
 
+@pytest.mark.matrix
 def test_the_program_ends_by_itself_after_its_lifetime() -> None:
     with child("--lifetime", "0.2") as (process, _):
         assert process.wait(120) == 0
@@ -101,6 +104,7 @@ def test_only_loopback_is_listened_on(model_server: ScriptedServer) -> None:
         socket.create_connection(("127.0.0.2", model_server.port), timeout=1)
 
 
+@pytest.mark.matrix
 def test_requests_at_the_same_time_are_all_kept_and_answered_apart(model_server: ScriptedServer) -> None:
     model_server.load(lambda body: {"text": body["messages"][0]["content"], "write": 7})
     texts = [f"caller {number} " * 50 for number in range(24)]

@@ -85,6 +85,7 @@ def test_a_pattern_without_end_is_a_problem_of_the_answer(schema: object, monkey
     assert attempt.distance == 1 and "patterns were not applied" in attempt.problem
 
 
+@pytest.mark.matrix
 def test_a_schema_with_patterns_judges_answers_as_before() -> None:
     made = AnswerSchema('{"type": "object", "properties": {"n": {"pattern": "^a+$"}}}')
     assert made.read_answer('{"n": "aaa"}').problems == ()

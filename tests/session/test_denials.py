@@ -67,6 +67,7 @@ def locked() -> None:
     (folder / "signalled.toml").write_text("signals = true\n")
 
 
+@pytest.mark.matrix
 def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path) -> None:
     assert told(tmp_path, RUN) == "1 call was refused: bash touch made. --allow auto lets it run."
     both = told(tmp_path, RUN, WRITE, switch="/permissions")
@@ -97,6 +98,7 @@ def test_a_recipe_that_refused_is_named_whatever_else_is_allowed(tmp_path: Path)
     assert told(tmp_path, LOOK, steps=2, recipe="signalled").endswith(". The state of the run forbade it; ask again.")
 
 
+@pytest.mark.matrix
 def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:
     once = Limits(mode="single_action")
     mine = told(tmp_path, LOOK, steps=2, limits=once)
@@ -111,6 +113,7 @@ def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:
     assert "of your settings" in both and "in this project's" in both
 
 
+@pytest.mark.matrix
 def test_a_run_that_confirms_without_a_terminal_does_not_name_a_level(tmp_path: Path) -> None:
     line = told(tmp_path, WRITE, limits=Limits(confirm=True), allow="all")
     assert line.endswith("b.txt. This run asks before it changes anything, which takes a terminal.")
@@ -118,6 +121,7 @@ def test_a_run_that_confirms_without_a_terminal_does_not_name_a_level(tmp_path: 
     assert told(tmp_path, outside, limits=Limits(confirm=True)).endswith("--allow all lets it run.")
 
 
+@pytest.mark.matrix
 def test_tools_that_were_switched_off_on_a_resumed_session_name_the_option(tmp_path: Path) -> None:
     first = open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=Played(lambda request: "hi"))
     say(first, "go")
@@ -135,6 +139,7 @@ def test_of_an_unknown_layer_nothing_is_claimed() -> None:
     assert describe_denials((), "x") == ""
 
 
+@pytest.mark.matrix
 def test_a_deny_rule_is_named_with_its_place_and_no_level_is_promised(tmp_path: Path) -> None:
     places().config.mkdir(parents=True)
     places().settings.write_text('[rules]\ndeny = ["bash(touch *)", "write_file(b.txt)"]\n')

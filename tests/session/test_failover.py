@@ -177,6 +177,7 @@ def test_a_session_that_was_deleted_elsewhere_says_so_and_goes_on(
     assert caught.value.kind == "ledger"
 
 
+@pytest.mark.matrix
 def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
         return "Goal: as said. Next: go on" if "SUMMARY" in str(request.messages[-1]["content"]) else "answer " * 900

@@ -199,6 +199,7 @@ def test_no_job_stands_in_for_a_known_service(folder: Path) -> None:
     live(work())
 
 
+@pytest.mark.matrix
 def test_a_job_with_many_ports_takes_few_sockets_of_ours(folder: Path) -> None:
     first = 21_000
     opens = f"[socket.create_server(('127.0.0.1', {first} + at)) for at in range({MOST_PORTS + 5})]"

@@ -40,6 +40,7 @@ def window(session: Session) -> str:
     return session.context.lane.items[-1].message.content
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("end", "kind", "mark"),
     [
@@ -58,6 +59,7 @@ def test_the_mark_of_an_unfinished_answer_is_in_the_window_and_not_in_the_outcom
     assert session.result(outcome)["text"] == "abc"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("last", "kind"),
     [

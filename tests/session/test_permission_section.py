@@ -77,6 +77,7 @@ def test_a_change_in_the_middle_of_a_turn_is_told_with_the_next_result_and_once(
         assert following[: len(one)] == one, "what was sent stays as it was"
 
 
+@pytest.mark.matrix
 def test_the_next_message_says_the_level_only_where_it_changed(tmp_path: Path) -> None:
     session, provider = opened(tmp_path, lambda request: "fine", Person())
 

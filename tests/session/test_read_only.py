@@ -46,6 +46,7 @@ def kept() -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in places().data.rglob("*") if path.is_file()}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("how", [{"newest": True}, {"resume": "the session"}, {"newest": True, "model": OTHER}])
 def test_the_history_is_at_hand_and_what_follows_is_not_kept(how: dict[str, Any], tmp_path: Path) -> None:
     id_ = begun(tmp_path)

@@ -49,6 +49,7 @@ def limits(value: Mapping[str, Any]) -> dict[str, Any]:
     return {one["name"]: (one["value"], one["bound_by"]) for one in value["limits"]}
 
 
+@pytest.mark.matrix
 def test_a_session_that_is_gone_on_with_keeps_the_limits_of_its_recipe(tmp_path: Path) -> None:
     first = opened(Played(lambda request: "done"), tmp_path, recipe="locked")
     assert say(first, "begin")[1].ok
@@ -59,6 +60,7 @@ def test_a_session_that_is_gone_on_with_keeps_the_limits_of_its_recipe(tmp_path:
     assert value["recipe"] == "locked" and limits(value)["max_steps"] == (2, "recipe")
 
 
+@pytest.mark.matrix
 def test_another_recipe_takes_its_place_when_it_is_named_and_stays(tmp_path: Path) -> None:
     first = opened(Played(lambda request: "done"), tmp_path, recipe="locked")
     assert say(first, "begin")[1].ok
@@ -71,6 +73,7 @@ def test_another_recipe_takes_its_place_when_it_is_named_and_stays(tmp_path: Pat
     assert say(third, "and on")[1].ok
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("begun", "goes_on"), [("ask", "chat"), ("chat", "ask")])
 def test_a_session_of_one_front_end_goes_on_in_the_recipe_of_the_other(
     tmp_path: Path, recipes: Path, begun: str, goes_on: str
@@ -120,6 +123,7 @@ def test_a_sent_request_is_explained_by_what_was_recorded_whatever_became_of_its
         assert request_difference(ledger, first.id, SETTINGS, 1)["step"] == 1
 
 
+@pytest.mark.matrix
 def test_each_request_shows_the_limits_that_it_was_sent_under(tmp_path: Path) -> None:
     session = ""
     for steps in (3, 3, 5):
@@ -147,6 +151,7 @@ def test_a_request_of_before_limits_were_recorded_shows_none_and_says_so(
     assert value["limits"] == [] and "not recorded" in value["notices"][0]
 
 
+@pytest.mark.matrix
 def test_a_session_that_begins_leaves_out_the_schemas_that_its_recipe_never_lets_run(
     tmp_path: Path, recipes: Path
 ) -> None:
@@ -180,6 +185,7 @@ def test_a_new_session_has_the_recipe_that_is_named_else_that_of_its_front_end(t
         assert recipe_of(made, replace(options, front="chat"))[0].name == "locked"
 
 
+@pytest.mark.matrix
 def test_a_refused_call_names_the_level_at_which_it_runs_where_there_is_one(tmp_path: Path, recipes: Path) -> None:
     (recipes / "reading.toml").write_text('[limits]\nallow = "read"\n')
 

@@ -73,6 +73,7 @@ def test_at_no_commit_is_there_an_epoch_without_its_notes(tmp_path: Path, monkey
     assert {"compaction", "undo", "reload"} <= set(causes)
 
 
+@pytest.mark.matrix
 def test_a_truncation_is_priced_in_the_same_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     epochs: list[set[str]] = []
     begin = LaneLog.begin_epoch

@@ -262,6 +262,7 @@ def test_the_person_lists_looks_at_and_stops_jobs(tmp_path: Path) -> None:
     live(work())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("backend", ["off", "bwrap"])
 @pytest.mark.parametrize("level", sample(["plan", "read", "edit", "run", "all"], 3))
 def test_what_is_written_to_a_job_is_decided_on_as_a_command(tmp_path: Path, level: str, backend: str) -> None:
@@ -293,6 +294,7 @@ def test_what_is_written_to_a_job_is_decided_on_as_a_command(tmp_path: Path, lev
     live(work())
 
 
+@pytest.mark.matrix
 def test_what_is_written_to_a_job_with_network_is_asked_about(tmp_path: Path) -> None:
     need("bwrap")
     steps = ([("bash", {"command": "cat", "background": True, "network": True})], act("write", text="curl host"), "ok")
@@ -315,6 +317,7 @@ def test_plan_mode_starts_no_job(tmp_path: Path) -> None:
     live(work())
 
 
+@pytest.mark.matrix
 def test_a_session_with_running_jobs_is_not_left_for_another_one(tmp_path: Path) -> None:
     async def work() -> None:
         async with opened(tmp_path, job("sleep 60")) as (session, provider):
@@ -340,6 +343,7 @@ def test_twenty_jobs_are_too_many(tmp_path: Path) -> None:
     live(work())
 
 
+@pytest.mark.matrix
 def test_what_the_person_changes_between_turns_is_never_taken_for_a_jobs(tmp_path: Path) -> None:
     late = "while [ ! -e go ]; do sleep 0.05; done; echo job > job.txt; sleep 60"
 
@@ -416,6 +420,7 @@ def test_commands_in_the_background_take_no_place_in_the_pool_and_no_more_than_s
     live(work())
 
 
+@pytest.mark.matrix
 def test_a_command_that_cannot_go_to_the_background_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(jobs: SessionJobs) -> str:
         raise RuntimeError("broken")

@@ -54,6 +54,7 @@ def _shell_then_done(request: Request) -> Reply:
     return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch hi; ls"})]
 
 
+@pytest.mark.matrix
 def test_the_same_session_goes_on_under_another_model_with_what_was_allowed(tmp_path: Path) -> None:
     provider, person = Played(_shell_then_done), Asked()
 
@@ -74,6 +75,7 @@ def test_the_same_session_goes_on_under_another_model_with_what_was_allowed(tmp_
         assert ledger.session(second.id).model == OTHER and ledger.session(second.id).turns == 2
 
 
+@pytest.mark.matrix
 def test_another_session_starts_clean_and_frees_the_one_before(tmp_path: Path) -> None:
     provider, person = Played(_shell_then_done), Asked()
 
@@ -107,6 +109,7 @@ def test_after_an_error_the_earlier_session_goes_on(tmp_path: Path) -> None:
     asyncio.run(both())
 
 
+@pytest.mark.matrix
 def test_a_model_that_is_refused_leaves_session_and_locks_as_they_were(tmp_path: Path) -> None:
     provider = Played(lambda request: "fine")
     capped = replace(SETTINGS, limits=Limits(max_steps=9, max_cost=1.0))
@@ -132,6 +135,7 @@ def test_a_model_that_is_refused_leaves_session_and_locks_as_they_were(tmp_path:
         assert {info.id for info in ledger.sessions()} == set(kept)
 
 
+@pytest.mark.matrix
 def test_what_waits_in_a_session_goes_over_to_its_successor(tmp_path: Path) -> None:
     provider = Played(lambda request: "fine")
 
@@ -159,6 +163,7 @@ class Silent(Played):
         yield TextDelta("")
 
 
+@pytest.mark.matrix
 def test_words_are_kept_however_early_the_turn_is_stopped(tmp_path: Path) -> None:
     provider = Silent(lambda request: "")
 
@@ -204,6 +209,7 @@ def test_a_ledger_that_fails_between_turns_is_told_and_its_copy_is_whole(tmp_pat
     asyncio.run(run())
 
 
+@pytest.mark.matrix
 def test_a_session_that_is_not_saved_can_be_succeeded_in_memory(tmp_path: Path) -> None:
     provider = Played(lambda request: "fine")
 
@@ -239,6 +245,7 @@ def test_a_session_in_which_nothing_was_said_leaves_no_trace(tmp_path: Path, lea
         assert len(ledger.sessions()) == (leave == "succeed")
 
 
+@pytest.mark.matrix
 def test_the_status_tells_where_a_session_stands(tmp_path: Path) -> None:
     provider = Played(_shell_then_done)
 
@@ -283,6 +290,7 @@ def test_words_for_a_running_turn_can_be_taken_back(tmp_path: Path) -> None:
     assert any("do this" in words for words in said) and not any("forget it" in words for words in said)
 
 
+@pytest.mark.matrix
 def test_what_is_shared_is_as_long_as_one_tool_result_and_the_rest_a_drop(tmp_path: Path) -> None:
     async def run() -> tuple[str, str | None]:
         session = _open(tmp_path, Played(lambda request: "fine"))
@@ -318,6 +326,7 @@ def test_after_a_switch_of_model_and_in_a_fork_nothing_is_told_twice(tmp_path: P
     assert str(provider.seen[-1]).count("Session started") == 1
 
 
+@pytest.mark.matrix
 def test_a_compaction_on_command_makes_small_what_is_there(tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
         asked = str(request.messages[-1]["content"])

@@ -65,12 +65,14 @@ def rules(**lists: list[str]) -> None:
     write_settings("[rules]\n" + "".join(f"{decision} = {listed!r}\n" for decision, listed in lists.items()))
 
 
+@pytest.mark.matrix
 def test_no_room_names_them() -> None:
     root = Path(next(iter(nexus_cli.__path__)))
     texts = [path.read_text() for path in root.rglob("*") if path.suffix in (".py", ".json", ".toml", ".md")]
     assert not [name for name in DEFINITIONS if any(name in text for text in texts)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("rule", "call"),
     sample(
@@ -106,6 +108,7 @@ def test_a_deny_rule_refuses_and_an_ask_rule_asks(rule: str, call: Call, project
         assert called(project, call, person, allow="edit").denied and len(person.asked) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("rule", "call"),
     sample(
@@ -129,12 +132,14 @@ def test_a_deny_rule_holds_for_no_tool_of_another_effect_or_name(rule: str, call
     assert called(project, call, Person(), allow="edit").ran
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rule", ["read_file(secret.txt)", "pry_through(secret.txt)"])
 def test_a_search_leaves_out_what_a_deny_rule_names(rule: str, project: Path) -> None:
     rules(deny=[rule])
     assert called(project, PRY).text == "plain.txt"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("rule", "call"),
     sample(
@@ -163,6 +168,7 @@ def test_an_allow_rule_with_a_path_opens_a_place_outside(rule: str, call: str, p
     assert called(project, (call, named), person, allow="edit").ran and len(person.asked) == 1
 
 
+@pytest.mark.matrix
 def test_reading_outside_offers_a_rule_for_the_folder(project: Path) -> None:
     outside = project.parent / "elsewhere"
     outside.mkdir()
@@ -191,6 +197,7 @@ def test_credentials_and_protected_places_are_as_closed_as_to_others(project: Pa
     assert [one.kind for one in person.asked] == ["protected"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("level", sample(["plan", "read", "edit", "run"], 3))
 def test_the_levels_are_those_of_the_effect(level: str, project: Path) -> None:
     asked = {
@@ -209,6 +216,7 @@ def test_the_levels_are_those_of_the_effect(level: str, project: Path) -> None:
         assert result.denied is (bool(person.asked) or (level == "plan" and call in (STAMP, touch, DIAL))), call
 
 
+@pytest.mark.matrix
 def test_the_rules_of_a_project_bind_once_it_is_trusted(project: Path) -> None:
     (project / ".nexus").mkdir()
     (project / ".nexus" / "config.toml").write_text('[rules]\ndeny = ["word_tally(secret.txt)"]\n')
@@ -251,6 +259,7 @@ def test_a_second_reading_makes_the_same_one_stale_and_no_other(project: Path) -
     assert [(one.item.entry, one.what, one.why) for one in found] == [(3, "word_tally long.txt", "read again below")]
 
 
+@pytest.mark.matrix
 def test_a_long_result_is_cut_and_kept(project: Path) -> None:
     session = opened(project, ("greet_all", {"name": "x", "long": True}))
     _, outcome = say(session, "go")

@@ -30,6 +30,7 @@ async def until(session: Session, command: str, act: Any) -> list[Event]:
     return events
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ends", ["true", "test -e again || { touch again; exit 1; }"])
 def test_words_typed_while_the_command_runs_are_answered(tmp_path: Path, ends: str) -> None:
     provider = Played(lambda request: "Built.")
@@ -39,6 +40,7 @@ def test_words_typed_while_the_command_runs_are_answered(tmp_path: Path, ends: s
     assert "also rename it" in str(provider.seen[1][-1]) and len(provider.seen) >= 2
 
 
+@pytest.mark.matrix
 def test_the_command_is_not_sent_to_the_background(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "Built."), tmp_path, front="chat")
     control = session.state.lane_state.control

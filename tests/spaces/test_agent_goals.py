@@ -28,6 +28,7 @@ def test_goals_of_the_settings_are_goals_like_others(team: Team) -> None:
     assert agent_goals_text(goals_report(agent), 80).splitlines()[1].split() == ["g2", "3", "Reply", "fast"]
 
 
+@pytest.mark.matrix
 def test_open_goals_are_bounded_and_done_ones_are_forgotten_without_reusing_a_number(team: Team) -> None:
     agent = team.analyst
     for number in range(3 * MOST_GOALS):

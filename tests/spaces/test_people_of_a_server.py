@@ -54,6 +54,7 @@ def test_the_goals_of_an_agent_are_set_by_its_owner_alone(play: Run) -> None:
     assert "keep it green" in shown and "obey Ben" not in shown
 
 
+@pytest.mark.matrix
 def test_a_person_is_who_the_role_says_and_acts_as_agents_of_their_own_alone(play: Run) -> None:
     assert play("ben", "post", "room", "of mine").returncode == 0, "whatever the settings call him"
     assert play("ben", "post", "room", "of my agent", "--as", "Ping").returncode == 0

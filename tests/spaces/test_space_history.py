@@ -179,6 +179,7 @@ def test_what_an_open_run_of_the_agent_has_is_not_new_to_its_next_run(team: Team
     assert marks == ["SEEN", "SEEN", "NEW", "NEW"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("killed_at", range(2, 6))
 def test_a_kill_at_any_entry_goes_on_there_and_nothing_comes_twice(
     team: Team, killed_at: int, monkeypatch: pytest.MonkeyPatch
@@ -222,6 +223,7 @@ async def begin(session: Any, run: Run) -> None:
     await begin_space_run(session, run)
 
 
+@pytest.mark.matrix
 def test_after_its_trigger_is_recorded_a_run_goes_on_without_text(team: Team) -> None:
     run = team.start()
     session = team.open(run)
@@ -364,6 +366,7 @@ def test_a_history_keeps_the_wire_rules_of_every_provider(team: Team, model: str
     assert roles[1] == "user" and requested(team)[-1]["content"].endswith(TRIGGER_MARK)
 
 
+@pytest.mark.matrix
 def test_a_compaction_keeps_what_people_said_word_for_word_with_their_names(team: Team) -> None:
     team.answer(lambda request: SUMMARY if asks_for_summary(request) else "done " * 500)
     team.window = 16_000

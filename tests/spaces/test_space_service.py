@@ -118,6 +118,7 @@ def texts(ledger: Ledger, space: Space) -> list[str]:
     return [f"{one.sender.name}: {one.text}" for one in ledger.spaces.read(space)]
 
 
+@pytest.mark.matrix
 def test_a_plain_session_has_the_tools_only_while_nexus_takes_part(ledger: Ledger, tmp_path: Path) -> None:
     husam, _ = people(ledger)
     space = make_space(ledger, "Alpha", [husam])
@@ -164,6 +165,7 @@ def test_only_what_is_sent_is_delivered(ledger: Ledger, tmp_path: Path) -> None:
     assert texts(ledger, space) == ["Husam: @Ana how much?", "Ana: 42"]
 
 
+@pytest.mark.matrix
 def test_two_people_and_two_agents(ledger: Ledger, tmp_path: Path) -> None:
     husam, sarah, ana, bob = people(ledger, "Ana", "Bob")
     space = make_space(ledger, "Alpha", [husam, sarah, ana, bob])

@@ -73,6 +73,7 @@ class Answers:
         return (0, json.dumps(result)) if self.is_result else (1, "")
 
 
+@pytest.mark.matrix
 def test_a_results_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
     results = tmp_path / "results.jsonl"
     given = ["--model", MODEL, "--results", str(results), "--resume"]
@@ -84,6 +85,7 @@ def test_a_results_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
     assert len(again.caps) == 1 and results.read_text() == f"{first}\n{second}\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("answers", [Answers(None, is_result=False), Answers(None)])
 def test_an_unknown_cost_counts_as_all_that_was_allowed(answers: Answers, tmp_path: Path) -> None:
     several = next(name for name in names() if len(load(name).turns) > 1 and not load(name).tool)
@@ -100,6 +102,7 @@ def test_an_unknown_cost_counts_as_all_that_was_allowed(answers: Answers, tmp_pa
     assert json.loads(unlimited.read_text())["cost"] is None
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(["network", "auth", "aborted"], 3))
 def test_what_is_no_failure_of_the_model_stops_the_run_and_is_done_again(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -115,6 +118,7 @@ def test_what_is_no_failure_of_the_model_stops_the_run_and_is_done_again(
     assert again.asked == 2
 
 
+@pytest.mark.matrix
 def test_an_interrupt_ends_with_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = tmp_path / "results.jsonl"
 

@@ -138,6 +138,7 @@ def test_a_task_is_done_or_refused_and_taken_back(place: Stage, name: str, style
     assert surroundings(place) == around
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", [name for name in names() if load(name).answers])
 def test_a_task_with_a_question_is_done(place: Stage, name: str) -> None:
     need("git")

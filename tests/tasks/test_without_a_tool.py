@@ -329,6 +329,7 @@ def fill(step: Any, site: str) -> dict[str, Any]:
     return {key: value.replace("{site}", site) if isinstance(value, str) else value for key, value in step.items()}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "case",
     sample([one for one in CASES if SEARCHES or crc32(one.tool.encode()) % 3 == 0], 3),

@@ -16,6 +16,7 @@ STRANGE = st.text(
 )
 
 
+@pytest.mark.matrix
 @given(STRANGE, st.integers(2, 40))
 def test_pieces_fit_and_join_to_the_line(text: str, width: int) -> None:
     pieces = list(fold(text, width))

@@ -30,6 +30,7 @@ def hidden(char: str) -> bool:
     )
 
 
+@pytest.mark.matrix
 @given(TRICKY)
 def test_nothing_that_steers_or_hides_gets_through(text: str) -> None:
     assert not any(hidden(char) for char in sanitize(text))

@@ -38,6 +38,7 @@ def test_no_edit_of_racing_processes_is_lost_also_through_a_link(desk: Any) -> N
     assert sorted(os.listdir(desk.project)) == ["elsewhere", "link", "sub"]
 
 
+@pytest.mark.matrix
 def test_a_lock_ends_with_its_process_and_waiting_for_it_ends_too(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write("a", "x")
     holder = start(desk.project, "a", "h", 0, "hold")

@@ -140,6 +140,7 @@ def test_a_working_folder_that_vanished_is_an_error(desk: Any) -> None:
     assert not result.ran
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("command", ["echo \0", "echo " + "x" * 3_000_000])
 def test_a_command_that_cannot_start_is_an_error(desk: Any, command: str) -> None:
     result = desk.run("bash", command=command)
@@ -155,6 +156,7 @@ def test_the_time_limit_ends_the_whole_tree(desk: Any, tmp_path: Path) -> None:
     assert _gone(int((tmp_path / "b").read_text()))
 
 
+@pytest.mark.matrix
 def test_who_ignores_sigterm_is_killed(desk: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_TERM", 0.2)
     command = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.1; done"
@@ -221,6 +223,7 @@ def test_a_run_within_a_run_carries_the_marks_of_both(tmp_path: Path) -> None:
     assert len(marks) == 2
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("delay", sample([0.0, 0.003, 0.01, 0.03, 0.1, 0.3], 3))
 def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, delay: float) -> None:
     before = process_tree.find_tree(os.getpid())
@@ -299,6 +302,7 @@ def test_head_and_tail_of_any_pieces_are_exact() -> None:
                 assert kept.uncounted == len(data) - 2 * half
 
 
+@pytest.mark.matrix
 def test_output_in_tiny_pieces_takes_no_more_memory_than_in_large_ones() -> None:
     kept = BoundedOutput(40_000)
     tracemalloc.start()
@@ -349,6 +353,7 @@ def test_the_table_of_ps_tells_the_same_as_proc() -> None:
         child.wait()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("data", "output"),
     [

@@ -81,6 +81,7 @@ def test_all_says_how_many_places_it_replaced(desk: Any) -> None:
     )
 
 
+@pytest.mark.matrix
 def test_changes_far_apart_in_a_long_file_are_named_to_the_model_and_shown_to_the_person(desk: Any) -> None:
     path = desk.write("a.py", "".join(f"def f{n}():\n    pass\n\n" for n in range(2400)))
     edits = [_edit("def f4():\n", "def g4():\n"), _edit("def f2390():\n", "# here\ndef f2390():\n")]
@@ -119,6 +120,7 @@ def test_a_change_is_named_by_its_first_line_that_is_not_blank(desk: Any) -> Non
     assert desk.run("edit_file", path="a", edits=edits).output == f"4-5 {'x' * 60}\n7-8"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("before", "new", "after"),
     [
@@ -164,6 +166,7 @@ def test_the_nearest_candidates_are_named_with_their_lines() -> None:
     assert "Nearest" not in str(far.value)
 
 
+@pytest.mark.matrix
 def test_looking_for_candidates_compares_no_long_texts_and_ends_when_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     class Watched(difflib.SequenceMatcher):  # type: ignore[type-arg]
         def set_seqs(self, a: Any, b: Any) -> None:
@@ -354,6 +357,7 @@ contents = st.lists(
 encodings = st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 
 
+@pytest.mark.matrix
 @given(contents, contents, st.text("XYZ\n", min_size=1, max_size=8), encodings)
 def test_every_byte_outside_the_match_stays(
     new_desk: Callable[[], Any], before: str, after: str, new: str, encoding: str

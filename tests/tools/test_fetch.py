@@ -218,6 +218,7 @@ def test_an_address_that_can_never_be_fetched_is_refused_before_anybody_is_asked
     assert not line.asked
 
 
+@pytest.mark.matrix
 def test_a_public_host_is_asked_about(tmp_path: Path) -> None:
     for url in ("http://example.invalid/", "http://8.8.8.8/"):
         line = Line()
@@ -361,12 +362,14 @@ def test_a_server_that_drips_is_left_in_time(site: Site, limit: type[TimeLimit])
     assert "no answer within" in got(f"{site.url}/drip").error
 
 
+@pytest.mark.matrix
 def test_html_that_takes_too_long_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_page, "CONVERSION_SECONDS", 0.1)
     site.pages["/slow"] = (200, {"Content-Type": "text/html"}, b"<a " * 500_000)
     assert "was not converted within" in got(f"{site.url}/slow").error
 
 
+@pytest.mark.matrix
 def test_the_libraries_are_not_imported_by_this_process() -> None:
     program = "import sys, nexus_cli.tools.builtin.fetch; print({'bs4', 'markdownify'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.strip() == "set()"
@@ -495,6 +498,7 @@ def test_a_table_of_two_megabytes_is_rows(site: Site, monkeypatch: pytest.Monkey
     assert text.count("| cell 0 | cell 1 | cell 2 |") == rows
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("depth", sample([1, 2, 40], 3))
 def test_tables_that_lay_out_a_page_repeat_nothing_that_is_in_them(site: Site, depth: int) -> None:
     rows = b"".join(b"<tr><td>cell %d</td><td>beside</td></tr>" % number for number in range(1_100))

@@ -340,6 +340,7 @@ def test_a_failed_write_names_its_file(desk: Any, monkeypatch: pytest.MonkeyPatc
     assert done.error == "a: No space left on device\nNothing was changed.", done
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("sign", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
 def test_only_line_feeds_end_a_line_of_a_patch(desk: Any, sign: str) -> None:
     kept, path = desk.write("kept", "x\n"), desk.write("a", f"{sign}y = 1\nz\n")

@@ -195,6 +195,7 @@ def run_calls(folder: Path, calls: Sequence[tuple[str, str]]) -> tuple[list[Even
     return asyncio.run(turn()), names
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("tool", sample(discover_tools().values(), 4), ids=lambda tool: tool.name)
 def test_every_call_has_one_result_that_is_no_bug(tool: Tool, place: Path) -> None:
     with closing(Ledger.open(places().ledger)) as ledger:  # the tools of spaces need one

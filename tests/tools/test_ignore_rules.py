@@ -80,6 +80,7 @@ def test_files_outside_a_repository_are_those_that_git_would_list(tmp_path: Path
         assert found == wanted or not wanted, texts
 
 
+@pytest.mark.matrix
 def test_a_folder_that_a_file_above_ignores_is_listed_when_it_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("out\n*.log\n")
     for name in ("out/sub/a.txt", "src/a.py", "src/b.log"):
@@ -99,6 +100,7 @@ print(len(list_files(Path(sys.argv[1]), Path(sys.argv[1]), StopFlag())))
 """
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "pattern", sample(["*a" * 14 + "b", "**/" + "*a" * 100 + "b", "[!b]*" * 60 + "b", "*" * 900 + "b"], 3)
 )

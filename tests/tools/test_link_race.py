@@ -114,6 +114,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(CALLS, 3))
 @pytest.mark.parametrize("part", ["file", "folder"])
 def test_a_link_that_is_swapped_in_is_never_followed(desk: Any, outside: Path, name: str, part: str) -> None:
@@ -131,6 +132,7 @@ def test_a_link_that_is_swapped_in_is_never_followed(desk: Any, outside: Path, n
     assert ends["asked"] and ends["ran"] + ends["failed"], ends
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["write_file", "read_file"])
 def test_folders_that_are_made_or_missing_lead_nowhere_else(desk: Any, outside: Path, name: str) -> None:
     (desk.project / "d").mkdir()
@@ -142,6 +144,7 @@ def test_folders_that_are_made_or_missing_lead_nowhere_else(desk: Any, outside: 
     assert content(outside) == before
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("with_git", sample([False, True], 3))
 @pytest.mark.parametrize("name", ["glob", "grep"])
 def test_a_search_names_and_shows_nothing_behind_a_swapped_link(
@@ -164,6 +167,7 @@ def test_a_search_of_a_file_that_becomes_a_link_shows_nothing_of_it(desk: Any, o
         run_racing(desk, "grep", settings().max_examples, path="a.txt", pattern="secret|inside")
 
 
+@pytest.mark.matrix
 def test_a_link_inside_the_project_still_works_where_nothing_is_swapped(desk: Any) -> None:
     desk.write("real/a.txt", "a\n")
     (desk.project / "link").symlink_to("real")

@@ -15,6 +15,7 @@ COMPOSED, DECOMPOSED = "caf\u00e9.txt", "cafe\u0301.txt"
 ODD = ("a\nb.txt", "\x1b[31mred.txt", "n" * 255, " ", "-rf", "*.txt", "a:1-2", "[x].py", "\u202etxt.exe", "tab\t.txt")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(ODD, 3))
 def test_a_file_of_an_odd_name_is_read_edited_and_found(desk: Any, name: str) -> None:
     desk.write(f"d/{name}", "needle\nrest\n")
@@ -48,6 +49,7 @@ def test_twins_that_differ_in_composition_are_two_files(desk: Any) -> None:
     assert (desk.project / DECOMPOSED).read_text() == "changed\n"
 
 
+@pytest.mark.matrix
 def test_links_in_a_circle_are_errors_and_no_endless_search(desk: Any) -> None:
     (desk.project / "loop").symlink_to("pool")
     (desk.project / "pool").symlink_to("loop")

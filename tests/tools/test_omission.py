@@ -156,6 +156,7 @@ Other ...
 (loading ...)"""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", LEFT_OUT.split("\n"))
 def test_a_placeholder_is_found(line: str) -> None:
     assert find_new_omission("old\n", f"a = 1\n{line}\nb = 2\n") == line.strip()

@@ -74,6 +74,7 @@ def test_when_we_are_gone_before_the_group_was_named_the_mark_is_enough() -> Non
         assert bystander.poll() is None
 
 
+@pytest.mark.matrix
 @by_mark
 def test_when_this_process_is_killed_outright_what_it_ran_ends(tmp_path: Path) -> None:
     program = (

@@ -61,6 +61,7 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return str(request.param)
 
 
+@pytest.mark.matrix
 def test_a_hostile_worker_reads_what_it_was_given_and_nothing_else(
     tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_hostile_worker_reads_what_it_was_given_and_nothing_else(
     assert (given / "file").read_text() == (other / "file").read_text() == "text"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(["grep", "rg", "html", "pdf"], 3))
 def test_no_worker_has_a_key_or_starts_without_walls(desk: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     started: list[tuple[str, dict[str, str]]] = []
@@ -117,6 +119,7 @@ def test_a_worker_starts_on_no_python_of_the_project(tmp_path: Path, monkeypatch
     assert done.output.decode().strip() == real
 
 
+@pytest.mark.matrix
 def test_a_worker_starts_on_a_python_whose_path_goes_up_again(
     tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

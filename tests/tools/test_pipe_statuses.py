@@ -15,6 +15,7 @@ from nexus_cli.tools.process import find_shell
 pytestmark = pytest.mark.skipif(find_shell(Path.cwd()).rpartition("/")[2] != "bash", reason="no bash")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("command", "end", "pipe"),
     [

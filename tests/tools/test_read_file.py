@@ -261,6 +261,7 @@ def test_an_outline_of_many_definitions_leaves_out_the_deeper_ones_and_counts_th
     assert desk.run("read_file", path="x.dat", limit=0).output.endswith("no definitions or headings are recognized]")
 
 
+@pytest.mark.matrix
 def test_outlining_hostile_lines_takes_no_time(desk: Any) -> None:
     lines = (
         "(" * 400,

@@ -115,6 +115,7 @@ def test_a_blank_query_is_none(desk: Any) -> None:
     assert desk.run("recall", id="d1", query=" ").output == desk.run("recall", id="d1").output
 
 
+@pytest.mark.matrix
 def test_places_beyond_what_is_counted_are_a_lower_bound(desk: Any) -> None:
     desk.memory.drops["d1"] = ("x" + "." * 500) * 10_050
     output = desk.run("recall", id="d1", query="x").output

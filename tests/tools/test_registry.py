@@ -77,6 +77,7 @@ def test_a_tool_reads_exactly_the_arguments_of_its_schema(tool: Tool) -> None:
     assert read == set(tool.parameters["properties"])
 
 
+@pytest.mark.matrix
 def test_a_definition_is_read_without_the_module_that_runs_it() -> None:
     program = (
         "import sys; from nexus_cli.tools.registry import ToolRegistry;"
@@ -152,6 +153,7 @@ def test_a_tool_that_finds_files_leaves_out_what_is_refused(tool: Tool) -> None:
     assert not tool.finds_files or ".is_refused(" in _source(tool)
 
 
+@pytest.mark.matrix
 @each
 def test_every_figure_of_a_result_has_a_noun_in_the_definition(tool: Tool) -> None:
     """Those that its module writes as `counts = {...}`."""
@@ -248,6 +250,7 @@ def test_two_tools_of_one_name_are_refused() -> None:
         ToolRegistry([discover_tools()["bash"], discover_tools()["bash"]])
 
 
+@pytest.mark.matrix
 def test_definitions_are_the_same_bytes_in_every_process_and_order() -> None:
     services: dict[type, Any] = {Recall: object(), SeenFileStore: object()}
     here = json.dumps(ToolRegistry(reversed(TOOLS), services).get_definitions())

@@ -81,6 +81,7 @@ anything = st.recursive(
 calls = st.dictionaries(st.sampled_from([*SCHEMA["properties"], "other"]), anything, max_size=5)
 
 
+@pytest.mark.matrix
 @given(calls)
 def test_mending_twice_is_mending_once(arguments: dict[str, Any]) -> None:
     mended, faults = check_arguments(arguments, SCHEMA)

@@ -103,6 +103,7 @@ def helped(helper: str, tree: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return tree
 
 
+@pytest.mark.matrix
 def test_a_program_in_the_project_is_never_started(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = desk.project / "was-here"
     for name in ("git", "rg"):
@@ -212,11 +213,13 @@ def test_rg_is_asked_to_narrow_and_never_believed_for_odd_bytes(desk: Any) -> No
     assert [p for p in others if not grep._OTHER_DIALECT.search(p)] == []
 
 
+@pytest.mark.matrix
 def test_grep_shows_the_gap_between_two_places(desk: Any) -> None:
     desk.write("a", "x\n1\n2\n3\n4\nx\n")
     assert desk.run("grep", pattern="x", context=1).output == "a\n1:x\n2-1\n--\n5-4\n6:x"
 
 
+@pytest.mark.matrix
 def test_grep_shows_a_long_line_around_its_match(desk: Any) -> None:
     desk.write("a", "a" * 5000 + "NEEDLE" + "b" * 5000)
     output = desk.run("grep", pattern="NEEDLE").output
@@ -225,6 +228,7 @@ def test_grep_shows_a_long_line_around_its_match(desk: Any) -> None:
     assert "NEEDLE" in output
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("pattern", sample(["(", "[a", "*", "(?P<n>a)(?P<n>b)", "a{99999999999999999999}"], 3))
 def test_a_pattern_that_is_none_is_an_error_with_its_cause(desk: Any, pattern: str) -> None:
     desk.write("a", "x")
@@ -238,6 +242,7 @@ def test_a_pattern_that_takes_for_ever_is_stopped(desk: Any, monkeypatch: pytest
     assert "simplify the pattern" in desk.run("grep", pattern="(a+)+$").error
 
 
+@pytest.mark.matrix
 def test_a_search_can_be_cancelled(desk: Any) -> None:
     desk.write("a", "a" * 60 + "b")
 
@@ -251,6 +256,7 @@ def test_a_search_can_be_cancelled(desk: Any) -> None:
     asyncio.run(interrupted())
 
 
+@pytest.mark.matrix
 def test_a_module_in_the_working_folder_is_not_imported(desk: Any) -> None:
     for name in ("json.py", "re.py", "os.py"):
         desk.write(name, f"open({str(desk.project / 'ran')!r}, 'w')\nneedle = 1\n")
@@ -258,6 +264,7 @@ def test_a_module_in_the_working_folder_is_not_imported(desk: Any) -> None:
     assert not (desk.project / "ran").exists()
 
 
+@pytest.mark.matrix
 def test_a_repository_cannot_name_a_command_that_listing_runs(desk: Any) -> None:
     subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
     desk.write("a", "x")
@@ -268,6 +275,7 @@ def test_a_repository_cannot_name_a_command_that_listing_runs(desk: Any) -> None
     assert not (desk.project / "ran").exists()
 
 
+@pytest.mark.matrix
 def test_names_with_newlines_and_odd_bytes_do_no_harm(desk: Any) -> None:
     desk.write("new\nline", "x\n")
     (desk.project / os.fsdecode(b"odd\xff")).write_text("x\n")
@@ -317,6 +325,7 @@ def test_a_repository_inside_a_repository_is_listed_too(desk: Any) -> None:
     assert desk.run("glob", pattern="*").output == "vendor/inner/.gitignore\nvendor/inner/x.py"
 
 
+@pytest.mark.matrix
 def test_files_below_a_name_that_became_a_link_are_not_looked_at(desk: Any) -> None:
     desk.write("../outside/cred.txt", "secret\n")
     desk.write("../outside/inner/deep.txt", "secret\n")
@@ -345,6 +354,7 @@ def test_a_repository_behind_a_link_is_not_listed(desk: Any) -> None:
     assert desk.run("glob", pattern="*.txt").output == "x.txt"
 
 
+@pytest.mark.matrix
 def test_temporary_files_of_ours_are_never_listed(tree: Any) -> None:
     tree.write("src/.nexus-0123456789abcdef", "def draft\n")
     tree.write("src/.nexus-0123", "")
@@ -460,6 +470,7 @@ def test_a_hostile_pattern_takes_no_exponential_time() -> None:
     assert not PathPattern("**/" + "*a" * 40 + "/**/" * 20 + "z").matches("/".join(["a" * 60] * 40))
 
 
+@pytest.mark.matrix
 def test_a_long_list_of_patterns_is_taken_apart_in_one_pass() -> None:
     parts = "*.py" + ", " * 100_000 + "a}"
     assert PathPattern(parts).matches("src/a.py")

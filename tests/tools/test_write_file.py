@@ -151,6 +151,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write_in_the_folder(d
     assert sorted(os.listdir(desk.project)) == sorted([folder.name, fresh, foreign, "a"])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("steps", range(0, 40, 4))
 def test_a_cancelled_write_has_happened_whole_or_not_at_all(desk: Any, steps: int) -> None:
     path = desk.write("a", "o" * 400_000)

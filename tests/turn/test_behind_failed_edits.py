@@ -61,6 +61,7 @@ class Teller(Person):
         return next((answer for name, answer in self.answers.items() if name in question.what), Allow())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("edit", "how"),
     [
@@ -78,6 +79,7 @@ def test_a_command_behind_an_edit_that_failed_does_not_run(edit: Call, how: str,
     assert not second.ran and not second.denied
 
 
+@pytest.mark.matrix
 def test_later_reads_and_edits_run_and_a_failing_command_stops_nothing(project: Path) -> None:
     write = ("write_file", {"path": "b.txt", "content": "x"})
     found = played(project, ("bash", {"command": "exit 1"}), TEST, WRONG, ("read_file", {"path": "a.txt"}), write)
@@ -85,6 +87,7 @@ def test_later_reads_and_edits_run_and_a_failing_command_stops_nothing(project: 
     assert [one.ran for one in found] == [True] * 5 and "one" in found[3].text
 
 
+@pytest.mark.matrix
 def test_an_edit_behind_a_command_that_did_not_run_does_not_let_later_ones_run(project: Path) -> None:
     right = ("edit_file", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
     found = played(project, WRONG, TEST, right, TEST)
@@ -92,6 +95,7 @@ def test_an_edit_behind_a_command_that_did_not_run_does_not_let_later_ones_run(p
     assert [one.text for one in found if not one.ran] == [SKIPPED] * 2
 
 
+@pytest.mark.matrix
 def test_the_next_message_runs_its_commands(project: Path) -> None:
     events, _ = say(opened(project, [WRONG, TEST], [TEST], allow="all"), "go")
     assert [one.ran for one in results(events)] == [True, False, True] and (project / "ran").exists()
@@ -120,6 +124,7 @@ def test_nobody_is_asked_about_a_command_behind_an_edit_that_cannot_be_made(edit
     assert len(asked) == 2 and "b.txt" in asked[0] and "c.txt" in asked[1], "each once"
 
 
+@pytest.mark.matrix
 def test_a_command_is_asked_about_once_the_edit_before_it_could_be_made(project: Path) -> None:
     first = ("edit_file", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
     second = ("edit_file", {"path": "a.txt", "edits": [{"old": "two", "new": "three"}]})
@@ -128,6 +133,7 @@ def test_a_command_is_asked_about_once_the_edit_before_it_could_be_made(project:
     assert len([one for one in events if isinstance(one, ApprovalRequest)]) == 3
 
 
+@pytest.mark.matrix
 def test_a_deferred_approval_between_them_changes_nothing(project: Path) -> None:
     """The resumed turn finds the edit that failed in the window."""
     write = ("write_file", {"path": "b.txt", "content": "x"})
@@ -142,6 +148,7 @@ def test_a_deferred_approval_between_them_changes_nothing(project: Path) -> None
     assert skipped.text == SKIPPED and not (project / "ran").exists()
 
 
+@pytest.mark.matrix
 def test_what_did_not_run_counts_neither_as_a_call_that_could_not_run_nor_as_a_repeated_one(project: Path) -> None:
     seen: list[str] = []
 
@@ -158,6 +165,7 @@ def test_what_did_not_run_counts_neither_as_a_call_that_could_not_run_nor_as_a_r
     assert not any("in a row" in one for one in seen) and FAILED.format(2) not in "".join(seen)
 
 
+@pytest.mark.matrix
 def test_an_edit_that_fails_the_same_way_each_time_still_ends_the_turn(project: Path) -> None:
     _, outcome = say(opened(project, *[[WRONG, TEST]] * 9, allow="all"), "go")
     assert outcome.error is not None and outcome.error["kind"] == "limit" and "edit_file" in str(outcome.error)

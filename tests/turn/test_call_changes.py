@@ -42,6 +42,7 @@ def changed_by(folder: Path, *commands: str) -> tuple[str, ...]:
     return say(session, "go")[1].changed
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("command", "changed"),
     sample(
@@ -115,6 +116,7 @@ def test_of_very_many_files_some_are_named_and_the_others_counted(tmp_path: Path
     assert len(memo.value["files"]) == MOST_FILES and memo.value["more"] == 200 - MOST_FILES
 
 
+@pytest.mark.matrix
 def test_a_project_without_git_is_followed_too(tmp_path: Path) -> None:
     for name in ("a.txt", "b.txt", "sub/c.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -138,6 +140,7 @@ def test_nothing_of_the_project_runs_for_it(tmp_path: Path) -> None:
     assert not ran.exists()
 
 
+@pytest.mark.matrix
 def test_a_stop_does_not_wait_for_a_slow_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look goes on, and what it finds is in the journal before the session ends."""
     look, free = LookedProject.end, threading.Event()
@@ -155,6 +158,7 @@ def test_a_stop_does_not_wait_for_a_slow_look(tmp_path: Path, monkeypatch: pytes
     assert [one.path for one in step.changes] == ["edited.txt"]
 
 
+@pytest.mark.matrix
 def test_a_stopped_command_names_what_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_changes, "SECONDS_STOPPED", 300.0)
     changes, folder = CallChanges("session"), repository(tmp_path)

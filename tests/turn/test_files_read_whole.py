@@ -71,12 +71,14 @@ def test_a_file_that_exceeds_half_of_the_free_room_is_cut_at_the_cap(tmp_path: P
     assert HOLE.search(cut) and budget.output_cap * 0.9 < exact(cut) <= budget.output_cap
 
 
+@pytest.mark.matrix
 def test_what_a_command_printed_is_cut_at_the_cap_in_a_large_window_too(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(source(9300))
     (cut,) = results(tmp_path, 270_000, [("bash", {"command": "base64 a.py"})])
     assert "tokens (characters " in cut and exact(cut) <= 8000
 
 
+@pytest.mark.matrix
 def test_the_reads_of_one_message_share_half_of_the_free_room_and_each_has_at_least_the_cap(tmp_path: Path) -> None:
     budget, text = TokenBudget.of(128_000), source(12_000)
     for number in range(8):
@@ -89,6 +91,7 @@ def test_the_reads_of_one_message_share_half_of_the_free_room_and_each_has_at_le
     assert sum(map(exact, shown)) < budget.available
 
 
+@pytest.mark.matrix
 def test_a_later_message_has_half_of_what_is_then_free(tmp_path: Path) -> None:
     text = source(12_000)
     for number in range(4):
@@ -98,6 +101,7 @@ def test_a_later_message_has_half_of_what_is_then_free(tmp_path: Path) -> None:
     assert HOLE.search(shown[2].replace('"d2"', '"d1"')), "not half of 21,000"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("offset", [0, 101])
 def test_a_cut_names_the_lines_so_that_read_file_gives_exactly_them(offset: int, tmp_path: Path) -> None:
     text = source(17_000)

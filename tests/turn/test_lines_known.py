@@ -38,6 +38,7 @@ def test_a_file_of_which_three_lines_were_read_is_not_replaced(tmp_path: Path) -
     assert (tmp_path / "big.py").read_text() == numbered(3000)
 
 
+@pytest.mark.matrix
 def test_a_file_that_was_read_in_pieces_is_replaced_and_its_former_size_is_told(tmp_path: Path) -> None:
     (tmp_path / "big.py").write_text(numbered(3000))
     pieces = [[read("big.py", offset=first, limit=1000)] for first in (1, 1001, 2001)]
@@ -45,6 +46,7 @@ def test_a_file_that_was_read_in_pieces_is_replaced_and_its_former_size_is_told(
     assert shown[3:] == ["replaced big.py, 3,000 lines -> 1", "replaced big.py, 1 line"]
 
 
+@pytest.mark.matrix
 def test_what_was_cut_from_a_read_was_not_read(tmp_path: Path) -> None:
     text = "".join(f"    value_{n} = compute({n}, scale={n % 7})\n" for n in range(1, 1501))
     (tmp_path / "big.py").write_text(text)
@@ -53,6 +55,7 @@ def test_what_was_cut_from_a_read_was_not_read(tmp_path: Path) -> None:
     assert (tmp_path / "big.py").read_text() == text
 
 
+@pytest.mark.matrix
 def test_an_edit_leaves_the_other_lines_as_unread_as_they_were(tmp_path: Path) -> None:
     (tmp_path / "big.py").write_text(numbered(100))
     first = [read("big.py", limit=40), edit("line = 2\n", "line = 2\nnew = 1\nnew = 2\n")]
@@ -70,6 +73,7 @@ def test_an_edit_of_an_unread_file_shows_only_its_own_lines(tmp_path: Path) -> N
 lines = st.lists(st.sampled_from("abcd"), max_size=9)
 
 
+@pytest.mark.matrix
 @given(lines, st.lists(lines, max_size=4), st.data())
 def test_lines_keep_their_state_through_any_edits(text: list[str], edits: list[list[str]], data: Any) -> None:
     memos: list[Memo] = []

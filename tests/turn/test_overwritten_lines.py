@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from laws.world import exact
 from turn.test_files_read_whole import results
 
@@ -25,6 +26,7 @@ def test_a_progress_bar_comes_as_its_last_state_and_the_others_can_be_recalled(t
     assert "Downloading 1234/3000" in recalled
 
 
+@pytest.mark.matrix
 def test_an_output_that_is_cut_has_no_overwritten_state_either(tmp_path: Path) -> None:
     command = "w=cdefgh; for i in $(seq 6000); do printf 'a%d\\rb%d\\n%s\\n' $i $i ${w:i%6:1}; done"
     shown, recalled = results(tmp_path, 64_000, [("bash", {"command": command})], [("recall", {"id": "d2"})])
@@ -33,6 +35,7 @@ def test_an_output_that_is_cut_has_no_overwritten_state_either(tmp_path: Path) -
     assert "b1\n" in recalled and "a1" not in recalled
 
 
+@pytest.mark.matrix
 def test_the_text_of_a_file_keeps_its_carriage_returns(tmp_path: Path) -> None:
     (tmp_path / "old.txt").write_bytes(b"one\rtwo\rthree\r")
     shown, copied = results(

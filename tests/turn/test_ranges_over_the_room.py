@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from laws.world import exact
 from turn.test_files_read_whole import results
 
@@ -50,6 +51,7 @@ def test_what_is_missing_of_nine_ranges_is_named_and_comes_when_it_is_asked_for(
     assert all(f"value_{n} =" in "".join(rest) for n in wanted - shown)
 
 
+@pytest.mark.matrix
 def test_missing_parts_of_several_files_are_named_by_the_paths_that_were_asked_for(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.py").write_text(lines(name, 1, 700))

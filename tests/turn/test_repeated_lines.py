@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws.world import exact
@@ -34,11 +35,13 @@ def test_a_long_log_of_equal_lines_takes_a_few_and_all_of_it_can_be_recalled(tmp
     assert recalled.count("of the long output") >= 6 and "line 2345 of" in found
 
 
+@pytest.mark.matrix
 def test_an_output_that_fits_the_cap_stays_as_it_is(tmp_path: Path) -> None:
     (shown,) = results(tmp_path, 64_000, [("bash", {"command": LOG.replace("4000", "300")})])
     assert shown.count("of the long output") == 300 and "left out" not in shown
 
 
+@pytest.mark.matrix
 def test_numbers_alone_are_data_and_are_cut_as_ever(tmp_path: Path) -> None:
     (shown,) = results(tmp_path, 64_000, [("bash", {"command": "seq -f '%.0f,17.5' 9000"})])
     assert not MARKER.search(shown) and shown.count(",17.5") > 1000

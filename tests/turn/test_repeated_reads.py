@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.matrix
 def test_the_same_text_is_sent_once_and_referred_to(folder: Path) -> None:
     part = ("read_file", {"path": "a.py", "offset": 3, "limit": 90})
     first, again, other, same_part, whole, third = results(folder, [READ], [READ], [part], [part], [READ], [READ])
@@ -54,6 +55,7 @@ def test_what_changed_since_or_is_called_otherwise_is_sent(folder: Path) -> None
     assert shown[2] == TEXT.replace("value_7 =", "value_seven =") and shown[3] == TEXT and shown[4].startswith(SAME)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("reads_between", [True, False])
 def test_a_file_that_was_edited_and_taken_back_is_sent(folder: Path, reads_between: bool) -> None:
     edit = ("edit_file", {"path": "./a.py", "edits": [{"old": "value_7 =", "new": "value_seven ="}]})
@@ -62,6 +64,7 @@ def test_a_file_that_was_edited_and_taken_back_is_sent(folder: Path, reads_betwe
     assert shown[-2] == TEXT and shown[-1].startswith(SAME)
 
 
+@pytest.mark.matrix
 def test_a_file_that_another_program_changed_and_changed_back_is_sent(folder: Path) -> None:
     there, back = (
         ("bash", {"command": f"sed -i 's/{old} =/{new} =/' a.py"})
@@ -70,6 +73,7 @@ def test_a_file_that_another_program_changed_and_changed_back_is_sent(folder: Pa
     assert results(folder, [READ], [there], [READ], [READ], [back], [READ])[-1] == TEXT
 
 
+@pytest.mark.matrix
 def test_calls_of_one_step_and_short_texts_are_sent(folder: Path) -> None:
     assert results(folder, [READ, READ]) == [TEXT, TEXT]
     (folder / "s.py").write_text("short\n")
@@ -92,6 +96,7 @@ def test_a_command_that_fails_in_the_same_words_is_referred_to_with_its_status(f
     assert shown[5] == TEXT.replace("value_7 =", "value_seven =") + "[exit status 3]"
 
 
+@pytest.mark.matrix
 def test_text_that_may_leave_the_window_before_it_is_referred_to_is_sent_again(folder: Path) -> None:
     """The window is nearly full when the file is read for the second time."""
     read_again: list[str] = []

@@ -187,6 +187,7 @@ def test_the_first_message_decides_what_is_offered_by_itself(tmp_path: Path, nam
     assert name in model.tools[0] and "use_tool" in model.tools[0]
 
 
+@pytest.mark.matrix
 def test_stored_facts_offer_memory(tmp_path: Path) -> None:
     model = Model(
         ("use_tool", {"name": "remember", "arguments": {"text": "Tabs.", "slot": "user", "quote": "Use tabs"}})
@@ -221,6 +222,7 @@ def test_a_wrapped_call_is_stored_as_such() -> None:
     assert from_record(json.loads(json.dumps(to_record(message)))) == message
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("matcher", "runs"), [("todo", False), ("TodoWrite", False), ("use_tool", True), ("", False)])
 def test_a_hook_is_matched_with_the_tool_and_sees_its_arguments(matcher: str, runs: bool, tmp_path: Path) -> None:
     guard = HookTable("PreToolUse", "cat > given; echo keep out >&2; exit 2", matcher=matcher)

@@ -104,6 +104,7 @@ def bind(path: Path) -> None:
         os.chdir(here)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(["src/a", "src/b", "src/new"], 3))
 @pytest.mark.parametrize("kind", REPLACEMENTS)
 def test_what_is_there_instead_of_a_file_stays(world: World, victim: Path, kind: str, name: str) -> None:
@@ -164,6 +165,7 @@ FORGED = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", FORGED)
 @pytest.mark.parametrize("is_begun", sample([False, True], 2))
 def test_forged_paths_are_refused(world: World, victim: Path, name: str, is_begun: bool) -> None:

@@ -68,6 +68,7 @@ WHILE_IT_RAN = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("place", "name", "how"), sample(BEFORE_IT_RAN, 3))
 def test_killed_before_the_command(tmp_path: Path, place: object, name: str, how: str) -> None:
     root, data = places_of(tmp_path)
@@ -77,6 +78,7 @@ def test_killed_before_the_command(tmp_path: Path, place: object, name: str, how
     assert settle_killed(data, "session") == [] and read_steps(data, "session") == []
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_git", [True, False])
 @pytest.mark.parametrize(("place", "name", "how"), sample(WHILE_IT_RAN, 3))
 def test_killed_while_the_command_ran(tmp_path: Path, place: object, name: str, how: str, is_git: bool) -> None:
@@ -106,6 +108,7 @@ def test_the_next_command_of_the_session_settles_it(tmp_path: Path) -> None:
     assert step.call == "c1" and "notes.txt" in {one.path for one in step.changes}
 
 
+@pytest.mark.matrix
 def test_a_step_that_runs_is_left_alone(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -117,6 +120,7 @@ def test_a_step_that_runs_is_left_alone(tmp_path: Path) -> None:
     assert len(read_steps(data, "session")) == 1 and read_begun(data, "session") == []
 
 
+@pytest.mark.matrix
 def test_a_look_that_is_lost_is_said(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -144,6 +148,7 @@ def refuse(*_: object, **__: object) -> None:
     raise GitError("git could not be started (what a command did there is not checked yet)")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("broken", [".git/HEAD", ".git/config"])
 def test_a_command_that_breaks_the_repository_is_followed_all_the_same(tmp_path: Path, broken: str) -> None:
     root, data = places_of(tmp_path)
@@ -161,6 +166,7 @@ def test_a_command_that_breaks_the_repository_is_followed_all_the_same(tmp_path:
     check_step(data, root, step, before, read_tree(root))
 
 
+@pytest.mark.matrix
 def test_lines_that_were_cut_or_damaged_are_skipped(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)

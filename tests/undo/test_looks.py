@@ -122,6 +122,7 @@ def places_of(tmp_path: Path) -> tuple[Path, Path]:
     return root, tmp_path / "data"
 
 
+@pytest.mark.matrix
 def test_all_is_there_after_the_project_is_destroyed(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -131,6 +132,7 @@ def test_all_is_there_after_the_project_is_destroyed(tmp_path: Path) -> None:
     check_step(data, root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_the_repository_is_as_it_was(tmp_path: Path) -> None:
     """No file, reference, entry of the index or run of a hook is left by a look."""
     root, data = places_of(tmp_path)
@@ -154,6 +156,7 @@ def test_the_repository_is_as_it_was(tmp_path: Path) -> None:
     check_step(data, root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_a_filter_that_the_command_adds_is_not_run(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -194,6 +197,7 @@ def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> Non
     check_step(data, root, replace(step, unfollowed=""), before, after)
 
 
+@pytest.mark.matrix
 def test_converted_files_are_kept_byte_for_byte(tmp_path: Path) -> None:
     """Line ends, identifiers, encodings and filters of the same size: the blob is not the file."""
     root, data = places_of(tmp_path)
@@ -217,6 +221,7 @@ def test_converted_files_are_kept_byte_for_byte(tmp_path: Path) -> None:
     check_step(data, root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_files_that_git_is_told_to_overlook_are_followed(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -228,6 +233,7 @@ def test_files_that_git_is_told_to_overlook_are_followed(tmp_path: Path) -> None
     check_step(data, root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_modes_times_and_equal_sizes_do_not_hide_a_change(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -258,6 +264,7 @@ def test_submodules_and_repositories_inside_are_followed(tmp_path: Path) -> None
 NAMES = ["new\nline", "esc\x1b[2J", "x" * 255, "caf\u00e9", "cafe\u0301", "\udcff\udcfe", "-rf", "a b", '"q"\\']
 
 
+@pytest.mark.matrix
 def test_unusual_names(tmp_path: Path) -> None:
     for is_tracked in (True, False):
         (root := tmp_path / f"project-{is_tracked}").mkdir()
@@ -271,6 +278,7 @@ def test_unusual_names(tmp_path: Path) -> None:
         check_step(tmp_path / "data", root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_loops_pipes_and_closed_folders_stop_nothing(tmp_path: Path) -> None:
     for kind in ("git", "plain"):
         (root := tmp_path / kind).mkdir()
@@ -290,6 +298,7 @@ def test_loops_pipes_and_closed_folders_stop_nothing(tmp_path: Path) -> None:
         check_step(tmp_path / "data", root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_kinds_that_change_places(tmp_path: Path) -> None:
     """A file becomes a folder, a folder a file or a link out of the project, which is not followed."""
     root, data = places_of(tmp_path)
@@ -303,6 +312,7 @@ def test_kinds_that_change_places(tmp_path: Path) -> None:
     check_step(data, root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     git(root, "init", "-q")
@@ -370,6 +380,7 @@ def test_a_project_that_took_too_long_is_looked_at_again_later(tmp_path: Path, m
         assert (step.unfollowed, bool(step.changes)) == (unfollowed, not unfollowed)
 
 
+@pytest.mark.matrix
 def test_what_git_tracks_is_named_wherever_it_is(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     for name in ("vendor/own.c", "build/tool.sh"):
@@ -384,6 +395,7 @@ def test_what_git_tracks_is_named_wherever_it_is(tmp_path: Path) -> None:
     assert journal.end(begun) == ["build/tool.sh", "vendor/own.c"]
 
 
+@pytest.mark.matrix
 def test_a_growing_file(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     git(root, "init", "-q")
@@ -405,6 +417,7 @@ def test_a_growing_file(tmp_path: Path) -> None:
             assert file.read()[:4] == b"line"
 
 
+@pytest.mark.matrix
 def test_a_moved_head_is_noted(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)

@@ -69,6 +69,7 @@ def test_submodules_and_repositories_inside(world: World, tmp_path: Path) -> Non
     check(world, "echo x > sub/src/b.py; rm sub/mine.txt sub/src/a.py; rm -rf inner/src inner/.env; echo > inner/new")
 
 
+@pytest.mark.matrix
 def test_an_ignore_file_that_changes_between(world: World) -> None:
     repository(world.project)
     before = own(world)
@@ -130,6 +131,7 @@ def far_world(world: World) -> Iterator[World]:
         yield far
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("has_git", [True, False])
 def test_a_project_on_another_file_system(far_world: World, has_git: bool) -> None:
     if has_git:

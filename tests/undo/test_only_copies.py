@@ -43,6 +43,7 @@ def age(*paths: Path) -> None:
         os.utime(path, (1_700_000_000, 1_700_000_000), follow_symlinks=False)
 
 
+@pytest.mark.matrix
 def test_what_was_moved_in_from_where_nothing_is_followed_stays(world: World, tmp_path: Path) -> None:
     for has_git in (False, True):
         if has_git:
@@ -168,6 +169,7 @@ def edit(world: World, name: str, text: str, *, session: str = "", turn: int = 0
     journal.record_edit(owner, "edit_file", "c2", world.project, before)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("has_git", [False, True])
 def test_edits_of_another_session_while_a_command_runs_are_not_its_own(world: World, has_git: bool) -> None:
     for name in ("theirs", "then-mine", "mine-first", "mode"):

@@ -85,6 +85,7 @@ def test_junk_in_the_place_of_an_object_does_not_reach_the_copy(world: World) ->
     git(copy_of(world), "fsck", "--strict")
 
 
+@pytest.mark.matrix
 def test_without_links_a_small_repository_is_copied(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     repository(world.project)
     before = files(tree(world.project))
@@ -124,6 +125,7 @@ def test_a_linked_worktree_shares_the_copy_of_its_repository(world: World, tmp_p
     git(other.project, "status")
 
 
+@pytest.mark.matrix
 def test_a_broken_repository_is_not_that_of_a_folder_above(world: World) -> None:
     subprocess.run(["git", "init", "-q", str(world.project.parent)], check=True)
     repository(world.project)
@@ -142,6 +144,7 @@ def test_a_copy_goes_with_the_last_session_of_its_project(world: World) -> None:
     assert not place.exists()
 
 
+@pytest.mark.matrix
 def test_an_undo_that_is_shown_or_cut_short_loses_no_repository(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     repository(world.project)
     before = files(tree(world.project))
@@ -183,6 +186,7 @@ def test_a_repository_written_in_place_is_put_back(world: World, line: str) -> N
     }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "line", ["rm -rf .git; git init -q .", "rm -rf .git/HEAD .git/refs .git/objects; git init -q ."]
 )
@@ -271,6 +275,7 @@ def test_a_repository_that_was_just_written_and_moved_away_is_somewhere(
     assert files(tree(world.path("away"))) == before
 
 
+@pytest.mark.matrix
 def test_the_copy_shares_no_inode_with_the_project(world: World) -> None:
     repository(world.project)
     command(world, "true")
@@ -308,6 +313,7 @@ def test_no_repository_is_reported_as_restored_without_its_commit(world: World) 
     assert ".git" not in [*report["restored"], *shown["restored"]] and "HEAD" in report["unfollowed"][0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "lead", sample(["ln -sf /dev/zero .git/index", "rm .git/index; mkfifo .git/index", "truncate -s 1G .git/index"], 3)
 )
@@ -371,6 +377,7 @@ def replace_repository(world: World, monkeypatch: pytest.MonkeyPatch, first: str
     return report
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "name", sample(["refs/../../made", "refs/../commondir", "refs/a/../../made", "refs/heads/.made"], 3)
 )

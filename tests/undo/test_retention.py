@@ -55,6 +55,7 @@ def test_what_a_running_process_has_looked_at_stays(tmp_path: Path) -> None:
     assert ByteStore(data).holds(step.changes[0].before.content)
 
 
+@pytest.mark.matrix
 def test_the_bound_holds_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, data = places_of(tmp_path)
     monkeypatch.setattr("nexus_cli.undo.follow_changes._TRIM", 100_000)

@@ -49,6 +49,7 @@ def test_a_turn_that_destroys_the_project(tmp_path: Path) -> None:
     assert os.listdir(places().data / "undo/looks") == []
 
 
+@pytest.mark.matrix
 def test_edits_are_followed_wherever_they_are(tmp_path: Path) -> None:
     project, outside = tmp_path / "project", tmp_path / "outside.txt"
     project.mkdir()
@@ -73,6 +74,7 @@ def test_edits_are_followed_wherever_they_are(tmp_path: Path) -> None:
     assert (made.path, made.before.kind) == ("new/deep.txt", ABSENT)
 
 
+@pytest.mark.matrix
 def test_steps_have_the_number_of_their_turn_also_when_resumed(tmp_path: Path) -> None:
     session = play(tmp_path, [("bash", {"command": "echo 1 > a.txt"})])
     play(tmp_path, [("bash", {"command": "true"})], session=session.id)
@@ -89,6 +91,7 @@ def test_a_session_that_is_not_saved_keeps_nothing(tmp_path: Path) -> None:
     assert left == []
 
 
+@pytest.mark.matrix
 def test_a_line_of_the_person(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "done"), repository(tmp_path))
     view = SimpleNamespace(put=lambda text: None, invalidate=lambda: None)

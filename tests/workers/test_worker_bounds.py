@@ -153,6 +153,7 @@ def test_a_fork_reads_the_workers_of_its_source_and_does_not_use_them(tmp_path: 
 # Money
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_stopped_run_counts_what_its_workers_in_the_background_used(nested: bool, tmp_path: Path) -> None:
     async def slow(request: Request) -> Any:
@@ -169,6 +170,7 @@ def test_a_stopped_run_counts_what_its_workers_in_the_background_used(nested: bo
     assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(1.0 if nested else 0.75)
 
 
+@pytest.mark.matrix
 def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp_path: Path) -> None:
     steered: list[asyncio.Task[Any]] = []
     is_steered = asyncio.Event()
@@ -199,6 +201,7 @@ def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp
     assert spending.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(1.0)
 
 
+@pytest.mark.matrix
 def test_a_report_that_was_read_is_not_sent_and_paid_for_again(tmp_path: Path) -> None:
     def root(request: Request) -> Any:
         step = calls_made(request)
@@ -211,6 +214,7 @@ def test_a_report_that_was_read_is_not_sent_and_paid_for_again(tmp_path: Path) -
     assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(2.0)
 
 
+@pytest.mark.matrix
 def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("heard"), "root": handing(LASTING)})
     session = crewed(crew, tmp_path, limits=Limits(max_steps=9, timeout=600), interactive=True, front="chat")
@@ -231,6 +235,7 @@ def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path
     assert said.text.endswith("heard") and 0 < worker.scope.timeout <= 600, "0 would be none"
 
 
+@pytest.mark.matrix
 def test_the_steps_of_a_workers_own_workers_come_out_of_its_parents_limit(tmp_path: Path) -> None:
     step = [("glob", {"pattern": "*"})]
     crew = Crew(
@@ -424,6 +429,7 @@ def test_of_a_killed_run_in_the_background_the_resumed_one_is_told(tmp_path: Pat
     assert rows["w2"]["tokens"] == two.input + two.output > 2010, "with the request that the kill cut off"
 
 
+@pytest.mark.matrix
 def test_a_worker_steered_after_a_switch_of_model_begins_an_epoch_of_the_new_one(tmp_path: Path) -> None:
     other = "openai/other"
     settings = replace(SETTINGS, models={**SETTINGS.models, other: SETTINGS.models[MODEL]})

@@ -177,6 +177,7 @@ def test_workers_of_one_message_get_equal_parts(tmp_path: Path) -> None:
     assert len(budgets) == 1 and "5 requests, $0.37" in budgets.pop(), budgets
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("most", "workers", "began"), [(3, 1, 0), (4, 1, 1), (6, 5, 1)])
 def test_a_worker_that_begins_has_a_request_to_work_and_one_to_report(
     most: int, workers: int, began: int, tmp_path: Path
@@ -211,6 +212,7 @@ def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) ->
     assert [number for number, text in enumerate(told, 1) if "5 requests are left" in text] == [4]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("limits", "told"),
     sample(
@@ -282,6 +284,7 @@ def test_a_worker_whose_requests_the_cache_makes_cheap_reports_too(limits: dict[
     assert sum(role == "ONE" for role, _ in crew.seen) > 3
 
 
+@pytest.mark.matrix
 def test_what_a_worker_used_does_not_end_its_parent_early(tmp_path: Path) -> None:
     looks = [("glob", {"pattern": "*"})]
     handed: Any = [("agent", {"task": "LEAF", "limits": {"max_cost": 1.0}})]
@@ -297,6 +300,7 @@ def test_what_a_worker_used_does_not_end_its_parent_early(tmp_path: Path) -> Non
     assert outcome.ok and results(events)[0].endswith("middle is done") and "used up" not in results(events)[0]
 
 
+@pytest.mark.matrix
 def test_a_large_result_leaves_room_for_the_report(tmp_path: Path) -> None:
     (tmp_path / "large.txt").write_text("some words of a long file\n" * 2_000)
 
@@ -327,6 +331,7 @@ def test_a_worker_that_writes_its_report_is_not_steered(tmp_path: Path) -> None:
     assert "its budget is used up" in said[0] and "w1 · finished" in results(events)[0], results(events)
 
 
+@pytest.mark.matrix
 def test_calls_of_the_last_request_are_refused_and_end_the_worker(tmp_path: Path) -> None:
     busy = lambda request: [("bash", {"command": f"echo {calls_made(request)} >> ran"})]  # noqa: E731
     crew = Crew({"ONE": busy, "root": handing({"task": "ONE", "limits": {"max_steps": 3}})})
@@ -335,6 +340,7 @@ def test_calls_of_the_last_request_are_refused_and_end_the_worker(tmp_path: Path
     assert (tmp_path / "ran").read_text().split() == ["0", "1"] and "1 call refused" in results(events)[0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("limits", "said"),
     [({"max_steps": 2}, "max_steps"), ({"max_total_tokens": 200}, "max_total_tokens"), ({"timeout": 0.3}, "timeout")],
@@ -468,6 +474,7 @@ def test_a_wrong_call_is_a_result_that_says_what_is_wrong(task: dict[str, Any], 
 # In the background, and the tool `agents`
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_run_of_one_turn_ends_only_when_its_workers_have_reported(asks: bool, tmp_path: Path) -> None:
     async def slow(request: Request) -> str:
@@ -484,6 +491,7 @@ def test_a_run_of_one_turn_ends_only_when_its_workers_have_reported(asks: bool, 
     assert outcome.text == "heard it" and outcome.steps == 3
 
 
+@pytest.mark.matrix
 def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp_path: Path) -> None:
     may_end = asyncio.Event()
 
@@ -561,6 +569,7 @@ def test_a_person_moves_running_workers_to_the_background_and_gets_their_reports
     assert report.startswith("[w1 · finished") and report.endswith("the report")
 
 
+@pytest.mark.matrix
 def test_a_result_says_which_commands_failed_whatever_the_report_says(tmp_path: Path) -> None:
     lines = (("exit 3",), ("false | cat", "[ -e ok ]", "yes | head -1"), ("touch ok",), ("[ -e ok ]",))
     steps = [[("bash", {"command": line}) for line in step] for step in lines]
@@ -646,6 +655,7 @@ def test_after_its_report_a_worker_goes_on_unless_its_recipe_ends_there(tmp_path
     assert over == "w1 has reported and ended. Start another worker." and more.endswith("heard and more")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("typed", [False, True], ids=["by a model", "by the person"])
 def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed: bool) -> None:
     rule, heard = "always deploy on Fridays", asyncio.Event()
@@ -764,6 +774,7 @@ def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_
     assert (project / "sub/c.txt").read_text() == "changed\n"
 
 
+@pytest.mark.matrix
 def test_a_worktree_that_cannot_be_made_is_the_workers_failure(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("x"), "root": handing({"task": "ONE", "worktree": True})})
     events, outcome = run(crewed(crew, tmp_path), "root")
@@ -773,6 +784,7 @@ def test_a_worktree_that_cannot_be_made_is_the_workers_failure(tmp_path: Path) -
 # Stops and kills
 
 
+@pytest.mark.matrix
 def test_a_worker_is_stopped_with_its_parent_and_its_session_is_kept(tmp_path: Path) -> None:
     async def endless(request: Request) -> Any:
         await asyncio.sleep(60)

@@ -139,6 +139,7 @@ def test_links_and_programs_inside_the_project_are_applied(project: Path) -> Non
     assert (project / "app.py").stat().st_mode & 0o100
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "rule", sample(["deny write_file(shared.txt)", "ask write_file", "deny edit_file(shared.txt)"], 3)
 )

@@ -115,6 +115,7 @@ CHANGES: dict[str, Act] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("kind", "dirty"),
     sample([*zip(CHANGES, cycle([True, False])), *(zip(CHANGES, cycle([False, True])) if SEARCHES else ())], 4),
@@ -199,6 +200,7 @@ CLASHES: dict[str, tuple[Act, Act, str]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(CLASHES, 4))
 def test_what_cannot_be_merged_stays_as_the_person_has_it(project: Path, kind: str) -> None:
     there, here, path = CLASHES[kind]
@@ -222,6 +224,7 @@ def test_what_cannot_be_merged_stays_as_the_person_has_it(project: Path, kind: s
         remove_worktree(record)
 
 
+@pytest.mark.matrix
 def test_a_rename_follows_into_a_file_that_the_person_changed(project: Path) -> None:
     result, _ = applied(
         project,
@@ -340,6 +343,7 @@ def test_a_worktree_of_a_worktree_is_applied_to_that_one(project: Path) -> None:
     assert not apply_worktree(outer.record).conflicts and "inner" in (project / "app.py").read_text()
 
 
+@pytest.mark.matrix
 def test_a_file_that_moved_into_a_folder_of_its_name_arrives(project: Path) -> None:
     def move(folder: Path) -> None:
         text = (folder / "app.py").read_text()
@@ -393,6 +397,7 @@ def test_what_is_typed_while_a_file_is_written_is_not_overwritten(
     assert (project / name).read_text() == "typed just now" and not list(project.rglob(".nexus-*"))
 
 
+@pytest.mark.matrix
 def test_a_private_file_is_private_while_it_is_written(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record, _ = make_worktree(project, "fix")
     edit(2, "theirs")(record.folder)
@@ -497,6 +502,7 @@ def test_names_that_differ_in_case_alone_are_two_files_whatever_git_was_told(pro
     assert (project / "A.txt").read_text().endswith("w\n") and not (project / "a.txt").exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("mode", sample([0o600, 0o640, 0o700, 0o644, 0o755], 3))
 def test_a_new_file_has_no_more_rights_than_in_the_worktree(project: Path, mode: int) -> None:
     def make(folder: Path) -> None:

@@ -217,6 +217,7 @@ def test_no_script_is_changed_through_a_link_of_an_environment(project: Path, tm
     assert (own.read_text() == f"{record.folder}\n") == is_own_changed
 
 
+@pytest.mark.matrix
 def test_a_changed_file_of_a_copied_folder_counts_whatever_its_size_and_the_newest_time(project: Path) -> None:
     set_up("include = ['generated/']")
     os.utime(project / "generated/two.txt", (2e9, 2e9))
@@ -226,6 +227,7 @@ def test_a_changed_file_of_a_copied_folder_counts_whatever_its_size_and_the_newe
     assert (stay.record.folder / "generated/code/one.py").read_text() == "7\n"
 
 
+@pytest.mark.matrix
 def test_notices_are_few_names_on_one_line(project: Path) -> None:
     (project / ".gitignore").write_text(".env*\nnode_modules/\n")
     for number in range(50):

@@ -109,6 +109,7 @@ def test_a_stash_in_a_worktree_is_its_own_and_keeps_it(project: Path) -> None:
         remove_worktree(stay.record)
 
 
+@pytest.mark.matrix
 def test_the_projects_hooks_and_settings_hold_in_a_worktree(project: Path) -> None:
     hook = project / ".git/hooks/pre-commit"
     hook.parent.mkdir(exist_ok=True)
@@ -187,6 +188,7 @@ def test_an_empty_worktree_of_a_killed_process_is_removed_with_the_next_making(p
     assert git(project, "for-each-ref") == before
 
 
+@pytest.mark.matrix
 def test_a_pipe_in_a_worktree_is_told_and_not_lost(project: Path) -> None:
     stay = enter_worktree(project, "fix")
     os.mkfifo(stay.record.folder / "sub/pipe")
@@ -227,6 +229,7 @@ def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_
     assert "link to the repository is broken" in inspect_worktree(record).describe()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("act", ["commit", "checkout"])
 def test_a_branch_of_an_empty_worktree_that_the_person_works_on_stays(project: Path, act: str) -> None:
     stay = enter_worktree(project, "fix")
@@ -314,6 +317,7 @@ def test_of_a_deleted_folder_no_commit_is_promised_that_was_not_published(projec
     assert stay.leave() == ""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "name", sample(["info/exclude", "info/attributes", "info/sparse-checkout", "config.worktree"], 3)
 )
@@ -394,6 +398,7 @@ def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_workt
     assert "nexus" not in git(project, "for-each-ref")
 
 
+@pytest.mark.matrix
 def test_a_lead_that_is_put_after_the_check_is_not_followed_either(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

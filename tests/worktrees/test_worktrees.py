@@ -192,6 +192,7 @@ WORK: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(WORK, 4))
 def test_a_worktree_with_something_in_it_stays(project: Path, kind: str) -> None:
     stay = enter_worktree(project, "fix")
@@ -211,6 +212,7 @@ def test_a_worktree_with_something_in_it_stays(project: Path, kind: str) -> None
     assert not folder.exists()
 
 
+@pytest.mark.matrix
 def test_caches_of_tools_are_nothing(project: Path) -> None:
     (project / ".gitignore").write_text("__pycache__/\n")
     stay = enter_worktree(project, "fix")
@@ -391,6 +393,7 @@ def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path
     assert not record.folder.exists() and (project / "app.py").read_text() == "print('new')\n"
 
 
+@pytest.mark.matrix
 def test_own_folders_inside_the_project_are_not_carried_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEXUS_HOME", str(project / "home"))
     (project / "home/data").mkdir(parents=True)
@@ -436,6 +439,7 @@ def test_a_branch_of_the_same_name_stays_the_persons(project: Path) -> None:
     assert git(project, "branch", "--format=%(refname:short)").split() == ["main", "worktree", "worktree-fix"]
 
 
+@pytest.mark.matrix
 def test_what_could_not_be_made_whole_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = snapshot(project)
 
@@ -487,6 +491,7 @@ def test_a_clean_up_of_the_repository_takes_nothing_from_a_worktree(project: Pat
     assert b"-only ever staged" in diff_worktree(record)
 
 
+@pytest.mark.matrix
 def test_a_link_to_another_repository_is_not_followed(project: Path, tmp_path: Path) -> None:
     record = made(project)
     other = make_project(tmp_path / "other")
@@ -499,6 +504,7 @@ def test_a_link_to_another_repository_is_not_followed(project: Path, tmp_path: P
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.matrix
 def test_names_that_are_near_are_offered(project: Path) -> None:
     made(project, "parser")
     with pytest.raises(NexusError) as told:
@@ -506,6 +512,7 @@ def test_names_that_are_near_are_offered(project: Path) -> None:
     assert "parser" in told.value.hint
 
 
+@pytest.mark.matrix
 def test_a_place_in_a_worktree_is_known_by_its_path(project: Path) -> None:
     record = made(project)
     assert find_worktree(record.folder / "sub") == record and find_source(record.folder) == project
@@ -513,6 +520,7 @@ def test_a_place_in_a_worktree_is_known_by_its_path(project: Path) -> None:
     assert find_worktree(record.home) is None
 
 
+@pytest.mark.matrix
 def test_git_variables_of_a_hook_lead_nowhere(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY"):
         monkeypatch.setenv(name, "/nonexistent")
@@ -557,6 +565,7 @@ def test_files_that_a_sparse_checkout_leaves_out_are_not_deleted(project: Path) 
     assert b"data.bin" not in diff_worktree(record)
 
 
+@pytest.mark.matrix
 def test_a_store_holds_nothing_that_the_repository_has(project: Path) -> None:
     (project / "large.bin").write_bytes(os.urandom(1 << 20))
     git(project, "add", "-A")
@@ -610,6 +619,7 @@ def test_what_a_killed_removal_left_is_no_part_of_the_next_one(project: Path) ->
     assert inspect_worktree(again).is_empty(again) and diff_worktree(again) == b""
 
 
+@pytest.mark.matrix
 def test_a_clean_up_by_git_that_does_not_see_the_folder_takes_nothing(project: Path) -> None:
     record = made(project)
     git(record.folder, "switch", "-q", "--detach")
@@ -627,6 +637,7 @@ def test_worktrees_of_a_worktree_are_found_from_the_project(project: Path) -> No
     assert list_worktrees(project) == [outer, inner] and find_worktree_of(project, "inner") == inner
 
 
+@pytest.mark.matrix
 def test_no_setting_of_a_repository_lets_git_fetch(project: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     git(tmp_path, "clone", "-q", str(project), str(copy))
@@ -636,6 +647,7 @@ def test_no_setting_of_a_repository_lets_git_fetch(project: Path, tmp_path: Path
     assert status and (b"not allowed" in errors or b"Permission denied" in errors)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", [".GIT/made", "git~1"])
 def test_a_file_that_git_refuses_for_its_name_is_not_taken_for_nothing(project: Path, name: str) -> None:
     stay = enter_worktree(project, "fix")
@@ -649,6 +661,7 @@ def test_a_file_that_git_refuses_for_its_name_is_not_taken_for_nothing(project: 
     remove_worktree(stay.record)
 
 
+@pytest.mark.matrix
 def test_a_worktree_of_which_git_has_lost_its_state_can_be_applied(project: Path) -> None:
     stay = enter_worktree(project, "fix")
     (stay.record.folder / "made").write_text("work")
@@ -665,6 +678,7 @@ def test_a_store_holds_each_file_once(project: Path) -> None:
     assert 3 << 20 < held < 4 << 20
 
 
+@pytest.mark.matrix
 def test_a_branch_may_stand_where_the_name_is_a_folder(project: Path) -> None:
     git(project, "branch", "worktree-fix/other")
     assert made(project).branch == "worktree-fix-2"
@@ -681,6 +695,7 @@ def test_of_a_project_that_was_moved_the_place_of_the_work_is_told(project: Path
     assert apply_worktree(record).written == ["made"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["folder", "file"])
 def test_a_link_that_a_command_puts_while_files_are_copied_is_not_followed(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

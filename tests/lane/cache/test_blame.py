@@ -86,6 +86,7 @@ def after(
     return found, value["cause"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", [entry, compaction])
 def test_what_the_provider_lost_is_not_blamed_on_the_change_behind_it(change: Change, tmp_path: Path) -> None:
     found, cause = after(tmp_path, change, lost=True)
@@ -105,6 +106,7 @@ def test_a_beginning_is_as_long_as_the_provider_counts_content_of_its_kind(numbe
         assert found.expected > LEAST and (lost or 0.75 < found.read / found.expected < 1.25)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("resumed", [False, True])
 def test_instructions_that_came_back_are_as_long_as_they_were_at_first(resumed: bool, tmp_path: Path) -> None:
     provider = working(lambda request, step: "fine")
@@ -133,12 +135,14 @@ def test_instructions_that_came_back_are_as_long_as_they_were_at_first(resumed: 
     assert (value["missed"], value["why"], value["ours"]) == (found.missed, found.why, found.ours)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", [entry, compaction])
 def test_the_same_change_alone_is_ours(change: Change, tmp_path: Path) -> None:
     found, cause = after(tmp_path, change)
     assert found.read > 1000 and (cause, found.ours) == ("message", True)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", [entry, compaction])
 def test_what_expired_is_not_blamed_on_the_change_behind_it(change: Change, tmp_path: Path) -> None:
     found, cause = after(tmp_path, change, hours=0.2)

@@ -261,6 +261,7 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     assert (value["cause"], value["ours"], value["missed"]) == ("minimum", None, 0) and "1,024" in value["why"]
 
 
+@pytest.mark.matrix
 def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
@@ -278,6 +279,7 @@ def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
     assert side is parent and side.tokens > 1024
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("jump", sample([{"days": -400}, {"days": -1}, {"days": 365 * 30}], 3))
 def test_a_clock_that_jumps_blames_nobody_wrongly(jump: dict[str, float], tmp_path: Path) -> None:
     provider = working(listing)
@@ -299,6 +301,7 @@ def test_a_clock_that_jumps_blames_nobody_wrongly(jump: dict[str, float], tmp_pa
     assert all(row["cause"] == "unknown" or row["missed"] == 0 for row in every(session.id)["requests"])
 
 
+@pytest.mark.matrix
 def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)
@@ -316,6 +319,7 @@ def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) 
         assert len(made.messages) == len(flatten(group_tool_calls(items)))
 
 
+@pytest.mark.matrix
 def test_a_provider_that_never_told_of_a_cache_is_blamed_for_nothing(tmp_path: Path) -> None:
     provider = working(listing)
     provider.forgets = lambda number: True
@@ -349,6 +353,7 @@ def test_requests_that_are_not_there_are_named() -> None:
         miss_report(ledger, "nowhere", SETTINGS)
 
 
+@pytest.mark.matrix
 def test_figures_are_kept_for_every_rewrite(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)

@@ -50,6 +50,7 @@ def forked(source: str, at: str, entry: int | None = None) -> str:
         return ledger.fork_session(source, at=at, entry=entry).id
 
 
+@pytest.mark.matrix
 def test_a_cache_that_was_seen_once_is_known_of_in_every_later_process(tmp_path: Path) -> None:
     """The newest request missed by expiry, so that it alone tells of no cache."""
     provider = working(listing)
@@ -65,6 +66,7 @@ def test_a_cache_that_was_seen_once_is_known_of_in_every_later_process(tmp_path:
     assert (value["missed"], value["why"], value["ours"]) == (found.missed, found.why, found.ours)
 
 
+@pytest.mark.matrix
 def test_a_request_without_figures_at_the_end_of_a_process_hides_nothing(tmp_path: Path) -> None:
     provider = working(listing)
     session = opened(provider, tmp_path)

@@ -77,6 +77,7 @@ def failed(step: int, over: bool = False, paid: bool = True) -> dict[str, object
     return {"step": step, "epoch": None, "why": "no", "paid": paid, "over": over}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("rows", "fits", "overflows"),
     [
@@ -159,6 +160,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("priced", sample([True, False], 2))
 def test_on_command_a_refused_summary_is_requested_again_with_a_word_on_its_price(tmp_path: Path, priced: bool) -> None:
     prices: dict[str, float | int | bool] = {"input_price": 3.0, "output_price": 15.0} if priced else {}

@@ -161,6 +161,7 @@ def test_no_second_summary_within_ten_steps_while_the_window_holds_also_after_a_
     assert_replays(session)
 
 
+@pytest.mark.matrix
 def test_a_system_text_above_the_budget_is_one_error_and_no_summary_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Rule. " * 40)
     provider = working(lambda request, step: "ok")
@@ -246,6 +247,7 @@ def test_a_call_too_large_to_be_cut_is_refused_with_the_largest_parts_named(tmp_
     assert error is not None and "the newest step" in error["message"]
 
 
+@pytest.mark.matrix
 def test_recalled_pieces_cut_short_cite_the_drop_they_come_from(tmp_path: Path) -> None:
     def answer(request: Request, step: int) -> Answer:
         if step == 1:
@@ -292,6 +294,7 @@ def test_recall_gives_back_every_message_that_went_behind_an_old_request(tmp_pat
     assert_replays(session)
 
 
+@pytest.mark.matrix
 def test_a_notice_that_a_preamble_had_no_room_for_waits_for_the_next_one(tmp_path: Path) -> None:
     provider = working(lambda request, step: [("bash", {"command": "true"})] if step == 2 else "ok")
     session, _, _ = lived(provider, tmp_path, "hi", window=3500)

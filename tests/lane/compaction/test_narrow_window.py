@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lane.compaction.test_context_fit import compactions, lived, working
 from session.played import Answer, Played
 
@@ -48,6 +49,7 @@ def test_the_model_is_told_once_before_its_messages_are_summed_up(tmp_path: Path
     assert len(figures) <= len(compactions(events)) + 1, "once in each epoch"
 
 
+@pytest.mark.matrix
 def test_a_window_with_room_says_nothing(tmp_path: Path) -> None:
     provider = counting(3)
     lived(provider, tmp_path, "look", window=64_000)

@@ -185,6 +185,7 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_words_that_are_pinned_reach_the_model_with_the_next_request(tmp_path: Path) -> None:
     provider = Played(Summariser())
 

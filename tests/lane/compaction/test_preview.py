@@ -119,6 +119,7 @@ def test_where_nothing_would_go_it_says_so_and_still_lists_the_pins(tmp_path: Pa
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("width", sample([20, 40, 80, 200], 3))
 def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path: Path) -> None:
     async def live() -> Mapping[str, Any]:

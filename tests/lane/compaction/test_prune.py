@@ -131,6 +131,7 @@ def test_what_is_taken_out_makes_the_session_cheaper(tmp_path: Path) -> None:
     assert sums[0] < sums[1]
 
 
+@pytest.mark.matrix
 def test_what_would_cost_more_than_it_saves_is_left_alone(tmp_path: Path) -> None:
     project(tmp_path)
     dear = {**PRICES, "window": WINDOW, "cache_read_price": 0.001}

@@ -104,6 +104,7 @@ def test_a_changed_file_has_the_lines_of_its_edits_and_the_names_in_them_alone(t
     ]
 
 
+@pytest.mark.matrix
 def test_however_many_files_there_are_each_stands_as_it_is_now(tmp_path: Path) -> None:
     names = [f"f{number:02}.py" for number in range(40)]
     for name in names:

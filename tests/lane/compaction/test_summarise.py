@@ -54,6 +54,7 @@ BAD: dict[str, Answer] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", sample(BAD, 3))
 def test_whatever_a_summariser_answers_wrongly_leaves_the_window_as_it_was(kind: str, tmp_path: Path) -> None:
     async def live() -> None:
@@ -86,6 +87,7 @@ def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("window", sample([12_000, 16_000, 24_000], 3))
 def test_a_summary_that_does_not_fit_is_cut_at_a_sentence_and_its_end_can_be_recalled(
     window: int, tmp_path: Path

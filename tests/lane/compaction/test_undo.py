@@ -198,6 +198,7 @@ def test_each_undo_takes_back_the_newest_compaction_in_force(causes: list[str]) 
     assert (found.id if found else None) == (stack[-1] if stack else None)
 
 
+@pytest.mark.matrix
 def test_a_window_shows_what_it_adds_to_a_message_also_when_it_is_restored(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:

@@ -150,6 +150,7 @@ class CutFirst(Played):
             yield FinishDelta("length") if is_first and isinstance(delta, FinishDelta) else delta
 
 
+@pytest.mark.matrix
 def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: Path) -> None:
     """A resume without a message sends words of ours, and a transcript is ours in the side lane too."""
 

@@ -828,6 +828,7 @@ def too_wide(text: str, width: int) -> list[str]:
     return [line for line in sanitize(text).split("\n") if wcswidth(line) > width or wcswidth(line) < 0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", sample(NAMES, 4))
 def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
     for width in WIDTHS:
@@ -861,6 +862,7 @@ def test_lines_are_never_wider_than_asked(text: str, width: int) -> None:
     assert folded(text, 10**6) == [line.rstrip() for line in sanitize(text + "\n").split("\n")[:-1]]
 
 
+@pytest.mark.matrix
 @given(st.lists(st.tuples(*[st.text(max_size=30)] * 3), min_size=1, max_size=4), st.integers(20, 100))
 def test_tables_fit_and_lose_no_first_cell(rows: list[tuple[str, str, str]], width: int) -> None:
     rows = [tuple(" ".join(cell.split()) for cell in row) for row in rows]  # type: ignore[misc]

@@ -147,6 +147,7 @@ def test_a_reflection_is_bounded_by_its_recipe(tmp_path: Path) -> None:
     assert ["Answer now" in text for text in answers] == [False, False, False, True]
 
 
+@pytest.mark.matrix
 def test_the_ids_of_calls_in_a_fork_do_not_stand_in_the_way_of_those_that_follow(tmp_path: Path) -> None:
     side = after_calls([("search_memory", {"query": "x"})])
     turns = answering(side)
@@ -162,6 +163,7 @@ def test_the_ids_of_calls_in_a_fork_do_not_stand_in_the_way_of_those_that_follow
     assert len(ids) == 2
 
 
+@pytest.mark.matrix
 def test_what_a_side_lane_used_counts_and_its_own_limits_bind(tmp_path: Path) -> None:
     (places().config / "recipes").mkdir(parents=True)
     (places().config / "recipes" / "reflection.toml").write_text(
@@ -245,6 +247,7 @@ def test_what_is_no_emphasis_is_left_in_a_step(step: str) -> None:
     assert parse_steps(f"1. {step}") == [expected] == parse_steps(f"- {step}")
 
 
+@pytest.mark.matrix
 def test_a_step_full_of_marks_that_never_close_is_cut_like_any_other() -> None:
     assert [len(step) for step in parse_steps("1. " + " *a" * 1_000_000)] == [303]
 
@@ -336,6 +339,7 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
         assert check(ledger, session.id)["ok"]
 
 
+@pytest.mark.matrix
 def test_goals_are_done_and_dropped_and_found_again(tmp_path: Path) -> None:
     session = opened(Played(answering(lambda request: "One.\nTwo.")), tmp_path)
     run(session, goal_setting("A"), goal_setting("B"), goal_closing(["g2", "g3"], "done"), goal_closing(["g5"], "drop"))

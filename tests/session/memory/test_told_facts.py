@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from session.played import Played, opened, say
@@ -88,6 +89,7 @@ def test_without_facts_nothing_is_told(tmp_path: Path) -> None:
 FACTS = st.lists(st.fixed_dictionaries({"id": st.just("m1"), "text": st.text(max_size=300)}), min_size=1, max_size=5)
 
 
+@pytest.mark.matrix
 @given(FACTS, st.integers(10, 120))
 def test_what_is_told_takes_two_lines_at_most(facts: list[dict[str, str]], width: int) -> None:
     lines = describe_new_facts({"facts": facts}, width).split("\n")

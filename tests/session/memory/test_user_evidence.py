@@ -43,6 +43,7 @@ def test_other_words_parts_of_words_and_no_words_prove_nothing(quote: str) -> No
     assert not has_quote(SAID, quote)
 
 
+@pytest.mark.matrix
 @given(st.text(), st.text())
 def test_only_what_stands_there_is_a_quote(text: str, quote: str) -> None:
     if has_quote(text, quote):
