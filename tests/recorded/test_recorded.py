@@ -17,7 +17,7 @@ from recorded.record import EXPECTED, HERE, SHARED, difference, play, recorded
 from recorded.replacements import Replacements
 from recorded.session_list import CLASSES, SESSIONS
 from recorded.wire import Request, Step, body_bytes, body_lines, read_session, write_session
-from search import SEARCHES, sample, some
+from search import SEARCHES, some
 
 NAMES = [play.__name__ for plays in CLASSES.values() for play in some(plays, len(plays))]
 NEXUS = Path(sys.executable).with_name("nexus")
@@ -35,7 +35,7 @@ def forks() -> Iterator[Forks]:
         yield made
 
 
-@pytest.mark.parametrize("name", sample(NAMES, 3))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_session_sends_the_recorded_bytes(name: str, forks: Forks) -> None:
     steps, _ = play(name, forks)
     where = difference(name, recorded(name), steps)

@@ -7,7 +7,6 @@ others counted; the drop of the section has all names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
@@ -18,7 +17,6 @@ DESCRIBED, NAMED = 50, 100
 """Most skills that are described, and most that are named after these."""
 LONG, SHORT = 280, 100
 """Most characters of a description, and of a short one."""
-NEXUS = re.compile(r"\bnexus\b", re.IGNORECASE)
 MANUAL = (
     "- About nexus, the program that you run in: `nexus docs WORDS` searches its pages, `nexus docs PAGE` prints one"
 )
@@ -74,9 +72,9 @@ def _cut(text: str, most: int) -> str:
 
 def read_matching(sources: Sources) -> Value:
     """Return name and description of the skills that fit the newest message; the `way` to read them where the model
-    has no tool for it yet. The documentation of nexus counts as one."""
+    has no tool for it yet. The documentation of nexus counts as one, but in a run, whose messages name nexus always."""
     way = "" if sources.has_tool("skill") else " (`nexus skill use {name}` prints it)"
-    is_about_nexus = "bash" in sources.tools() and NEXUS.search(sources.about())
+    is_about_nexus = not sources.is_run and "bash" in sources.tools() and "nexus" in sources.about().lower()
     manual = [{"name": "nexus", "line": MANUAL}] if is_about_nexus else []
     return [*({**one, "way": way.format(**one)} for one in sources.matching_skills()), *manual]
 
