@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -131,12 +130,6 @@ def test_another_model_finds_nothing_in_the_cache() -> None:
     first = usage(model, user("look for apples"))
     assert usage(model, user("look for apples"), name="other").cache_read == 0
     assert usage(model, user("look for apples")).cache_read == first.input
-
-
-def test_what_was_sent_is_known_to_every_process_with_the_same_memory(tmp_path: Path) -> None:
-    first = usage(ScriptedModel(STEPS, memory=tmp_path / "sent"), user("look for apples"))
-    again = usage(ScriptedModel(STEPS, memory=tmp_path / "sent"), user("look for apples"))
-    assert again.cache_read == again.input == first.input
 
 
 def test_every_step_of_the_packaged_script_can_be_filled() -> None:

@@ -10,7 +10,6 @@ import os
 import signal
 import tomllib
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +17,7 @@ import typer
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.tour.chapters import CHAPTERS
-from nexus_cli.cli.tour.sandbox import Sandbox, open_sandbox, remove_sandbox
+from nexus_cli.cli.tour.sandbox import open_sandbox, remove_sandbox
 from nexus_cli.cli.tour.scripted_model import MODEL
 from nexus_cli.cli.tour.tour_session import LeftTour, TourSession
 from nexus_cli.config.ledger_place import ledger_place, shown_place
@@ -37,10 +36,6 @@ MAX_MODELS = 6
 def tour(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Run without pauses; every question is allowed.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the tour.")] = False,
-    part: Annotated[str, typer.Option(hidden=True)] = "",
-    session: Annotated[str, typer.Option(hidden=True)] = "",
-    theme: Annotated[str, typer.Option(hidden=True)] = "",
-    slow: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> int:
     """See nexus at work without a key: the real engine, a scripted model, its own folder.
 
@@ -49,26 +44,9 @@ def tour(
     texts = tomllib.loads((defaults_dir() / "tour" / "chapters.toml").read_text(encoding="utf-8"))
     stream = Stream(1)
     process.freeze_gc()
-    if part:
-        sandbox = Sandbox(Path(part))
-        if os.environ.get("NEXUS_HOME") != str(sandbox.home):
-            raise NexusError("usage", "--part", "it is for the process that the tour kills, in a folder of its own")
-        screen = TourSession(stream, texts, theme=theme, asks=False, slow=slow)
-        return asyncio.run(_run_part(screen, sandbox, session))
     asks = not yes and stream.terminal and os.isatty(0)
-    theme = _personal_settings().ui.theme
-    return asyncio.run(_run_tour(TourSession(stream, texts, theme=theme, asks=asks, slow=asks), keep))
-
-
-async def _run_part(tour: TourSession, sandbox: Sandbox, session: str) -> int:
-    """Run one turn in the process that will be killed."""
-    tour.sandbox = sandbox
-    tour.open(allow="all", resume=session)
-    try:
-        await tour.run_turn(tour.words("kill"))
-    finally:
-        await tour.aclose()
-    return 0
+    tour = TourSession(stream, texts, theme=_personal_settings().ui.theme, asks=asks)
+    return asyncio.run(_run_tour(tour, keep))
 
 
 async def _run_tour(tour: TourSession, keep: bool) -> int:

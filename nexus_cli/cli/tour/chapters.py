@@ -6,21 +6,14 @@ A chapter takes the `TourSession` and raises `NexusError` if a claim does not ho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from nexus_cli.cli.tour.kill_demo import kill_second_process
 from nexus_cli.cli.tour.sandbox import WINDOW, sandbox_settings
 from nexus_cli.cli.tour.tour_session import TourSession, accepted_compaction, select, tour_error
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.event import ContextDrop, ContextRecall, ToolResultEvent
 from nexus_cli.reports.context_summary import context_summary
-from nexus_cli.session.acts.compaction import compaction, preview, uncompaction
-from nexus_cli.turn.dispatch import UNKNOWN_OUTCOME
 
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
-TESTS = "python3 -m unittest"
 
 
 async def run_first_turn(tour: TourSession) -> None:
@@ -61,58 +54,12 @@ async def fill_window(tour: TourSession) -> None:
     tour.begin_chapter("compaction", at=f"{sandbox_settings().compact.at:.0%}".rstrip("%"))
     done = accepted_compaction(await tour.run_turn(tour.words("compaction"), drop=tour.drop))
     tour.say("compaction", "after", before=f"{done.before:,}", after=f"{done.after:,}")
-    summary = _newest_summary(tour)
+    summary = [one.content for one in tour.session.context.messages if one.content.startswith(SUMMARY_HEAD)][-1]
     if RECORD not in summary:
         raise tour_error("the record of the work is not below the summary")
     tour.quote(summary.partition("\n\n")[2])
     tour.say("compaction", "record")
 
 
-async def undo_compaction(tour: TourSession) -> None:
-    """Preview a compaction, run it on command, undo it."""
-    tour.begin_chapter("undo")
-    found: list[Mapping[str, Any]] = []
-    await tour.run_act("/compact --preview", preview("", found.append))
-    tour.report("compaction", found[0])
-    if not found[0]["possible"]:
-        raise tour_error("there was nothing to compact")
-    tour.say("undo", "compact")
-    before = tour.session.context.messages
-    accepted_compaction(await tour.run_act("/compact", compaction("")))
-    since = []
-    if f"{TESTS} -> exit" in _newest_summary(tour):
-        tour.say("undo", "ask")
-        await tour.run_turn(tour.words("undo"))
-        tour.say("undo", "answered")
-        since = tour.session.context.messages[-2:]
-    await tour.run_act("/uncompact", uncompaction())
-    if tour.session.context.messages != [*before, *since]:
-        raise tour_error("the window is not what it was before the compaction")
-    tour.say("undo", "after")
-
-
-async def kill_and_resume(tour: TourSession) -> None:
-    """Kill a process in the middle of its work, then resume its session."""
-    tour.begin_chapter("kill")
-    await tour.send(tour.words("kill"))
-    session, sandbox = tour.session.id, tour.sandbox
-    await tour.aclose()
-    pid = await kill_second_process(sandbox, session, theme=tour.theme, slow=tour.slow)
-    if not pid:
-        raise tour_error("the second process did not get to the middle of its work")
-    tour.say("kill", "killed", pid=pid, booked=len(sandbox.booked()), orders=len(sandbox.orders()))
-    await tour.wait()
-    tour.say("kill", "resumed")
-    tour.open(allow="all", resume=session)
-    happened = await tour.run_turn("")
-    unknown = select(happened, ToolResultEvent, lambda one: one.result.error == UNKNOWN_OUTCOME)
-    if not unknown or sorted(sandbox.booked()) != sandbox.orders():
-        raise tour_error("the work was not resumed where the process was killed")
-
-
-def _newest_summary(tour: TourSession) -> str:
-    return [one.content for one in tour.session.context.messages if one.content.startswith(SUMMARY_HEAD)][-1]
-
-
-CHAPTERS = (run_first_turn, show_window, show_drop, fill_window, undo_compaction, kill_and_resume)
+CHAPTERS = (run_first_turn, show_window, show_drop, fill_window)
 """The chapters before the end."""

@@ -52,16 +52,6 @@ class Sandbox:
         """The value of NEXUS_HOME during the tour."""
         return self.folder / "home"
 
-    def orders(self) -> list[str]:
-        """Return the numbers of all orders."""
-        lines = (self.project / "orders.csv").read_text(encoding="utf-8").splitlines()
-        return [line.partition(",")[0] for line in lines[1:]]
-
-    def booked(self) -> list[str]:
-        """Return the numbers of the orders booked so far."""
-        path = self.project / "booked.txt"
-        return path.read_text(encoding="utf-8").split() if path.exists() else []
-
 
 def sandbox_settings() -> Settings:
     """Return the packaged settings with the scripted model's window; the person's own are not read."""

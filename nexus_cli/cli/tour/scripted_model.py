@@ -1,7 +1,7 @@
 """A model that plays a script: the same replies to the same conversation, without a network.
 
 It selects the step that matches the conversation, streams its reply and counts tokens. The replies are data in the
-script. The next step depends on the conversation alone, so that another process can continue it.
+script. The next step depends on the conversation alone.
 """
 
 from __future__ import annotations
@@ -100,13 +100,12 @@ class ScriptedModel:
 
     model = MODEL
 
-    def __init__(self, steps: Sequence[ScriptStep], *, pace: float = 0.0, memory: Path | None = None) -> None:
-        """Initialize; `pace` is the seconds between two words. `memory` is a file with hashes of sent prefixes: the
-        provider's cache, shared by processes."""
+    def __init__(self, steps: Sequence[ScriptStep], *, pace: float = 0.0) -> None:
+        """Initialize; `pace` is the seconds between two words."""
         self._steps = steps
         self._pace = pace
-        self._memory = memory
         self._sent: set[str] = set()
+        """Hashes of sent prefixes: the provider's cache."""
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the deltas of one reply: its text by words, its calls in fragments, its usage."""
@@ -138,28 +137,14 @@ class ScriptedModel:
         """Return the tokens of a request and its reply; a prefix already sent to the same model counts as cached."""
         tools = canonical(list(request.tools))
         lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
-        known = self._read_memory()
-        prefix, new, cached, total = hashlib.sha256(request.model.encode() + b"\n"), [], 0, 0
+        prefix, cached, total = hashlib.sha256(request.model.encode() + b"\n"), 0, 0
         for line, tokens in lines:
             prefix.update(line + b"\n")
             total += tokens
-            if prefix.hexdigest() in known:
+            if prefix.hexdigest() in self._sent:
                 cached = total
-            else:
-                new.append(prefix.hexdigest())
-        self._remember(new)
+            self._sent.add(prefix.hexdigest())
         return Usage(total, count_tokens(said), cached)
-
-    def _read_memory(self) -> set[str]:
-        if self._memory is not None and self._memory.exists():
-            self._sent.update(self._memory.read_text(encoding="ascii").split())
-        return self._sent
-
-    def _remember(self, prefixes: Sequence[str]) -> None:
-        self._sent.update(prefixes)
-        if self._memory is not None:
-            with self._memory.open("a", encoding="ascii") as file:
-                file.write("".join(f"{prefix}\n" for prefix in prefixes))
 
 
 def _match_patterns(step: ScriptStep, moment: Moment) -> dict[str, str] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import Template
 from typing import Any, TypeVar
 
@@ -23,7 +23,6 @@ from nexus_cli.reports.forms import draw_report
 from nexus_cli.reports.text.lines import filled
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_state import Act
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import Stream
@@ -48,12 +47,9 @@ class LeftTour(Exception):
 class TourSession:
     """The screen of a tour, and its session while one is open."""
 
-    def __init__(self, stream: Stream, texts: Texts, *, theme: str, asks: bool, slow: bool) -> None:
-        """Initialize; `theme` is the setting. With `asks`, a person at a terminal answers. `slow` prints at reading
-        speed."""
-        self.theme = theme
+    def __init__(self, stream: Stream, texts: Texts, *, theme: str, asks: bool) -> None:
+        """Initialize; `theme` is the setting. With `asks`, a person at a terminal answers and reads along."""
         self.asks = asks
-        self.slow = slow
         self.sandbox: Sandbox
         """Set before a session is opened."""
         self.drop = ""
@@ -76,14 +72,13 @@ class TourSession:
 
     # The session
 
-    def open(self, *, allow: str = "read", resume: str = "") -> None:
-        """Open a new session, or the one named by `resume`."""
+    def open(self) -> None:
+        """Open a new session."""
         options = Options(
             cwd=self.sandbox.project,
             model=MODEL,
             recipe="chat",
-            allow=allow,
-            resume=resume,
+            allow="read",
             require_save=True,
             interactive=self.asks,
         )
@@ -93,7 +88,7 @@ class TourSession:
                 self, lambda question, number: question_text(question, self.width, self._theme, number), stops=False
             )
         script = load_script(defaults_dir() / "tour" / "script.toml")
-        provider = ScriptedModel(script, pace=WORD_SECONDS if self.slow else 0.0, memory=self.sandbox.folder / "sent")
+        provider = ScriptedModel(script, pace=WORD_SECONDS if self.asks else 0.0)
         self._session = open_session(options, sandbox_settings(), approver=approver, provider=provider)
 
     async def aclose(self) -> None:
@@ -105,7 +100,11 @@ class TourSession:
     async def run_turn(self, words: str, **values: str) -> list[Event]:
         """Run and print one turn; return its events. Raises `NexusError` if it failed."""
         words = Template(words).safe_substitute(values)
-        happened = await self._print_events(words, self.session.run(Trigger(words)))
+        await self.send(words)
+        happened = []
+        async for event in self.session.run(Trigger(words)):
+            self._renderer.feed(event)
+            happened.append(event)
         if select(happened, CompactionDone):
             accepted_compaction(happened)  # raises if it was rejected, the cause of what follows
         end = happened[-1]
@@ -113,25 +112,10 @@ class TourSession:
             raise tour_error(end.outcome.error["message"], end.outcome.error["hint"])
         return happened
 
-    async def run_act(self, command: str, act: Act) -> list[Event]:
-        """Run an act of the session as the slash command `command`, and print it; return its events."""
-        try:
-            return await self._print_events(command, self.session.act(act))
-        except NexusError as error:
-            raise tour_error(f"{command}: {error.message}", error.hint) from error
-
     async def ask(self, question: Question) -> Answer:
         """Allow everything, and print that nobody is asked. Implements `Approver`."""
         self._renderer.show_note(f"Allow {question.what}? allowed, nobody is asked here")
         return Allow()
-
-    async def _print_events(self, words: str, events: AsyncIterator[Event]) -> list[Event]:
-        await self.send(words)
-        happened = []
-        async for event in events:
-            self._renderer.feed(event)
-            happened.append(event)
-        return happened
 
     # The screen
 
@@ -157,14 +141,13 @@ class TourSession:
     async def send(self, words: str) -> None:
         """Print the person's message; in a terminal, first show it at the prompt until Enter.
 
-        It is empty for a turn that continues open calls. Raises `LeftTour` if the person leaves.
+        Raises `LeftTour` if the person leaves.
         """
-        if words and self.asks:
+        if self.asks:
             await self._show_prompt(words)
         self.put("")
         self._renderer = self._new_renderer()
-        if words:
-            self._renderer.show_user_message(words)
+        self._renderer.show_user_message(words)
 
     async def _show_prompt(self, words: str) -> None:
         """Show the message and the status line as a session does, until Enter. Raises `LeftTour`."""
