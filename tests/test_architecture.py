@@ -442,15 +442,15 @@ def test_programs_are_looked_for_by_one_door() -> None:
 
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
-    "__main__": (138, 0, 0),
+    "__main__": (144, 0, 0),
     "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
     "cli": (67_014, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
-    "config": (33_141, 0, None),
+    "config": (33_124, 0, None),
     "context": (77_930, 0, 194),
-    "core": (43_413, 0, None),
+    "core": (43_609, 0, None),
     "defaults": (0, 33_954, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_293, 0, 8),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (944_674, 70_581)
+SUM = (944_671, 70_581)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
