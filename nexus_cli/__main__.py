@@ -27,8 +27,10 @@ def main() -> NoReturn:
 
         if page := read_help_page():
             process.exit_process(0, page)
-    from nexus_cli.core.private_process import make_process_private  # noqa: PLC0415  (not for `--version`)
+    from nexus_cli.core.late_methods import compile_methods_late  # noqa: PLC0415  (not for `--version`)
+    from nexus_cli.core.private_process import make_process_private  # noqa: PLC0415  (as above)
 
+    compile_methods_late()
     make_process_private()
     from nexus_cli.cli import app  # noqa: PLC0415  (`--version` does without it)
 

@@ -441,7 +441,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
 
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
-    "__main__": (138, 0, 0),
+    "__main__": (144, 0, 0),
     "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
     "cli": (65_681, 0, 5),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import is_below, places
 from nexus_cli.core.real_files import read_regular
 
 RECORD = ".state"
@@ -91,4 +91,4 @@ def _is_locked(handle: int) -> bool:
 
 
 def _overlaps(one: str, other: str) -> bool:
-    return one == other or one.startswith(other.rstrip("/") + "/") or other.startswith(one.rstrip("/") + "/")
+    return is_below(one, other) or is_below(other, one)

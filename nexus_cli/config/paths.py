@@ -103,6 +103,11 @@ def project_root(folder: Path) -> Path:
     return folder if root != folder and os.path.realpath(root) in never else root
 
 
+def is_below(path: str, folder: str) -> bool:
+    """Return True if a path is `folder` or inside it, by their texts."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def with_tilde(path: str) -> str:
     """Return `path` with `~` for the home folder."""
     home = os.path.expanduser("~").rstrip("/")

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from nexus_cli.config.paths import Places
+from nexus_cli.config.paths import Places, is_below
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.real_files import read_beginning
 
@@ -342,7 +342,7 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[tuple[Pat
         # KUBECONFIG is a list; KRB5CCNAME may have a kind in front.
         for part in value.removeprefix("FILE:").split(os.pathsep):
             # `HISTFILE=/dev/null` disables the history.
-            if os.path.isabs(part) and not _is_below(os.path.normpath(part), "/dev"):
+            if os.path.isabs(part) and not is_below(os.path.normpath(part), "/dev"):
                 found.append(Path(os.path.normpath(part), name))
     settings = tuple(home / name for home in homes for name in _MAY_HOLD)
     return tuple(dict.fromkeys(path for path in found if len(path.parts) > 1)), settings
@@ -380,7 +380,7 @@ class SecretPlaces:
         root = os.path.realpath(project)
         worktree = find_worktree(project, own)
         self._worktree = _fold_path(Path(root)) if worktree else None
-        kept = [path for path in own_paths(own) if worktree or not _is_below(root, os.path.realpath(path))]
+        kept = [path for path in own_paths(own) if worktree or not is_below(root, os.path.realpath(path))]
         found = [*credential_paths(environ), *kept, own.keys, own.ledger, *_PROCESSES]
         self._places: dict[tuple[str, ...], Path] = {}
         for path in found:
@@ -458,7 +458,3 @@ def home_folders(named: str) -> list[Path]:
 @lru_cache(1024)
 def _fold_path(path: Path) -> tuple[str, ...]:
     return tuple(map(fold_name, path.parts[1:]))
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(os.path.join(folder, ""))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import is_below, places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
 
@@ -142,7 +142,3 @@ def check_glob(path: str, folders: Folders) -> None:
             if not folders.holds(os.path.realpath(one)):
                 raise NotReadOnly(f"{shorten(one)} leads out of the project")
         found = deeper
-
-
-def is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

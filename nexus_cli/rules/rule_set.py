@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.config import trust
-from nexus_cli.config.paths import Places, with_tilde
+from nexus_cli.config.paths import Places, is_below, with_tilde
 from nexus_cli.config.project_settings import FILE, FOLDER, read_project
 from nexus_cli.config.protected_places import fold_name, fold_path
 from nexus_cli.config.setting_rules import SettingValue
@@ -518,8 +518,7 @@ def whole_path_pattern(rule: PermissionRule, *roots: str) -> str:
 
 
 def _is_named(path: str, base: str, expression: re.Pattern[str]) -> bool:
-    inside = path == base or path.startswith(base.rstrip("/") + "/")
-    return inside and expression.match(path, len(base) if path == base else len(base.rstrip("/")) + 1) is not None
+    return is_below(path, base) and bool(expression.match(path, len(base if path == base else base.rstrip("/") + "/")))
 
 
 @lru_cache(512)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
+from nexus_cli.config.paths import is_below as is_in
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
 from nexus_cli.core.real_files import LISTED, read_regular
@@ -209,7 +210,7 @@ def _narrow(
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
     """Return True if `path` is one of `folders` or inside one; all are real paths."""
-    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
+    return any(is_in(path, one) for one in folders)
 
 
 def _has_above(path: str, folders: Collection[str]) -> bool:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import home_folders
 
 _TOOLS = tuple(
@@ -58,9 +59,9 @@ def tool_folders(environ: Mapping[str, str]) -> list[Path]:
     for entry in dict.fromkeys(map(os.path.normpath, entries)):
         place = os.path.realpath(entry)
         # A PATH entry may be the home folder itself, or `/`, which must not be shown.
-        if place in _OF_SYSTEM or not os.path.isdir(place) or any(map(_is_below, real, [place] * len(real))):
+        if place in _OF_SYSTEM or not os.path.isdir(place) or any(map(is_below, real, [place] * len(real))):
             continue
-        is_own = any(_is_below(path, home) for path in (entry, place) for home in (*real, *map(str, homes)))
+        is_own = any(is_below(path, home) for path in (entry, place) for home in (*real, *map(str, homes)))
         if not is_own or _holds_programs(place, known):
             on_path.append(Path(entry))
     folders = dict.fromkeys([*map(os.path.realpath, on_path), *known])
@@ -69,11 +70,7 @@ def tool_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _holds_programs(real: str, chains: Sequence[str]) -> bool:
-    return os.path.basename(real) in _PROGRAMS or any(_is_below(real, one) for one in chains)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+    return os.path.basename(real) in _PROGRAMS or any(is_below(real, one) for one in chains)
 
 
 def _follow_links(folder: str) -> tuple[Path, ...]:
@@ -89,7 +86,7 @@ def _read_links(folder: str, _stamp: int) -> tuple[Path, ...]:
     except OSError:
         return ()
     found = ((path, os.path.realpath(path)) for path in links)
-    elsewhere = ((path, place) for path, place in found if not _is_below(place, folder))
+    elsewhere = ((path, place) for path, place in found if not is_below(place, folder))
     return tuple(Path(path) for path, place in elsewhere if os.path.isfile(place) and os.access(place, os.X_OK))
 
 
@@ -101,7 +98,7 @@ def hidden_settings(folders: Iterable[Path]) -> Iterator[Path]:
     """Yield the settings files below the real paths `folders` that may have passwords."""
     done: list[str] = []
     for folder in sorted(map(str, folders)):
-        if any(_is_below(folder, one) for one in done):
+        if any(is_below(folder, one) for one in done):
             continue
         done.append(folder)
         kept = _scanned.get(folder)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.undo.project_look import Look
 from nexus_cli.undo.read_state import GONE
@@ -17,7 +16,7 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
         old, new = before.seen.get(path), after.seen.get(path)
         known = _index_state(before, path)
         was, now = old.state if old else known, new.state if new else known
-        if was is None and (not before.is_whole or is_below(path, before.skipped)):
+        if was is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
             continue  # it may have been there
         was, now = was or GONE, now or GONE
         is_stamp_same = old is not None and new is not None and old.stamp == new.stamp
@@ -38,11 +37,6 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
         changes.append(FileChange(GIT_FOLDER, FileState(REPOSITORY), GONE))
         names.append(GIT_FOLDER)
     return changes, names
-
-
-def is_below(path: str, folders: Iterable[str]) -> bool:
-    """Return True if a path is in one of the `folders`, or one of them."""
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def _index_state(look: Look, path: str) -> FileState | None:

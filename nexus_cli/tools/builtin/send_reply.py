@@ -8,6 +8,7 @@ from typing import Any
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
 from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools.builtin.send_message import recover as recover
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
@@ -16,9 +17,3 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     spaces: Spaces = context.services[Spaces]
     message, text = arguments["message_id"], arguments["text"]
     return await run_in_thread(lambda stop: spaces.reply(context.call_id, message, text))
-
-
-def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
-    """Return the result of a message that an earlier process began to send, None if it began none."""
-    spaces: Spaces = services[Spaces]
-    return spaces.recover(call_id)

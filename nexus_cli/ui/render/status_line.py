@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.core.limits import LEVELS, name_level
 from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
 from nexus_cli.session.status import Status
@@ -115,7 +116,7 @@ def _model(name: str) -> str:
 def _place(folder: str, home: str, theme: Theme, *, whole: bool) -> str:
     text = one_line(folder)
     home = one_line(home).rstrip("/")
-    if home and (text == home or text.startswith(home + "/")):
+    if home and is_below(text, home):
         text = "~" + text[len(home) :]
     if not whole:
         text = text.rstrip("/").rpartition("/")[2] or text

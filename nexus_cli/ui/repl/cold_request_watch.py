@@ -10,7 +10,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.session.cold_request import seconds_until_cold, warn_of_cold_request
 from nexus_cli.session.draft import prepare_next_request
 from nexus_cli.session.session import Session
-from nexus_cli.ui.repl.initial_estimate import LATER
+from nexus_cli.ui.repl.initial_estimate import LATER, is_looping
 
 
 class ColdRequestWatch:
@@ -32,12 +32,8 @@ class ColdRequestWatch:
 
     def check(self, session: Session) -> None:
         """Look at the next request of a session in which nothing runs. Cheap."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return
         state = session.state
-        if session.busy or not state.lane_state.lane.is_recorded:
+        if not is_looping() or session.busy or not state.lane_state.lane.is_recorded:
             return
         if state.lane_state.cache.last is None:
             if self._read != session.id and state.resumed:
@@ -48,8 +44,8 @@ class ColdRequestWatch:
             self._warn(f"{line[:1].upper()}{line[1:]}.")
         if self._timer is not None:
             self._timer.cancel()
-        seconds = seconds_until_cold(state)
-        self._timer = loop.call_later(seconds + 1, self._refresh) if seconds is not None and seconds > 0 else None
+        seconds = seconds_until_cold(state) or 0
+        self._timer = asyncio.get_running_loop().call_later(seconds + 1, self._refresh) if seconds > 0 else None
 
     async def _load(self, session: Session) -> None:
         try:

@@ -35,7 +35,7 @@ class InitialEstimate:
         if status.settled:
             return status
         key = (status.session, status.model, status.effort, status.used, status.waiting)
-        if key not in self._tokens and _looping():
+        if key not in self._tokens and is_looping():
             self._tokens[key] = 0
             self._background(self._look(session, key))
         return replace(status, used=self._tokens.get(key, 0) or status.used)
@@ -52,7 +52,8 @@ class InitialEstimate:
         self._found()
 
 
-def _looping() -> bool:
+def is_looping() -> bool:
+    """Return True in a running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
