@@ -165,6 +165,8 @@ RULES: Mapping[str, Rule] = {
     "ui.theme": _one_of(THEMES),
     "ui.keys": _one_of(KEYS),
     "ui.notify": YES_OR_NO,
+    "ui.notify_command": TEXT,
+    "ui.status_command": TEXT,
     "ui.title_model": TEXT,
     "sandbox.backend": _one_of(BACKENDS),
     "sandbox.env_pass": NAMES,

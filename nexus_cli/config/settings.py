@@ -85,6 +85,10 @@ class UiSettings:
     keys: str = "emacs"
     notify: bool = True
     """Notify a person who is away when a turn ends or a question is open."""
+    notify_command: str = ""
+    """A command that also runs then."""
+    status_command: str = ""
+    """A command whose first line of output stands in the status line."""
     title_model: str = ""
     """The model that writes a session's title after its first turn; "" for the first words of the session."""
 

@@ -63,7 +63,6 @@ class Screen:
         stdout: int = 1,
         keys: Input | None = None,
         size: Callable[[], Size] | None = None,
-        notify: bool = True,
     ) -> None:
         """`keys` and `size` replace the descriptors' own, for tests and for terminals elsewhere."""
         self._box = box
@@ -85,7 +84,7 @@ class Screen:
         """Held by the program that has the terminal: prompt-toolkit's own queue does not survive a cancellation."""
         self._handoff = TerminalHandoff()
         self._key_at = 0.0
-        self.notifier = Notifier(self._print, environ, enabled=notify)
+        self.notifier = Notifier(self._print, environ, enabled=True)
         self.help_left = False
         self._warned_at = 0.0
         self._controller: ReplController | None = None
