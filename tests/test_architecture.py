@@ -445,13 +445,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (138, 0, 0),
     "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (67_123, 0, 5),
+    "cli": (67_213, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
-    "config": (33_163, 0, None),
+    "config": (33_275, 0, None),
     "context": (77_930, 0, 194),
     "core": (43_413, 0, None),
-    "defaults": (0, 34_088, 0),
+    "defaults": (0, 34_183, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_293, 0, 8),
     "lane": (57_238, 0, 179),
@@ -472,7 +472,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (1_633, 0, None),
     "tools": (56_413, 27_176, 48),
     "turn": (21_548, 0, 15),
-    "ui": (100_499, 0, 47),
+    "ui": (100_963, 0, 47),
     "undo": (30_851, 0, 28),
     "workers": (9_746, 0, 1),
     "worktrees": (20_646, 0, 20),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (945_753, 70_715)
+SUM = (946_419, 70_810)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

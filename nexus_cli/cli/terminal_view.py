@@ -44,7 +44,7 @@ class TerminalView:
         self.box: InputBox | None = None
         self.view: ReplView
         self._repl: Repl | None = None
-        self._folder = folder
+        self._folder, self._settings = folder, settings
         self.draft: Callable[[], str] = str
         """Returns the text in the input box."""
         if piped:
@@ -74,7 +74,8 @@ class TerminalView:
         box.outside = self.view.outside
 
     def apply(self, settings: Settings) -> None:
-        """Apply settings of the screen that were changed while it is open."""
+        """Apply settings of the screen, also while it is open."""
+        self._settings = settings
         self.theme.name = choose_theme(settings.ui.theme, os.environ, colour=False).name
         if self.box is not None:
             self.box.set_keys(vi=settings.ui.keys == "vi")
@@ -82,6 +83,11 @@ class TerminalView:
             self.view.notifier.enabled = settings.ui.notify
             command = settings.ui.notify_command
             self.view.notifier.run = partial(self._run_notify_command, command) if command else None
+            problem = self.view.bind_keys(settings.bindings)
+            if self._repl is not None:
+                self._repl.keys = (*Repl.keys, *settings.bindings.items())
+                if problem:
+                    self._repl.show_note(f"nexus: {problem}", "warn")
 
     def _run_notify_command(self, command: str, text: str) -> None:
         """Run the person's command for the notification `text` beside the loop."""
@@ -105,6 +111,7 @@ class TerminalView:
     def connect(self, repl: Repl) -> None:
         """Give `repl` the draft, and show the notices of the box in it."""
         self._repl = repl
+        self.apply(self._settings)
         repl.draft = self.draft
         if self.box is not None:
             self.box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")

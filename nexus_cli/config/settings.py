@@ -199,6 +199,8 @@ class Settings:
     hook: tuple[HookTable, ...] = ()
     """The tables `[[hook]]` of the person's own file."""
     alias: Mapping[str, str] = field(default_factory=dict)
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    """By key, as prompt-toolkit names it: an action of `KEYS_OF_ACTIONS`, or a slash command."""
     folder_keys: Mapping[str, str] = field(default_factory=dict)
     """By folder: the name of the stored keys that projects in it use (`nexus login PROVIDER --as NAME`)."""
     key_name: str = ""
