@@ -445,18 +445,18 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (138, 0, 0),
     "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (67_213, 0, 5),
+    "cli": (67_223, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
     "config": (33_275, 0, None),
     "context": (77_930, 0, 194),
-    "core": (43_413, 0, None),
+    "core": (43_503, 0, None),
     "defaults": (0, 34_183, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_293, 0, 8),
     "lane": (57_238, 0, 179),
-    "ledger": (50_386, 0, 34),
-    "mcp": (17_184, 0, 18),
+    "ledger": (50_394, 0, 34),
+    "mcp": (17_187, 0, 18),
     "permission": (10_496, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (31_663, 0, 51),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (946_419, 70_810)
+SUM = (946_530, 70_810)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
