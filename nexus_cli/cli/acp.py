@@ -15,6 +15,7 @@ from nexus_cli.cli.command_options import Allow, Effort, Model, SharedOptions
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.limits import parse_level
 from nexus_cli.lane.options import Options
 from nexus_cli.ui.print.stream import write_stderr_line
@@ -32,7 +33,7 @@ def acp(model: Model = "", effort: Effort = "", allow: Allow = "") -> int:
     """
     SharedOptions(model=model, effort=effort, allow=allow).check()
     if importlib.util.find_spec("acp") is None:
-        raise NexusError("usage", "nexus acp", "the package for it is missing", "pip install 'nexus-cli[acp]'")
+        raise NexusError("usage", "nexus acp", "the package for it is missing", install_hint("acp"))
     if not all(_is_stream(descriptor) for descriptor in (0, 1)):
         raise NexusError(
             "usage", "nexus acp", "stdin and stdout have to be pipes", "Editors start it: nexus docs editors"

@@ -17,6 +17,7 @@ from nexus_cli.config.paths import PACKAGE, defaults_dir
 TOPICS: Mapping[str, str] = {
     "start": "ten minutes with nexus",
     "settings": "every setting, its default and what it does",
+    "personal": "a status line, notifications and keys of your own",
     "subscriptions": "GitHub Copilot and ChatGPT instead of keys",
     "commands": "commands, options, slash commands and keys",
     "json": "the objects of --json, --stream-json and the server",

@@ -46,6 +46,7 @@ from nexus_cli.core.certificates import (
 )
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.lane.available_models import keys_present
@@ -331,7 +332,7 @@ def _mcp(look: CheckInput) -> Check:
     if catalogue.files.problems:
         return Check("mcp", "note", "; ".join(catalogue.files.problems), "`nexus docs mcp` has the form of an entry")
     if names and missing:
-        return Check("mcp", "broken", f"servers are configured: {names}", "pip install 'nexus-cli[mcp]'")
+        return Check("mcp", "broken", f"servers are configured: {names}", install_hint("mcp"))
     unlisted = ", ".join(one.name for one in catalogue.unlisted)
     hint = f"`nexus mcp test {catalogue.unlisted[0].name}` starts one" if unlisted else ""
     detail = f"{names}; tools not known yet: {unlisted}" if unlisted else names

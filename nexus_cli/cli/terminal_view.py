@@ -18,6 +18,7 @@ from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.render.unified_diff import looks_like_diff
 from nexus_cli.ui.repl.clipboard import save_clipboard_image
+from nexus_cli.ui.repl.personal_command import run_personal_command
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.screen.screen import Screen
@@ -43,6 +44,7 @@ class TerminalView:
         self.box: InputBox | None = None
         self.view: ReplView
         self._repl: Repl | None = None
+        self._folder, self._settings = folder, settings
         self.draft: Callable[[], str] = str
         """Returns the text in the input box."""
         if piped:
@@ -66,17 +68,33 @@ class TerminalView:
             save=save,
             names=names,
         )
-        self.view = Screen(box, self.theme, environ=os.environ, notify=settings.ui.notify)
+        self.view = Screen(box, self.theme, environ=os.environ)
+        self.apply(settings)
         self.draft = lambda: box.text
         box.outside = self.view.outside
 
     def apply(self, settings: Settings) -> None:
-        """Apply settings of the screen that were changed while it is open."""
+        """Apply settings of the screen, also while it is open."""
+        self._settings = settings
         self.theme.name = choose_theme(settings.ui.theme, os.environ, colour=False).name
         if self.box is not None:
             self.box.set_keys(vi=settings.ui.keys == "vi")
         if isinstance(self.view, Screen):
             self.view.notifier.enabled = settings.ui.notify
+            command = settings.ui.notify_command
+            self.view.notifier.run = partial(self._run_notify_command, command) if command else None
+            problem = self.view.bind_keys(settings.bindings)
+            if self._repl is not None:
+                self._repl.keys = (*Repl.keys, *settings.bindings.items())
+                if problem:
+                    self._repl.show_note(f"nexus: {problem}", "warn")
+
+    def _run_notify_command(self, command: str, text: str) -> None:
+        """Run the person's command for the notification `text` beside the loop."""
+        given = {"hook_event_name": "Notification", "title": "nexus", "message": text, "cwd": str(self._folder)}
+        if self._repl is not None:
+            work = run_personal_command("ui.notify_command", command, self._folder, given)
+            self._repl.jobs.start_background(work)
 
     def make_approver(self) -> PersonApprover:
         """Return the approver that asks in this view."""
@@ -93,6 +111,7 @@ class TerminalView:
     def connect(self, repl: Repl) -> None:
         """Give `repl` the draft, and show the notices of the box in it."""
         self._repl = repl
+        self.apply(self._settings)
         repl.draft = self.draft
         if self.box is not None:
             self.box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")

@@ -125,6 +125,29 @@ CONDITIONS = Rule(
 )
 
 
+KEYS_OF_ACTIONS: Mapping[str, str] = {
+    "newline": "c-j",
+    "queue": "escape enter",
+    "back": "escape",
+    "stop": "c-c",
+    "leave": "c-d",
+    "level": "s-tab",
+    "search": "c-r",
+    "editor": "c-g",
+    "image": "c-v",
+    "background": "c-b",
+    "thinking": "c-t",
+    "output": "c-o",
+    "clear": "c-l",
+    "suspend": "c-z",
+}
+"""What a key of `[bindings]` can do, and the key that does it without such a table."""
+ACTION = Rule(
+    str,
+    f'a command such as "/compact", or one of {", ".join(KEYS_OF_ACTIONS)}',
+    lambda value: value in KEYS_OF_ACTIONS or (value.startswith("/") and len(value) > 1),
+)
+
 LEDGER_URL = "ledger.url"
 """Not part of `Settings`, which are shown and logged: the URL may contain a password."""
 
@@ -165,6 +188,8 @@ RULES: Mapping[str, Rule] = {
     "ui.theme": _one_of(THEMES),
     "ui.keys": _one_of(KEYS),
     "ui.notify": YES_OR_NO,
+    "ui.notify_command": TEXT,
+    "ui.status_command": TEXT,
     "ui.title_model": TEXT,
     "sandbox.backend": _one_of(BACKENDS),
     "sandbox.env_pass": NAMES,
@@ -254,6 +279,7 @@ NAMED_TABLES: Mapping[str, Mapping[str, Rule]] = {
 }
 """Tables of tables with names that the person chooses."""
 OPEN_TABLES: Mapping[str, Rule] = {
+    "bindings": ACTION,
     "alias": NAME,
     "default_models": NAME,
     "folder_keys": KEY_OF_FOLDER,
@@ -266,6 +292,6 @@ REMOVED_TABLES: Mapping[str, str] = {"keys": "rename it to [default_models]", "w
 TABLES = tuple(
     """
     limits compact sections truncation provider ui sandbox assess ledger spaces runs worktree undo jobs rules alias
-    models agents services hosts default_models folder_keys rule_examples
+    bindings models agents services hosts default_models folder_keys rule_examples
     """.split()
 )

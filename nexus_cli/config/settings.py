@@ -85,6 +85,10 @@ class UiSettings:
     keys: str = "emacs"
     notify: bool = True
     """Notify a person who is away when a turn ends or a question is open."""
+    notify_command: str = ""
+    """A command that also runs then."""
+    status_command: str = ""
+    """A command whose first line of output stands in the status line."""
     title_model: str = ""
     """The model that writes a session's title after its first turn; "" for the first words of the session."""
 
@@ -195,6 +199,8 @@ class Settings:
     hook: tuple[HookTable, ...] = ()
     """The tables `[[hook]]` of the person's own file."""
     alias: Mapping[str, str] = field(default_factory=dict)
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    """By key, as prompt-toolkit names it: an action of `KEYS_OF_ACTIONS`, or a slash command."""
     folder_keys: Mapping[str, str] = field(default_factory=dict)
     """By folder: the name of the stored keys that projects in it use (`nexus login PROVIDER --as NAME`)."""
     key_name: str = ""

@@ -27,6 +27,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.programs import start_program_async
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.certificates import certificate_file
+from nexus_cli.core.install_hint import install_hint
 from nexus_cli.mcp.server_values import (
     AskPerson,
     ServerAnswer,
@@ -53,7 +54,6 @@ _LOGIN_SECONDS = 330.0
 _LINE = 64_000_000
 _END_SECONDS = 8.0
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_MISSING = "MCP servers need the extra `mcp`: pip install 'nexus-cli[mcp]'"
 
 
 class McpHost:
@@ -206,7 +206,7 @@ class McpHost:
             if self._process is not None:
                 return
             if find_spec("mcp") is None:
-                raise ServerError("start", _MISSING)
+                raise ServerError("start", f"MCP servers need a package: {install_hint('mcp')}")
             own = ("PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "LD_LIBRARY_PATH")
             env = _keep_harmless(os.environ) | {name: os.environ[name] for name in own if name in os.environ}
             if trusted := certificate_file():

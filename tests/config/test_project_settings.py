@@ -55,6 +55,14 @@ def test_what_is_not_trusted_is_not_in_effect_and_said_once(tmp_path: Path) -> N
     assert "it has changed since you trusted it" in notice(loaded) and loaded.settings.project == Limits()
 
 
+def test_a_project_cannot_set_what_runs_beside_the_screen(tmp_path: Path) -> None:
+    loaded = project(
+        tmp_path, '[ui]\nstatus_command = "touch x"\nnotify_command = "touch x"\n[bindings]\nc-y = "stop"\n'
+    )
+    assert loaded.settings.ui == Settings().ui and not loaded.settings.bindings
+    assert "cannot set ui, bindings: a project can only tighten" in notice(loaded)
+
+
 def test_limits_are_met_and_the_others_come_before_the_persons(tmp_path: Path) -> None:
     personal('allow = "edit"\n[limits]\nmax_steps = 50\nconfirm = true\n[compact]\nat = 0.8\n')
     loaded = project(

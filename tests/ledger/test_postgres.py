@@ -220,7 +220,7 @@ def test_without_psycopg_it_is_one_line_and_a_file_needs_none() -> None:
         "except Exception as error: print(error.line)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "psycopg cannot be imported" in done.stdout and "nexus-cli[team]" in done.stdout
+    assert "psycopg cannot be imported" in done.stdout and "psycopg[binary]>=3.2" in done.stdout
     code = "import sys; from nexus_cli.ledger import Ledger; Ledger.open(None); print('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 

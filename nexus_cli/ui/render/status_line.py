@@ -14,6 +14,8 @@ from nexus_cli.ui.render.theme import Theme
 
 HIGH, CRITICAL = 0.6, 0.8
 """Shares of the budget from which the window counts as nearly full (seed B's token budget)."""
+QUIET = ("dim", "ok")
+"""Roles of facts that call for no attention."""
 FOLDER = 32
 """Most cells of a folder's name, whose end is kept."""
 
@@ -34,16 +36,23 @@ _LEAVES = tuple(
 """Parts in the order in which they are left out; the use of the window always stays."""
 
 
-def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:
+def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "", own: str = "") -> str:
     """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, jobs, the
-    command worked for, the current wait, runs that ask, drops, cache, cost."""
+    command worked for, the current wait, runs that ask, drops, cache, cost.
+
+    `own` is the line of the person's command: only what calls for attention stands beside it.
+    """
     room = max(0, width - 1)
     gone: set[str] = set()
     waiting = list(_LEAVES)
     while True:
         parts = _parts(status, branch, theme, home, gone)
+        if own:
+            parts = [_Part("own", own), *(part for part in parts if part.name != "model" and part.role not in QUIET)]
         if _size(parts, theme) <= room:
             return f" {theme.paint('dim', theme.signs.dot)} ".join(theme.paint(p.role, p.text) for p in parts)
+        if not waiting and own:
+            return theme.paint("dim", cut(own, room, theme.signs.cut))
         if not waiting:
             return theme.paint(parts[0].role, cut(f"{_share(status):.0%}{_pressure(status)[1]}", room))
         gone.add(waiting.pop(0))

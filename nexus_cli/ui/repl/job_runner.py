@@ -65,13 +65,13 @@ class JobRunner:
         """The kind of the running job, "" if there is none."""
         return self.current.kind if self.current is not None else ""
 
-    def start(self, kind: str, what: str, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, kind: str, what: str, work: Coroutine[Any, Any, object]) -> None:
         """Run `work` as the current job."""
         made = self.current = Job(kind, what)
         made.task = self._create_task(work)
         made.task.add_done_callback(self._over)
 
-    def start_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def start_background(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         """Run `work` beside the current job; return its task."""
         task = self._create_task(work)
         self._background.add(task)
@@ -133,13 +133,13 @@ class JobRunner:
         if work is not None:
             self._ended(work)
 
-    def _create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _create_task(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         task = asyncio.create_task(self._guarded(work))
         # If a task is cancelled before its first step, its inner coroutine would never be awaited.
         task.add_done_callback(lambda _: work.close())
         return task
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Coroutine[Any, Any, object]) -> None:
         try:
             with self.guard:
                 await work

@@ -31,6 +31,7 @@ from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.job_runner import Job
+from nexus_cli.ui.repl.personal_command import StatusCommand
 from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
@@ -79,6 +80,8 @@ class LocalSession:
         self._cold = ColdRequestWatch(
             repl.jobs.start_background, repl.refresh_status, lambda line: repl.show_note(line, "warn")
         )
+
+        self._own_status = StatusCommand(repl.jobs.start_background, repl.view.invalidate)
 
     def read_own_commands(self) -> None:
         """Begin to read the commands of the person and the project."""
@@ -237,10 +240,11 @@ class LocalSession:
         upcoming = self.session.state.lane_state.upcoming
         addresses = tuple(map(" ".join, upcoming.addresses.items()))
         now = replace(now, asking=self._runs.count, jobs=tuple(upcoming.jobs), addresses=addresses)
-        return status_line(now, self._branch, width, self.repl.theme, str(Path.home()))
+        return status_line(now, self._branch, width, self.repl.theme, str(Path.home()), self._own_status.line)
 
     def refresh(self) -> None:
         self._status = self._first.of(self.session)
+        self._own_status.update(self.desk.settings.ui.status_command, self._status)
         self._cold.check(self.session)
         self._branch = read_branch(self.folder)
 

@@ -6,18 +6,19 @@ Bindings only; their actions are in `Screen` (through `ScreenActions`) and in `R
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, emacs_insert_mode, has_focus, vi_insert_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent
-from prompt_toolkit.key_binding.key_bindings import ConditionalKeyBindings, merge_key_bindings
+from prompt_toolkit.key_binding.key_bindings import ConditionalKeyBindings, _parse_key, merge_key_bindings
 from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
+from nexus_cli.config.setting_rules import KEYS_OF_ACTIONS
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import is_command_line
 from nexus_cli.ui.repl.view import ReplController
@@ -36,6 +37,10 @@ REPEAT = 0.1
 """Seconds: an Esc that follows another one sooner comes from a key that is held down."""
 RELEASED = 0.5
 """Seconds without an Esc after which a held key counts as released."""
+
+
+FIXED = ((Keys.ControlC,), (Keys.ControlM,), (Keys.Escape,))
+"""Keys that a person cannot bind: they stop work and send messages."""
 
 
 class ScreenActions(Protocol):
@@ -107,6 +112,44 @@ def screen_bindings(box: InputArea, panel: QuestionPanel, picker: PickerPanel, r
     stops = Stops(reach)
     of_fields = [_of_field(panel, reach, stops), picker_bindings(picker)]
     return merge_key_bindings([of_box, _of_box(box, panel, reach, stops), *of_fields, _of_both(reach)])
+
+
+def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: ScreenActions) -> tuple[KeyBindings, str]:
+    """Return the bindings of `wanted`, the actions and commands by key, and a line about the keys that cannot be bound.
+
+    An action does what its own key does in `base` at that moment.
+    """
+    made, problems = KeyBindings(), []
+    for name, action in wanted.items():
+        try:
+            keys = tuple(map(_parse_key, name.split()))
+        except ValueError:
+            keys = ()
+        others = [binding.keys for binding in made.bindings]
+        if not keys or Keys.Any in keys:
+            problems.append(f"{name} is no key")
+        elif keys in FIXED or len(keys[0]) == 1:
+            problems.append(f"{name} {'keeps its meaning' if keys in FIXED else 'types text'}")
+        elif any(keys[: len(one)] == one[: len(keys)] for one in others) or base.get_bindings_starting_with_keys(keys):
+            problems.append(f"{name} is the same as, or the beginning of, another key")
+        else:
+            made.add(*keys)(_own_key(action, base, reach))
+    return made, f"[bindings]: {'; '.join(problems)} (nexus docs personal)" if problems else ""
+
+
+def _own_key(action: str, base: KeyBindingsBase, reach: ScreenActions) -> Callable[[KeyPressEvent], None]:
+    keys = tuple(map(_parse_key, KEYS_OF_ACTIONS.get(action, "").split()))
+
+    def act(event: KeyPressEvent) -> None:
+        if not keys:
+            reach.controller.submit(TypedMessage(action, action))
+            return
+        for binding in reversed(base.get_bindings_for_keys(keys)):
+            if binding.filter():
+                binding.call(event)
+                return
+
+    return act
 
 
 def _of_box(box: InputArea, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:

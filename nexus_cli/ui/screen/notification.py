@@ -27,6 +27,8 @@ class Notifier:
         self._write = write
         self._environ = environ
         self.enabled = enabled
+        self.run: Callable[[str], object] | None = None
+        """Runs the person's own command with the line of a notification."""
         self._key_at = 0.0
         self._due: asyncio.TimerHandle | None = None
         self._waiting = ""
@@ -49,7 +51,7 @@ class Notifier:
             self._due.cancel()
             self._due = None
         self._waiting = text if waits else ""
-        if not self.enabled or not text:
+        if not text or not (self.enabled or self.run):
             return
         loop = asyncio.get_running_loop()
         left = self._key_at + AWAY - loop.time()
@@ -60,11 +62,15 @@ class Notifier:
 
     def end(self) -> None:
         """End all notifications and restore the window title."""
-        self._enabled = False
+        self.enabled, self.run = False, None
         self.notify("")
         self.note_key()
 
     def _call(self, text: str) -> None:
+        if self.run:
+            self.run(one_line(text))
+        if not self.enabled:
+            return
         text = cut(one_line(text), LONGEST, "...").replace(";", ",")
         title = ("" if self._called else "\x1b[22;2t") + f"\x1b]2;{PLAIN_TITLE}: {text}\x07"
         self._called = True

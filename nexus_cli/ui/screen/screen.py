@@ -20,6 +20,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.vt100 import raw_mode
+from prompt_toolkit.key_binding import DynamicKeyBindings, KeyBindings, KeyBindingsBase, merge_key_bindings
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
@@ -31,7 +32,13 @@ from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
-from nexus_cli.ui.screen.key_bindings import ESCAPE_SECONDS, catch_key_failures, hasten_escape, screen_bindings
+from nexus_cli.ui.screen.key_bindings import (
+    ESCAPE_SECONDS,
+    bind_own_keys,
+    catch_key_failures,
+    hasten_escape,
+    screen_bindings,
+)
 from nexus_cli.ui.screen.layout import InputArea, ScreenLayout
 from nexus_cli.ui.screen.notification import Notifier
 from nexus_cli.ui.screen.picker import PickerPanel
@@ -63,7 +70,6 @@ class Screen:
         stdout: int = 1,
         keys: Input | None = None,
         size: Callable[[], Size] | None = None,
-        notify: bool = True,
     ) -> None:
         """`keys` and `size` replace the descriptors' own, for tests and for terminals elsewhere."""
         self._box = box
@@ -85,10 +91,12 @@ class Screen:
         """Held by the program that has the terminal: prompt-toolkit's own queue does not survive a cancellation."""
         self._handoff = TerminalHandoff()
         self._key_at = 0.0
-        self.notifier = Notifier(self._print, environ, enabled=notify)
+        self.notifier = Notifier(self._print, environ, enabled=True)
         self.help_left = False
         self._warned_at = 0.0
         self._controller: ReplController | None = None
+        self._bindings = screen_bindings(box, self._panel, self._picker, self)
+        self._own_bindings: KeyBindingsBase = KeyBindings()
         with self._output.kept_back():
             self._app = self._made(keys or TerminalInput(stdin), environ)
         self._focused = self._app.layout.current_window
@@ -104,7 +112,7 @@ class Screen:
             layout=Layout(self._layout),
             input=keys,
             output=self._output,
-            key_bindings=screen_bindings(self._box, self._panel, self._picker, self),
+            key_bindings=merge_key_bindings([self._bindings, DynamicKeyBindings(lambda: self._own_bindings)]),
             erase_when_done=True,
             style=_STYLE,
             include_default_pygments_style=False,
@@ -265,6 +273,11 @@ class Screen:
             self._print(self._ready(self._print_queue.all()))
         if self._error is not None:
             raise self._error
+
+    def bind_keys(self, wanted: Mapping[str, str]) -> str:
+        """Bind the person's own keys, by name; return a line about those that cannot be bound, or ""."""
+        self._own_bindings, problem = bind_own_keys(wanted, self._bindings, self)
+        return problem
 
     def notify(self, text: str, *, waits: bool = False) -> None:
         self.notifier.notify(text, waits=waits)
