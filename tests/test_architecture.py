@@ -444,13 +444,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (65_681, 0, 5),
+    "cli": (65_890, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
-    "config": (33_124, 0, None),
+    "config": (33_258, 0, None),
     "context": (77_922, 0, 194),
-    "core": (43_609, 0, None),
-    "defaults": (0, 30_584, 0),
+    "core": (43_699, 0, None),
+    "defaults": (0, 30_813, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_293, 0, 8),
     "lane": (57_238, 0, 179),
@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (1_633, 0, None),
     "tools": (56_373, 27_176, 48),
     "turn": (21_548, 0, 15),
-    "ui": (99_536, 0, 46),
+    "ui": (100_948, 0, 47),
     "undo": (30_816, 0, 28),
     "workers": (9_746, 0, 1),
     "worktrees": (20_646, 0, 20),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (943_330, 67_211)
+SUM = (945_186, 67_440)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
