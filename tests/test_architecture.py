@@ -167,7 +167,7 @@ STARTS_PROGRAMS = {
 FINDS_PROGRAMS = {
     "config/programs.py": "the door",
     "config/host_environment.py": "whether commands of the model find `nexus`",
-    "rules/read_only_forms.py": "whether the PATH leads a command of the model to a program of the project",
+    "rules/readers.py": "whether the PATH leads a command of the model to a program of the project",
     "sandbox/inspect_sandbox.py": "`true`, run in the sandbox",
 }
 """Files that look for a program on the PATH."""

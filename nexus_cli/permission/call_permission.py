@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PLANS = "plan mode is read-only; answer with the plan"
 """The reason of a refusal at level `PLAN`."""
 BUILT_IN = "built in"
-"""`Permission.origin` of a command known to be read-only, see `nexus_cli.rules.read_only_table`."""
+"""`Permission.origin` of a command known to be read-only, see `nexus_cli.rules.readers`."""
 FOR_ALL_CALLS = ("edit", "later", "send", "server")
 """`ApprovalNeed.kind` of calls that an allow rule without a pattern covers."""
 WRITTEN_TO = "job"
@@ -433,7 +433,7 @@ class CallPermission:
             env[HIDDEN_DATA] = str(places().data)
         notes = [*made.notes, *([alone] if alone else [])]
         if profile == "read":
-            from nexus_cli.rules.read_only_table import read_only_environment  # noqa: PLC0415
+            from nexus_cli.rules.read_only_environment import read_only_environment  # noqa: PLC0415
 
             env = read_only_environment(env)
         else:

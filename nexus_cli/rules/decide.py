@@ -21,8 +21,7 @@ from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, short
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.passed_commands import find_passed
-from nexus_cli.rules.read_only_commands import check_read_only, gets_names, keeps_form
-from nexus_cli.rules.read_only_table import READ_ONLY
+from nexus_cli.rules.readers import check_read_only, gets_names, is_reader, keeps_form, opens_files
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -185,8 +184,9 @@ def _decide_part(
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
     restricting = (rule for rule in search.rules.rules if rule.decision != "allow")
-    strict = next((rule for rule in restricting if rule.effect in (Effect.READ, Effect.RUN)), None)
-    if not reason and strict is not None and gets_names(command):
+    effects = {Effect.READ, Effect.RUN} if gets_names(command) else {Effect.READ} if opens_files(command) else set()
+    strict = next((rule for rule in restricting if rule.effect in effects), None)
+    if not reason and strict is not None:
         reason = f"it may be what {strict.decision} {strict.text} names, as its words are not known before it runs"
     if not reason:
         return CommandPart(shown, "allow", None, "built in", "it only reads"), True
@@ -254,12 +254,7 @@ def _closed_redirects(line: CommandLine, level: Level, rules: RuleSet, folders: 
 
 def _reads_plainly(command: SimpleCommand) -> bool:
     """Return True for a command that only reads, and whose words are as they stand."""
-    if not command.words or not all(word.is_plain for word in command.words):
-        return False
-    name = system_name(command.words[0])
-    if name == "git":
-        name = next((f"git-{word.text}" for word in command.words[1:] if not word.text.startswith("-")), "")
-    return name in READ_ONLY
+    return all(word.is_plain for word in command.words) and is_reader(command.words)
 
 
 def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:

@@ -46,11 +46,9 @@ class Folders:
     """A command before has changed the shell: nothing counts as read-only any more."""
     listed: int = 0
     """Names that were read for globs."""
-    repositories: dict[str, bool] = field(default_factory=dict)
-    """Folders that were looked at for git, and whether it finds the project's repository there."""
     line: CommandLine = field(default_factory=CommandLine)
     forms: int = 0
-    """Forms of commands that were looked at."""
+    """Values of variables that were looked at."""
     entered: list[str] = field(default_factory=list)
     """Every folder that the line may have been in."""
 

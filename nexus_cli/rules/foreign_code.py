@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-
-from nexus_cli.rules.sed_script import is_plain_script
 
 _INTERPRETERS: Mapping[str, frozenset[str]] = {
     "python": frozenset({"-c"}),
@@ -28,7 +27,15 @@ _INTERPRETERS: Mapping[str, frozenset[str]] = {
 _GIT_CODE = frozenset({"rebase", "submodule", "filter-branch", "difftool", "mergetool", "bisect", "config"})
 """Subcommands of git of which an argument may be a command."""
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "original-awk"})
+_ADDRESS = r"(?:\d+|\$|/[^/\\\[]*/)"
+_CHANGE = r"s([/|,#])(?:(?!\1)[^\n\[]){0,99}\1(?:(?!\1)[^\n\[]){0,99}\1[gipI\d]*"
+_SED = re.compile(rf"(?:(?:{_ADDRESS}(?:,{_ADDRESS})?!?)?(?:[pdqn=]|{_CHANGE})(?:; *|\Z))*")
 _RUN_BY_NAME = ("PAGER", "EDITOR", "VISUAL", "_COMMAND", "ASKPASS", "EXTERNAL_DIFF", "LESSOPEN", "BROWSER", "SHELL")
+
+
+def is_plain_sed(script: str) -> bool:
+    """Return True for a script of sed that surely runs nothing and opens no file."""
+    return _SED.fullmatch(script) is not None
 
 
 def sets_program(assignments: Iterable[str]) -> bool:
@@ -51,7 +58,7 @@ def find_code(name: str, arguments: Sequence[str]) -> tuple[list[str], bool]:
     if name in _AWKS:
         return ([text] if any(sign in text for sign in ("system", "|", "@")) else []), False
     if name == "sed":
-        return [one for one in arguments if not is_plain_script(one)], False
+        return [one for one in arguments if not is_plain_sed(one)], False
     if name != "git":
         return [], False
     codes = [f"git {value}" for flag, value in pairwise(arguments) if flag == "-c"]

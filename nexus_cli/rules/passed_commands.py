@@ -13,10 +13,9 @@ from collections.abc import Collection, Iterator
 
 from nexus_cli.rules.command_line import SimpleCommand, Word
 from nexus_cli.rules.foreign_code import is_interpreter
-from nexus_cli.rules.read_only_forms import AWKS
-from nexus_cli.rules.read_only_table import READ_ONLY
+from nexus_cli.rules.readers import READERS
 from nexus_cli.rules.stored_prefix import SUBCOMMANDS
-from nexus_cli.rules.wrappers import READERS, SHELLS, find_wrapper, program_name
+from nexus_cli.rules.wrappers import ARGUMENT_READERS, SHELLS, find_wrapper, program_name
 
 MOST_WORDS = 60
 """Words of a command that are compared with a rule."""
@@ -57,10 +56,10 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tu
     name = program_name(words[0])
     if is_interpreter(name) and len(words) > 2 and words[1].text == "-m":
         words, name = words[2:], words[2].text
-    if (name in READ_ONLY and name not in _DATA) or name in AWKS or name == "sed":
+    if name in READERS and name not in _DATA | _OPENERS | ARGUMENT_READERS | {"xargs", "less", "more"}:
         return [], _PROGRAM_OPTION.findall("\n".join(word.text for word in words))
     has_subcommands = name in SUBCOMMANDS
-    is_known = has_subcommands or name in _DATA or name in READERS or find_wrapper(words)[0] is not None
+    is_known = has_subcommands or name in _DATA or name in ARGUMENT_READERS or find_wrapper(words)[0] is not None
     start = len(words) if is_known else 0
     if has_subcommands:
         runs = _RUNS | {"-c"} if name == "just" else _RUNS

@@ -31,9 +31,8 @@ from nexus_cli.rules.address_rules import address_matches, refuse_bad_pattern
 from nexus_cli.rules.bash_syntax import read_command_line
 from nexus_cli.rules.claude_rules import claude_rules
 from nexus_cli.rules.command_line import Word
-from nexus_cli.rules.read_only_commands import keeps_form
-from nexus_cli.rules.read_only_table import GIT_FLAGS, GIT_VALUED
-from nexus_cli.rules.wrappers import program_name, system_name
+from nexus_cli.rules.readers import keeps_form
+from nexus_cli.rules.wrappers import GIT_FLAGS, GIT_VALUED, program_name, system_name
 from nexus_cli.text.hidden_signs import find_hidden_sign
 
 if TYPE_CHECKING:

@@ -76,11 +76,27 @@ WRAPPERS: Mapping[str, Wrapper] = {
     "uv run": Wrapper("p", "python with project directory extra group env-file with-requirements"),
     "xargs": Wrapper("IinLlPsdEa", "max-args max-procs max-lines max-chars delimiter arg-file replace eof"),
 }
+GIT_FLAGS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"})
+"""Options of git before a subcommand that change nothing."""
+GIT_VALUED = frozenset(
+    {
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--exec-path",
+        "--super-prefix",
+        "--config-env",
+        "--attr-source",
+    }
+)
+"""Options of git before a subcommand that take a value as the next word."""
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "pwsh"})
 SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/opt/homebrew/bin/")
 _TEXT_AFTER_C = frozenset({"su", "runuser", "script", "flock", "sg"})
 """They run the text behind `-c` in a shell."""
-READERS = frozenset({"eval", "ssh", "watch", "find", "fd", "fdfind"})
+ARGUMENT_READERS = frozenset({"eval", "ssh", "watch", "find", "fd", "fdfind"})
 """Programs whose arguments are read here, each in its own way."""
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _KEYWORDS = frozenset({"!", "{", "(", "function", "if", "then", "else", "elif", "while", "until", "do"})

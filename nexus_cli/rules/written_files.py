@@ -14,6 +14,7 @@ from pathlib import Path
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.command_line import SimpleCommand, Word
 from nexus_cli.rules.folders import Folders
+from nexus_cli.rules.readers import IN_PLACE
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, find_by_path
 from nexus_cli.rules.wrappers import program_name
 
@@ -22,8 +23,6 @@ WRITERS = frozenset("rm rmdir unlink shred mv tee touch mkdir truncate chmod cho
 """Programs that change every path that they name."""
 TO_LAST = frozenset("cp ln install rsync".split())
 """Programs that change the last one."""
-IN_PLACE = {"sed": re.compile(r"-[a-zA-Z]*i|--in-place"), "perl": re.compile(r"-[a-zA-Z]*i"), "sort": re.compile("-o")}
-"""Programs that change what they name with such an option."""
 OF_GIT = frozenset("checkout restore rm mv clean".split())
 _GLOB = re.compile(r"[*?\[]")
 

@@ -16,7 +16,7 @@ from nexus_cli.provider.local_servers import BASE_VARIABLES
 from nexus_cli.sandbox.profile import _CACHES
 
 _VARIABLE = re.compile(r"(?:_NEXUS_|[A-Z])[A-Z0-9]+(?:_[A-Z0-9]+)*")
-SETTERS = {"litellm_env.py", "read_only_table.py"}
+SETTERS = {"litellm_env.py", "read_only_environment.py"}
 """Modules that set variables for a library and for programs."""
 KNOWN = {"NEXUS_HOME", "_NEXUS_COMPLETE", "EDITOR", "LC_ALL", "WEZTERM_PANE"}
 """Read by name, by a constant, in a loop over names: found by each of these ways."""

@@ -27,8 +27,8 @@ CASES = {
         "from nexus_cli.ui.render.markdown_blocks import DELIMITER\nrun = DELIMITER.match",
         "-" + " " * MANY + "x",
     ),
-    "blank lines in sed": ("from nexus_cli.rules.sed_script import is_plain_script as run", "\n" * 1990 + "w x"),
-    "blanks in sed": ("from nexus_cli.rules.sed_script import is_plain_script as run", "p;\n \n" * 390 + "w x"),
+    "changes in sed": ("from nexus_cli.rules.foreign_code import is_plain_sed as run", "s///;" * 1990 + "w x"),
+    "blanks in sed": ("from nexus_cli.rules.foreign_code import is_plain_sed as run", "p; " * 390 + " " * 9000 + "w x"),
     "brackets of a test": (
         "from pathlib import Path\nfrom nexus_cli.rules.decide import decide_command\n"
         "from nexus_cli.rules.rule_set import RuleSet, parse_rule\n"

@@ -1,4 +1,4 @@
-"""Repositories in which git would run a program or read elsewhere, each built by git: no command of git only reads."""
+"""Repositories in which git runs a program or reads elsewhere, each built by git: ours does not run there unwalled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from rules.rows import decide
 from search import sample
 
 from nexus_cli.rules.decide import decide_command
-from nexus_cli.rules.read_only_table import ENVIRONMENT, UNSET
+from nexus_cli.rules.read_only_environment import ENVIRONMENT, UNSET
 from nexus_cli.rules.rule_set import RuleSet
+from nexus_cli.sandbox.git_repository import NotPlain, check_repository
 
 NONE = RuleSet()
 READS = (
@@ -176,12 +177,13 @@ PLANTED: dict[str, Callable[[Path, Path], Path]] = {
 
 
 @pytest.mark.parametrize("name", sample(PLANTED, 4))
-def test_git_asks_in_a_repository_that_is_not_plain(name: str, project: Path, tmp_path: Path) -> None:
+def test_a_repository_that_names_programs_or_other_places_is_not_plain(
+    name: str, project: Path, tmp_path: Path
+) -> None:
     folder = PLANTED[name](project, tmp_path / "ran")
     root = folder if name == "a worktree's own configuration" else project
-    for command in READS:
-        found = decide_command(command, level="read", rules=NONE, cwd=folder, project=root, confined=True)
-        assert found.decision == "ask", command
+    with pytest.raises((NotPlain, OSError)):
+        check_repository(str(folder), str(root))
 
 
 @pytest.mark.matrix
@@ -194,7 +196,7 @@ def test_git_asks_in_a_repository_that_is_not_plain(name: str, project: Path, tm
         "a repository around the folder",
     ],
 )
-def test_what_asks_there_is_what_git_would_run(name: str, project: Path, tmp_path: Path) -> None:
+def test_what_is_not_plain_is_what_git_would_run(name: str, project: Path, tmp_path: Path) -> None:
     folder = PLANTED[name](project, tmp_path / "ran")
     env = {key: value for key, value in os.environ.items() if key not in UNSET} | {**ENVIRONMENT}
     subprocess.run(["git", "status"], cwd=folder, env=env, capture_output=True, check=False)
@@ -218,6 +220,7 @@ def test_git_is_free_in_an_ordinary_clone(project: Path) -> None:
         git(clone, "config", *words.split(" ", 1))
     git(clone, "branch", "topic", "--track", "main")
     (clone / "src").mkdir()
+    assert check_repository(str(clone), str(clone))
     for command in READS:
         for folder in (clone, clone / "src"):
             found = decide_command(command, level="read", rules=NONE, cwd=folder, project=clone, confined=True)
@@ -232,24 +235,21 @@ def test_git_is_free_in_a_worktree_that_its_repository_knows(project: Path) -> N
     assert decide("git status", tree, rules=NONE).decision == "ask", "only one side says so"
 
 
-def test_git_is_free_with_a_plain_submodule_and_asks_when_its_configuration_names_a_program(project: Path) -> None:
+def test_a_submodule_whose_configuration_names_a_program_is_not_plain(project: Path) -> None:
     inner = make_repository(project.parent / "inner")
     git(project, "submodule", "add", "-q", str(inner), "lib")
     git(project, "commit", "-q", "-m", "second")
-    assert decide("git status", project, rules=NONE).decision == "allow"
+    assert check_repository(str(project), str(project))
     configure(project / ".git/modules/lib", '[filter "x"]\n\tclean = x\n')
-    assert decide("git status", project, rules=NONE).decision == "ask"
+    with pytest.raises(NotPlain):
+        check_repository(str(project), str(project))
 
 
-def test_diff_asks_for_folders_whose_links_lead_out(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("x")
-    for name in ("d1", "d2", "d3"):
-        (project / name).mkdir()
-        (project / name / "a").write_text("x")
-    assert decide("diff d1 d2", project, rules=NONE).decision == "allow"
-    (project / "d1/out").symlink_to(tmp_path / "secret")
-    asked = ("diff d1 d2", "diff d2 d1", "diff d1 f", "cd d1 && diff . ../d2", "diff -q d1 d2")
-    assert [decide(one, project, rules=NONE).decision for one in asked] == ["ask"] * len(asked)
-    assert decide("diff d2 d3", project, rules=NONE).decision == "allow"
-    shutil.rmtree(project / ".git")
-    assert decide("git diff d1 d2", project, rules=NONE).decision == "ask"
+@pytest.mark.parametrize("name", ["a .git file", "a .git link"])
+def test_git_asks_where_it_finds_a_repository_outside_the_project(name: str, project: Path, tmp_path: Path) -> None:
+    PLANTED[name](project, tmp_path / "ran")
+    assert {decide(command, project, rules=NONE).decision for command in READS} == {"ask"}
+    (project / ".git").unlink()
+    assert {decide(command, project, rules=NONE).decision for command in READS} == {"allow"}, "there is none"
+    git(tmp_path, "init", "-q")
+    assert {decide(command, project, rules=NONE).decision for command in READS} == {"ask"}, "one around the project"

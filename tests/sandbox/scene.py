@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from programs import why_no_bwrap
 
 from nexus_cli.config.paths import Places
-from nexus_cli.rules.read_only_table import read_only_environment
+from nexus_cli.rules.read_only_environment import read_only_environment
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.confinement import Confinement

@@ -1,8 +1,9 @@
-"""Lines whose words bash computes, in a project that is made to harm: they ask, or the walls hold them."""
+"""Lines of readers, harmless and hostile, in a project that is made to harm: they ask, or the walls hold them."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -13,7 +14,7 @@ from rules.rows import decide, read_rows
 from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 from search import SEARCHES, sample
 
-from nexus_cli.rules.read_only_table import ENVIRONMENT, UNSET
+from nexus_cli.rules.read_only_environment import ENVIRONMENT, UNSET
 from nexus_cli.rules.rule_set import RuleSet
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.confinement import Confinement
@@ -23,7 +24,12 @@ from nexus_cli.tools.process import run_process
 
 HERE = Path(__file__).parent
 ROWS = read_rows(str(HERE / "computed_lines.tsv"))
-HARMLESS = [row for row in read_rows("harmless.tsv") if row[1] == "allow" and "sleep" not in row[0]]
+ENDLESS = re.compile(
+    r"sleep|tail (?:.*-f|-F|-cf|--follow|.*\+|-n 3 \"\$f)|seq (?:1 |9|1e)|while|for ?\(|repeat|infinite|recurse\(|def f"
+)
+"""Lines that run until their time is over."""
+TABLES = ("harmless.tsv", "hostile.tsv", "computed.tsv", "further.tsv", "rules.tsv")
+READ = [row for name in TABLES for row in read_rows(name) if row[1] == "allow"]
 SECRET = "OUTSIDE-4711"
 SECONDS = 20
 NAMES = (
@@ -85,7 +91,7 @@ def fingerprint(folder: Path) -> dict[str, tuple[int, int]]:
 
 def lines_of(ground: Ground) -> list[str]:
     """Return one line in four: all of them meet each backend and each user, and each line all of these in a search."""
-    lines = list(dict.fromkeys(row[0] for row in (*ROWS, *HARMLESS)))
+    lines = [line for line in dict.fromkeys(row[0] for row in (*ROWS, *READ)) if not ENDLESS.search(line)]
     if os.getuid() or SEARCHES:
         return lines
     return lines[2 * (ground.user == "root") + (ground.backend is Backend.BWRAP) :: 4]
@@ -105,7 +111,7 @@ def results(ground: Ground) -> dict[str, str]:
             env = {**sandbox_environment(profile, env)[0], **ENVIRONMENT}
             os.environ["HOME"] = str(scene.home)
             # Lines that are free in most projects are run in this one, whose links are seen by some decisions.
-            run = {row[0] for row in (*ROWS, *HARMLESS) if row[1] == "allow"}
+            run = {row[0] for row in (*ROWS, *READ) if row[1] == "allow"}
             before = fingerprint(scene.base)
             for line in lines_of(ground):
                 if line not in run and decide(line, scene.project, "read", RuleSet()).decision != "allow":

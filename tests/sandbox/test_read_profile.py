@@ -15,7 +15,7 @@ import pytest
 from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 from search import sample
 
-from nexus_cli.rules.read_only_table import ENVIRONMENT
+from nexus_cli.rules.read_only_environment import ENVIRONMENT
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.profile import SandboxProfile, make_profile

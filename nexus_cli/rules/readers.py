@@ -1,0 +1,380 @@
+"""Know the readers: programs, and subcommands of programs, that run unasked in the profile `read`.
+
+The kernel holds what a reader may do, whatever its options and scripts say. Words decide what the kernel cannot: which
+paths lie outside the project, where the sandbox shows nothing and a model would take that for a fact; and which command
+plainly wants to write, so that the question comes before it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from nexus_cli.config.programs import find_program
+from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
+from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
+from nexus_cli.rules.foreign_code import is_plain_sed
+from nexus_cli.rules.read_only_environment import ENVIRONMENT, HARMLESS_VARIABLES
+from nexus_cli.rules.wrappers import GIT_VALUED, WRAPPERS, find_inner, find_wrapper, skip_options, system_name
+from nexus_cli.sandbox.profile import find_worktree_folder
+
+MOST_VALUES = 400
+"""Values of the variables in all words of a line that are looked at."""
+READERS = frozenset(
+    """
+    ls cat head tail tac rev nl wc cut paste column tr fold fmt expand unexpand join comm uniq sort grep egrep fgrep
+    zgrep zcat rg ag ack fd fdfind find stat file du df tree diff cmp od hexdump xxd strings base64 base32 realpath
+    readlink basename dirname echo printf date jq yq sed awk gawk mawk test which whereis type uname id seq md5sum
+    sha1sum sha224sum sha256sum sha384sum sha512sum b2sum shasum cksum sum nproc sleep true false : whoami arch tty
+    groups pwd tsort printenv expr numfmt shuf iconv less more bat eza nm objdump readelf size cloc tokei scc zipinfo
+    exit break continue xargs
+    """.split()
+)
+"""Programs that run unasked with whatever options."""
+AWKS = frozenset({"awk", "gawk", "mawk"})
+SUBCOMMANDS_THAT_READ: Mapping[str, frozenset[str]] = {
+    name: frozenset(verbs.split())
+    for name, verbs in {
+        "git": "status diff log show whatchanged reflog shortlog rev-list blame annotate grep ls-files ls-tree "
+        "cat-file rev-parse describe merge-base name-rev for-each-ref show-ref symbolic-ref count-objects check-ignore "
+        "check-attr diff-tree diff-index diff-files range-diff cherry branch tag remote stash worktree config version",
+        "npm": "ls list ll view info outdated explain why root prefix",
+        "pnpm": "ls list why outdated",
+        "yarn": "list why info",
+        "cargo": "tree metadata pkgid",
+        "go": "list env version doc",
+        "pip": "list show freeze check",
+        "pip3": "list show freeze check",
+    }.items()
+}
+"""Subcommands that run unasked, of programs that do more."""
+_CHANGES = {
+    "branch": re.compile(r".*(?: -(?!-)\w*[dDmMcCfu]| --(?:del|move|copy|forc|set|unset|edit|track|create)| [^- ])"),
+    "tag": re.compile(r".*(?: -(?!-)\w*[adfFmsu]| --(?:del|forc|sign|anno|mess|file|edit|local-user)| [^- ])"),
+    "remote": re.compile(r"(?! (?:-v|--verbose|show|get-url)\b).+"),
+    "stash": re.compile(r"(?! (?:list|show)\b)"),
+    "worktree": re.compile(r"(?! list\b)"),
+    "reflog": re.compile(r" (?:expire|delete|drop|write)\b"),
+    "symbolic-ref": re.compile(r".* -(?:d|-delete)|.* [^- ]\S* [^- ]"),
+    "config": re.compile(r"(?! (?:-l|--list|list|get|--get[\w-]*)\b)"),
+}
+"""What changes the repository: subcommands of git that mostly read, with the words behind them."""
+_LISTS = re.compile(r".* (?:-\w*[ln]\d*|--(?:list|(?:no-)?contains|(?:no-)?merged|points-at)(?:=\S*)?)(?: |$)")
+"""An option with which `git branch` and `git tag` list what the words behind it name."""
+MIXED = frozenset(_CHANGES) - {"reflog", "symbolic-ref"}
+"""Those of them that an allow rule covers whole: they are there for changes too."""
+IN_PLACE = {
+    "sed": re.compile(r"-[a-zA-Z]*i|--in-place"),
+    "perl": re.compile(r"-[a-zA-Z]*i"),
+    "sort": re.compile(r"-[a-zA-Z]*o|--output"),
+    "find": re.compile(r"-(?:delete|fprint|fls)"),
+    "git": re.compile(r"--output|-O"),
+    "tree": re.compile(r"-o"),
+    "yq": re.compile(r"-i"),
+    "gawk": re.compile(r"-i|inplace"),
+    "awk": re.compile(r"-i|inplace"),
+}
+"""Programs that change what they name with such an option."""
+_VERSIONS = frozenset(
+    "python python3 rustc uv ruby gcc g++ clang cc make cmake ninja docker perl php tar curl bash sh node git".split()
+) | frozenset(SUBCOMMANDS_THAT_READ)
+"""Further programs that say their version."""
+_VERSION = re.compile(r"--version|-V|-v|version")
+_TEXTS = frozenset("echo printf basename dirname seq expr true false : tr sleep type which uname id xargs".split())
+"""Readers whose words are no paths."""
+_CODE_FIRST = AWKS | {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "jq", "yq", "fd", "fdfind"}
+"""Readers whose first operand is a pattern or a script."""
+_OPENS = {"jq": re.compile(r"import|include"), **dict.fromkeys(AWKS, re.compile(r"getline|system|ARGV|[|@<]|-f"))}
+"""What opens files in a script."""
+_SCRIPT = re.compile(r"-\w*e|--(?:expression|regexp)")
+"""An option before a pattern or a script."""
+_SHOWN = frozenset({"HOME", "PWD", "USER", "?"})
+"""Variables that may be printed."""
+_DELIMITER = re.compile(r"-\w*[dtFs]")
+_READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
+"""Without an operand they read the folder that they are in."""
+_NEXUS = re.compile(r"docs(?: [^- ]\S*)*|skill list(?: --json)?|skill use [^- ]\S*(?: --json)?")
+_QUOTED = re.compile(r"\"[^\"]*\"")
+_DATE_VALUE = re.compile(r"-[uR]*[dr]|--(?:date|reference)")
+_DATE = re.compile(
+    r"\+.*|-[uR]+|-[uR]*[dr].+|-I\w*|--(?:date|reference|iso-8601|rfc-3339)=.*|--(?:utc|universal|iso-8601)", re.DOTALL
+)
+
+
+def check_read_only(command: SimpleCommand, folders: Folders) -> str:
+    """Return the reason that a command does not run as a reader, "" if it does. Follows a `cd` in `folders`."""
+    try:
+        _check(command.words, command, folders)
+    except NotReadOnly as why:
+        return str(why)
+    except (OSError, ValueError, RecursionError):
+        return "a path in it cannot be resolved"
+    return ""
+
+
+def is_reader(words: Sequence[Word]) -> bool:
+    """Return True if the program, with its subcommand, is on the list."""
+    name = system_name(words[0]) if words else ""
+    verb = find_verb(words) if name in SUBCOMMANDS_THAT_READ else 0
+    return name in READERS or (0 < verb < len(words) and words[verb].text in SUBCOMMANDS_THAT_READ[name])
+
+
+def find_verb(words: Sequence[Word]) -> int:
+    """Return the place of the subcommand, behind the options of the program."""
+    place = 1
+    while place < len(words) and words[place].text.startswith("-"):
+        place += 1 + (words[place].text in GIT_VALUED)
+    return place
+
+
+def wants_to_write(name: str, words: Sequence[Word]) -> bool:
+    """Return True if an option says that program `name` writes: it need not be tried first."""
+    return name in IN_PLACE and any(IN_PLACE[name].match(word.text) for word in words[1:])
+
+
+def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
+    """Return True if an allow rule that begins with `argv` covers `words`, which begin so.
+
+    A rule for a reader covers what it reads, wherever that is. One that names more, such as `sort -o`, or a command
+    that also writes, such as `git branch`, covers every form.
+    """
+    named = tuple(map(Word, argv))
+    if not is_reader(named) or argv[-1] in MIXED:
+        return True
+    places = Folders("/", "/", "/", [], anywhere=True)
+    if len(argv) > 1 + (argv[0] == "git") and check_read_only(SimpleCommand(named), places):
+        return True
+    return not check_read_only(SimpleCommand(words), places)
+
+
+def gets_names(command: SimpleCommand) -> bool:
+    """Return True if words of a command are computed when it runs."""
+    return any(not word.is_known or word.text in ("xargs", "-exec") for word in command.words)
+
+
+def opens_files(command: SimpleCommand) -> bool:
+    """Return True if a script in a command may open files that its words do not name."""
+    texts = [word.text for word in command.words]
+    names = {text.rpartition("/")[2] for text in texts}
+    if any(_OPENS[name].search(text) for name in names & set(_OPENS) for text in texts):
+        return True
+    behind = texts[texts.index("sed") + 1 :] if "sed" in texts else []
+    scripts = [text for before, text in pairwise(["", *behind]) if _SCRIPT.fullmatch(before)]
+    scripts = scripts or [text for text in behind if not text.startswith("-")][:1]
+    return not all(map(is_plain_sed, scripts)) or any(re.match(r"-\w*[ef].|-\w*f|--[ef]", text) for text in behind)
+
+
+def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) -> None:
+    """Raise `NotReadOnly` unless `words`, of `command` or of one that it runs, are those of a reader."""
+    if not words:
+        raise NotReadOnly("it has no program")
+    if folders.is_lost:
+        raise NotReadOnly("a command before it changes the shell")
+    if not HARMLESS_VARIABLES.issuperset(command.assignments):
+        raise NotReadOnly("it sets a variable")
+    if not words[0].is_known:
+        raise NotReadOnly(f"the value of {shorten(words[0].text)} is not known before it runs")
+    name = system_name(words[0])
+    if name == "cd":
+        if words is not command.words:
+            raise NotReadOnly("cd leads to a folder that is not known")
+        folders.enter(command)
+        return
+    texts = [word.text for word in words[1:]]
+    wrapper, head = find_wrapper(words)
+    if name == "command" and texts[:1] in (["-v"], ["-V"]):
+        return
+    if wrapper is not None and wrapper.is_transparent and name:
+        inner, sure = skip_options(words, WRAPPERS[name], head)
+        if not sure or not inner:
+            raise NotReadOnly(f"what {name} runs is not known")
+        _check(inner, command, folders)
+        return
+    if len(texts) == 1 and name in _VERSIONS and _VERSION.fullmatch(texts[0]):
+        _check_program(name, folders)
+        return
+    if name == "tar" and texts and re.fullmatch(r"-?(?=[a-z]*t)[a-zA-Z]+", texts[0]):
+        _check_words(words, name, command, folders)
+        return
+    if name == "nexus" and _NEXUS.fullmatch(" ".join(texts)):
+        return
+    if name in SUBCOMMANDS_THAT_READ:
+        _check_subcommand(words, name, folders)
+    elif name not in READERS:
+        raise NotReadOnly(f"{shorten(words[0].text)} is not on the list of commands that only read")
+    if wants_to_write(name, words):
+        raise NotReadOnly(f"{name} writes with such an option")
+    if name == "date":
+        _check_date(words[1:])
+    _check_words(words, name, command, folders)
+    found = find_inner(words)
+    if name in ("xargs", "find", "fd", "fdfind"):
+        for rest in [*found.commands, *found.guesses]:
+            before = words[1 : words.index(rest[0])] if name == "xargs" and rest[0] in words else ()
+            signs = [word.text.removeprefix("-I") for word in before]
+            if any(
+                sign and sign in word.text
+                for sign in signs
+                for word in rest[: 1 + (rest[0].text in SUBCOMMANDS_THAT_READ)]
+            ):
+                raise NotReadOnly(f"what {name} runs is not known")
+            _check(rest, command, folders)
+
+
+def _check_program(name: str, folders: Folders) -> None:
+    """Raise `NotReadOnly` where the PATH leads to a program of the project: in the walls another one would be found."""
+    found = shutil.which(name)
+    if found is not None and found != find_program(name, Path(folders.project)):
+        raise NotReadOnly(f"{name} is a program of the project")
+
+
+def _check_date(words: Sequence[Word]) -> None:
+    """Raise `NotReadOnly` for anything beyond forms, because an operand sets the clock."""
+    rest = iter(words)
+    for word in rest:
+        if _DATE_VALUE.fullmatch(word.text):
+            value = next(rest, None)
+            if value is not None and not value.has_glob and (value.is_known or _QUOTED.fullmatch(value.text)):
+                continue
+        is_single = word.is_known or _QUOTED.fullmatch(word.text)
+        if word.has_glob or not is_single or not _DATE.fullmatch(word.text.lstrip('"')):
+            raise NotReadOnly("date with an operand sets the clock")
+
+
+def _check_subcommand(words: tuple[Word, ...], name: str, folders: Folders) -> None:
+    """Raise `NotReadOnly` for a subcommand off the list, or where git finds a repository outside the project."""
+    place = find_verb(words)
+    verb = words[place].text if place < len(words) and words[place].is_plain else ""
+    if verb not in SUBCOMMANDS_THAT_READ[name]:
+        unknown = next((word.text for word in words[1 : place + 1] if not word.is_known), "")
+        if unknown:
+            raise NotReadOnly(f"the value of {shorten(unknown)} is not known before it runs")
+        what = f"{name} {shorten(verb)}".rstrip()
+        raise NotReadOnly(f"{what} is not on the list of commands that only read")
+    if name != "git":
+        _check_program(name, folders)
+        return
+    rest = "".join(f" {word.text}" for word in words[place + 1 :])
+    changes = _CHANGES.get(verb)
+    if changes is not None and changes.match(rest) and not _lists(verb, rest):
+        raise NotReadOnly(f"git {verb} with such words changes it")
+    own = {value.casefold() for key, value in ENVIRONMENT.items() if key.startswith("GIT_CONFIG_KEY")}
+    if verb == "config" and any(word.text.casefold() in own for word in words):
+        raise NotReadOnly("nexus sets this key for commands that only read")
+    _check_repository(folders)
+
+
+def _lists(verb: str, rest: str) -> bool:
+    """Return True for `git branch` and `git tag` with names that they list."""
+    changes = re.search(r" -(?!-)\w*[dDmMcCfu]| --(?:del|edit|set|forc|mov)", rest)
+    return verb in ("branch", "tag") and bool(_LISTS.match(rest)) and not changes
+
+
+def _check_repository(folders: Folders) -> None:
+    """Raise `NotReadOnly` where git finds a repository outside the project, of which the sandbox shows nothing."""
+    if folders.anywhere:
+        return
+    for start in dict.fromkeys((folders.start, folders.assumed, *folders.others)):
+        place = start
+        while not os.path.lexists(os.path.join(place, ".git")) and place != os.path.dirname(place):
+            place = os.path.dirname(place)
+        git = os.path.join(place, ".git")
+        if not os.path.lexists(git):
+            continue
+        is_elsewhere = os.path.islink(git) or not os.path.isdir(git)
+        known = find_worktree(Path(place)) is not None or find_worktree_folder(Path(place)) is not None
+        if not folders.holds(place) or (is_elsewhere and not known):
+            raise NotReadOnly("git finds another repository than the project's")
+
+
+def _check_words(words: Sequence[Word], name: str, command: SimpleCommand, folders: Folders) -> None:
+    """Raise `NotReadOnly` if a word may name something outside the project."""
+    if folders.anywhere:
+        return
+    operands = [word for word in words[1:] if not word.text.startswith("-") or word.text == "-"]
+    is_code = name in _CODE_FIRST and "--files" not in {word.text for word in words}
+    code = operands[0] if is_code and operands else None
+    is_text = name in _TEXTS
+    is_handed_on = "a command substitution" in folders.line.forms or any(
+        one.words and one.words[0].text == "xargs" for one in folders.line.commands
+    )
+    if not operands and name in _READS_FOLDER:
+        for folder in (folders.assumed, *folders.others):
+            if not folders.holds(folder) and os.path.lexists(folder):
+                raise NotReadOnly("the folder may lie outside the project")
+    for before, word in pairwise(words):
+        if not word.is_known:
+            is_shown = is_text or (name == "test" and (len(words) == 4 or words[1].text in ("-n", "-z")))
+            _check_computed(word, is_shown, command, folders)
+        elif is_text and not word.has_glob and not is_handed_on:
+            continue
+        elif (
+            word.text.startswith("-")
+            or word is code
+            or (is_text and not word.has_glob)
+            or (is_code and _SCRIPT.fullmatch(before.text))
+        ):
+            _check_existing(word, folders, alone=len(operands) == 1)
+        elif word.text != "/" or not _DELIMITER.fullmatch(before.text):
+            check_path(word, folders)
+
+
+def _check_existing(word: Word, folders: Folders, *, alone: bool) -> None:
+    """Raise `NotReadOnly` if a pattern or an option holds the path of something outside the project that exists."""
+    text = word.text
+    if text.startswith("--"):
+        text = text.partition("=")[2]
+    elif text.startswith("-"):
+        text = text[2:]
+        alone = False
+    if text.startswith(("/", "~", "..")) and (text != "/" or alone):
+        place = os.path.join(folders.assumed, os.path.expanduser(text))
+        if os.path.lexists(place):
+            check_path(Word(place), folders)
+
+
+def _check_computed(word: Word, is_shown: bool, command: SimpleCommand, folders: Folders) -> None:
+    """Raise `NotReadOnly` for a word that bash computes, unless its pieces are variables of the line, or output."""
+    if not word.pieces:
+        if "{}" not in word.text and word.text != "$@":
+            raise NotReadOnly(f"the value of {shorten(word.text)} is not known before it runs")
+        if word.text.startswith(("/", "~")) or ".." in word.text.split("/"):
+            raise NotReadOnly(f"{shorten(word.text)} may lie outside the project")
+        return
+    for place, piece in enumerate(word.pieces):
+        if piece.is_variable:
+            _check_variable(piece.text, place == 0, is_shown, command, folders)
+        elif not piece.stages and (not is_shown or {"*", "?", "["} & set(piece.shape)):
+            is_first = place == 0 and piece.text.startswith(("/", "~"))
+            if piece.text == "$" or ".." in piece.text or (is_first and len(word.pieces) > 1):
+                raise NotReadOnly(f"{shorten(word.text)} may lie outside the project")
+
+
+def _check_variable(name: str, is_first: bool, is_shown: bool, command: SimpleCommand, folders: Folders) -> None:
+    """Raise `NotReadOnly` for a variable that the line does not set, or sets to a path outside the project."""
+    bound = [one for one in folders.line.bindings if one.name == name]
+    if not bound and name in _SHOWN and is_shown:
+        return
+    if not any(one.start <= command.place < one.end for one in bound):
+        raise NotReadOnly(f"the value of ${name[:40]} is not known before it runs")
+    folders.forms += sum(len(one.words) for one in bound)
+    if folders.forms > MOST_VALUES:
+        raise NotReadOnly("its words have too many values")
+    for value in (word for one in bound for word in one.words):
+        if not value.is_known:
+            _check_computed(value, is_shown, command, folders)
+        elif is_shown and not {"*", "?", "["} & set(value.text):
+            continue
+        elif not is_first and ".." in value.text:
+            raise NotReadOnly(f"{shorten(value.text)} may lie outside the project")
+        elif value.has_glob:
+            check_path(value, folders)
+        elif is_first:
+            for part in value.text.split():
+                check_path(replace(value, text=part), folders)
