@@ -69,7 +69,8 @@ def test_a_server_that_sends_without_end_is_given_up_in_time(monkeypatch: pytest
 
     monkeypatch.setattr(bounded_call, "Timer", Timer)
     with server_that_never_ends(under_way) as url:
-        assert wait_conditions.request_page(url, 0) == (200, ""), "the first line had come"
+        status, text = wait_conditions.request_page(url, 0)
+    assert status in (200, None) and text == "", "the first line was read, or had no time to be"
 
 
 @pytest.mark.matrix
