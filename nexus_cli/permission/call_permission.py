@@ -217,6 +217,7 @@ class CallPermission:
             added=self.added,
             confined=probe is None or probe.backend != "none",
             network=bool(arguments.get("network")),
+            writes=bool(arguments.get("write")),
             outside=str(arguments.get("outside") or ""),
         )
         verdict: Verdict = Grant()
@@ -449,7 +450,10 @@ class CallPermission:
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        denial = lambda command, text: describe_denial(made, command, text, held.backend, asks=asks)  # noqa: E731
+
+        def denial(command: str, text: str, failed: bool) -> str:
+            return describe_denial(made, command, text, held.backend, asks=asks, failed=failed)
+
         return CommandSandbox(confinement, env, told, denial, partial(self._describe_missing, taken))
 
     def _describe_missing(self, taken: Sequence[str], command: str, output: str) -> str:

@@ -100,15 +100,17 @@ def decide_command(
     confined: bool,
     added: Iterable[Path] = (),
     network: bool = False,
+    writes: bool = False,
     outside: str = "",
 ) -> CommandDecision:
     """Return the decision on `command`, run in `cwd` under `level`.
 
     The `added` folders count like the project.
-    `confined` is False where the system has no sandbox; `network` and `outside` (a reason) are what the call asks for.
+    `confined` is False where the system has no sandbox; `network`, `writes` and `outside` (a reason) are what the call
+    asks for.
     """
     line = read_command_line(command)
-    search = _Search(rules, level, command)
+    search = _Search(rules, level, command, writes)
     folders = Folders.of(cwd, project, line, added)
     parts: list[CommandPart] = []
     is_read_only = True
@@ -169,7 +171,7 @@ def _decide_part(
             with suppress(NotReadOnly):
                 folders.enter(command)
     else:
-        reason = check_read_only(command, folders)
+        reason = check_read_only(command, folders) or ("it asks for write access" if search.writes else "")
     if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
         folders.is_lost = True
     found = search.find(command, line.inputs)
@@ -303,12 +305,13 @@ class _Search:
     What may be that asks. At level `all`, at which nothing asks, what may be what a deny rule names is refused.
     """
 
-    def __init__(self, rules: RuleSet, level: Level, line: str) -> None:
+    def __init__(self, rules: RuleSet, level: Level, line: str, writes: bool) -> None:
         self.strict = [*rules.of("deny"), *([] if level == "all" else rules.of("ask"))]
         self.names = {rule.argv[0].rpartition("/")[2].casefold() for rule in self.strict if rule.argv}
         self.rules = rules
         self.level = level
         self.line = line
+        self.writes = writes
         self.left = MOST_INNER_OF_LINE
 
     def find(self, command: SimpleCommand, inputs: Iterable[str]) -> Found | None:

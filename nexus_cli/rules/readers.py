@@ -33,7 +33,7 @@ READERS = frozenset(
     readlink basename dirname echo printf date jq yq sed awk gawk mawk test which whereis type uname id seq md5sum
     sha1sum sha224sum sha256sum sha384sum sha512sum b2sum shasum cksum sum nproc sleep true false : whoami arch tty
     groups pwd tsort printenv expr numfmt shuf iconv less more bat eza nm objdump readelf size cloc tokei scc zipinfo
-    exit break continue xargs
+    exit break continue xargs ps pgrep ss lsof who uptime free mount lsblk
     """.split()
 )
 """Programs that run unasked with whatever options."""

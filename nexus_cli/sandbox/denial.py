@@ -15,7 +15,10 @@ from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
 ASK_NETWORK = "ask for network access with network=true"
 ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
+ASK_WRITE = "write=true asks the person"
 NOBODY = "nobody can be asked for it"
+VIEW = "[nexus: in the sandbox: only its own processes and network are visible]"
+"""The line in results of programs that look at the machine: they see less than there is, and do not say so."""
 NETWORK_ERRORS = (
     r"could not resolve|temporary failure in name resolution|name or service not known|network is unreachable"
     r"|nodename nor servname|no such host|failed to lookup address|getaddrinfo"
@@ -61,15 +64,37 @@ _WRITE = re.compile(
 )
 _BASH_SOCKETS = ("/dev/tcp/", "/dev/udp/")
 """Paths that bash opens as sockets; no such files exist."""
+_REFUSAL = re.compile(r"read-only file system|permission denied|operation not permitted", re.IGNORECASE)
+"""A write that the profile `read` refused, or another refusal."""
+_VIEWS = re.compile(
+    r"(?:^|[;&|(\n`]|\b(?:if|do|then|sudo|time|watch|xargs)\b) *(?:[\w./-]*/)?"
+    r"(?:ps|pgrep|pidof|top|ss|netstat|lsof|systemctl|who|mount|docker +(?:container +)?(?:ps|ls))(?![\w./-])"
+)
+"""A program that looks at the machine."""
 _TAIL = 20_000
 """Characters at the end of the output that are searched."""
 
 
-def describe_denial(profile: SandboxProfile, command: str, output: str, backend: Backend, *, asks: bool = True) -> str:
-    """Return lines with the restrictions of `profile` that a failed command hit, "" if neither its output nor its
-    programs show one. They name the way to ask for more rights only if the session `asks`."""
+def describe_denial(
+    profile: SandboxProfile, command: str, output: str, backend: Backend, *, asks: bool = True, failed: bool = True
+) -> str:
+    """Return lines with the restrictions of `profile` that a command hit, "" if it did not fail, or neither its output
+    nor its programs show one. They name the way to ask for more rights only if the session `asks`.
+
+    In the profile `read` a refusal counts whatever the exit status, and any failure may be one.
+    """
     if profile.name == "none":
         return ""
+    lines = [VIEW] if _VIEWS.search(command) else []
+    if profile.name == "read" and (failed or _REFUSAL.search(output[-_TAIL:])):
+        lines.append(f"[nexus: ran read-only: no writes, no network; {ASK_WRITE if asks else NOBODY}]")
+    return "\n".join(
+        [*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks) if failed else ""])]
+    )
+
+
+def _describe_failure(profile: SandboxProfile, command: str, output: str, backend: Backend, asks: bool) -> str:
+    """Return lines with the restrictions that a failed command hit by its output or its programs."""
     outside, network = (ASK_OUTSIDE, ASK_NETWORK) if asks else (NOBODY, NOBODY)
     tail = output[-_TAIL:]
     needs_network = any(not _LOOPBACK.search(_END.split(command[one.end() :])[0]) for one in _PROGRAM.finditer(command))
@@ -98,6 +123,8 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str) -> str:
             return f"[sandbox: a deny rule keeps {path} as it is]"
         if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):
             return f"[sandbox: {path} is hidden; {outside}]"
+        if profile.name == "read":
+            continue
         if not is_below(os.path.realpath(path), map(str, profile.roots)):
             return f"[sandbox: write to {path} refused; {outside}]"
         if _is_protected(profile, path):

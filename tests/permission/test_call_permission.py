@@ -315,6 +315,20 @@ def test_the_question_names_what_asks_and_not_what_only_stands_in_it(project: Pa
     assert shown.partition(" \N{MIDDLE DOT} ")[2] == (f"needs approval: {named}" if named else "")
 
 
+def test_a_reader_that_cannot_write_says_so_and_runs_again_only_when_the_model_asks_for_it(project: Path) -> None:
+    line, person = "awk 'BEGIN {print 1 > \"made\"}'", Person()
+    again = ("bash", {"command": line, "write": True})
+    session = opened(project, ("bash", {"command": line}), "waits", person=person)
+    events, _ = say(session, "go")
+    [refused] = results(events)
+    assert "[nexus: ran read-only: no writes, no network; write=true asks the person]" in refused.output
+    assert not person.asked and not (project / "made").exists()
+    events, _ = say(opened(project, again, person=person), "go")
+    assert [question.call.arguments["command"] for question in person.asked] == [line]
+    assert line in question_text(person.asked[0], 200, choose_theme("auto", {}, colour=False))
+    assert "ran read-only" not in results(events)[0].output and (project / "made").read_text() == "1\n"
+
+
 @pytest.mark.matrix
 def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project: Path) -> None:
     person = Person(Allow(always=True, stored=True))

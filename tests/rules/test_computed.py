@@ -82,6 +82,25 @@ def test_what_plainly_writes_asks_at_once_and_runs_with_writes_at_auto(project: 
     assert (found.decision, found.profile) == ("allow", "write")
 
 
+def test_a_reader_that_asks_for_write_access_runs_with_it_once_allowed(project: Path) -> None:
+    def ask_to_write(level: Level, *rules: str) -> tuple[str, str]:
+        found = decide_command(
+            "awk '{print > \"x\"}' a.txt; ls",
+            level=level,
+            rules=RuleSet(tuple(parse_rule("allow", one, TOOLS) for one in rules)),
+            cwd=project,
+            project=project,
+            confined=True,
+            writes=True,
+        )
+        return found.decision, found.profile
+
+    assert ask_to_write("read") == ask_to_write("edit") == ("ask", "write")
+    assert ask_to_write("run") == ("allow", "write")
+    assert ask_to_write("read", "bash(awk *)") == ("ask", "write"), "its other part asks too"
+    assert ask_to_write("read", "bash(awk *)", "bash(ls *)") == ("allow", "write")
+
+
 @pytest.mark.parametrize(
     "script", ["awk '{getline x < \"k\"}' a.txt", "sed 'r k' a.txt", "sed -n rk a.txt", "sed -f k a.txt"]
 )

@@ -106,3 +106,37 @@ def test_what_is_not_writable_is_told_beside_the_missing_network() -> None:
     assert "write to /h/.pyenv/shims refused" in path and "network=true" in network
     other = describe_denial(WRITE, "make", "error: '/opt/x' is not writable\n", Backend.BWRAP)
     assert "write to /opt/x refused" in other and "network" not in other
+
+
+@pytest.mark.parametrize(
+    ("output", "failed", "is_told"),
+    [
+        ("sed: couldn't open file x: Read-only file system\n", True, True),
+        ("mkdir: cannot create directory: Permission denied\n", False, True),
+        ("", True, True),
+        ("a\nb\n", False, False),
+    ],
+)
+def test_a_reader_that_failed_or_was_refused_says_that_it_ran_read_only(
+    output: str, failed: bool, is_told: bool
+) -> None:
+    read = replace(WRITE, name="read", writable=())
+    line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed)
+    assert line == ("[nexus: ran read-only: no writes, no network; write=true asks the person]" if is_told else "")
+    line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed, asks=False)
+    assert ("nobody can be asked" in line) == is_told and "write=true" not in line
+    assert not describe_denial(WRITE, "sed -n 'w x' f", output, Backend.BWRAP, failed=False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ps aux", "ls | xargs ps", "x; ss -tlnp", "docker ps -a", "/bin/mount", "if systemctl status x; then y; fi"],
+)
+def test_what_looks_at_the_machine_says_that_it_sees_the_sandbox_alone(command: str) -> None:
+    for profile in (WRITE, replace(WRITE, name="read", writable=())):
+        assert "only its own processes and network" in describe_denial(
+            profile, command, "", Backend.BWRAP, failed=False
+        )
+    assert not describe_denial(replace(WRITE, name="none"), command, "", Backend.BWRAP)
+    for other in ("ls ps", "echo who", "cat mount.md", "grep -r lsof .", "git show ss-1"):
+        assert not describe_denial(WRITE, other, "", Backend.BWRAP, failed=False)

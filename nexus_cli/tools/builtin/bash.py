@@ -159,7 +159,8 @@ def _format_result(
     if len(done.restored) > _MOST_RESTORED:
         lines.append(f"[sandbox: {len(done.restored) - _MOST_RESTORED:,} more protected places restored or removed]")
     # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's.
-    if (done.status or any(pipe)) and (denial := sandbox.describe_denial(command, text if done.status else "")):
+    failed = bool(done.status or any(pipe))
+    if denial := sandbox.describe_denial(command, text if done.status or not failed else "", failed):
         lines.append(denial)
     if missing := sandbox.describe_missing(command, text):
         lines.append(missing)
