@@ -122,6 +122,7 @@ LAZY = {
     "lane/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
+    "ledger/failover_log.py": {"nexus_cli"},  # the journal of a server that is away
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
     "ledger/lane_log.py": {"nexus_cli"},  # a run begins or ends to wait
     "spaces/post_message.py": {"nexus_cli"},  # the router's model: where the settings name one
@@ -454,7 +455,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "hooks": (6_567, 0, 17),
     "imports": (15_293, 0, 8),
     "lane": (57_238, 0, 179),
-    "ledger": (50_386, 0, 34),
+    "ledger": (50_181, 0, 34),
     "mcp": (17_184, 0, 18),
     "permission": (10_496, 0, 44),
     "plugins": (6_199, 0, 22),
@@ -465,7 +466,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "runs": (23_934, 0, 46),
     "sandbox": (38_771, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_266, 0, 82),
+    "session": (48_282, 0, 82),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
@@ -487,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (943_341, 67_211)
+SUM = (943_152, 67_211)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
