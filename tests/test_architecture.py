@@ -122,6 +122,7 @@ LAZY = {
     "lane/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
+    "ledger/failover_log.py": {"nexus_cli"},  # the journal of a server that is away
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
     "ledger/lane_log.py": {"nexus_cli"},  # a run begins or ends to wait
     "spaces/post_message.py": {"nexus_cli"},  # the router's model: where the settings name one
@@ -452,7 +453,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "core": (43_702, 0, None),
     "defaults": (0, 30_866, 0),
     "hooks": (6_567, 0, 17),
-    "imports": (15_293, 0, 8),
+    "imports": (15_270, 0, 8),
     "lane": (57_238, 0, 179),
     "ledger": (50_394, 0, 34),
     "mcp": (17_187, 0, 18),
@@ -465,7 +466,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "runs": (23_934, 0, 46),
     "sandbox": (38_895, 0, 26),
     "service_list": (303, 0, 2),
-    "session": (48_266, 0, 82),
+    "session": (48_282, 0, 82),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),

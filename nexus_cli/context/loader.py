@@ -188,11 +188,18 @@ def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFil
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
     gate = gate or UnaskedFiles(root)
     for folder in (one for one in (*outer, local) if one not in seen):
-        layer = _layer("local" if folder == local else "ancestor", folder, project_sources(folder, gate), for_session)
-        if for_session and not layer.text and (foreign := foreign_sources(folder, gate)):
-            layer = _with_file_notice(_layer(layer.name, folder, foreign, for_session))
-        layers.append(layer)
+        name: Name = "local" if folder == local else "ancestor"
+        sources = project_sources(folder, gate)
+        layers.append(load_folder(folder, gate, name) if for_session else _layer(name, folder, sources, skip=False))
     return layers
+
+
+def load_folder(folder: Path, gate: UnaskedFiles, name: Name = "local") -> ContextLayer:
+    """Return the layer of one folder of a project, for a session (see `load_layers`)."""
+    layer = _layer(name, folder, project_sources(folder, gate), skip=True)
+    if not layer.text and (foreign := foreign_sources(folder, gate)):
+        layer = _with_file_notice(_layer(name, folder, foreign, skip=True))
+    return layer
 
 
 def _with_file_notice(layer: ContextLayer) -> ContextLayer:

@@ -24,26 +24,29 @@ from nexus_cli.rules.claude_rules import map_command, map_path
 from nexus_cli.rules.rule_set import Decision
 
 CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
-GEMINI_TOOLS = {
-    "run_shell_command": "bash",
-    "ShellTool": "bash",
-    "read_file": "read_file",
-    "write_file": "write_file",
-    "replace": "edit_file",
-    "glob": "glob",
-    "search_file_content": "grep",
-    "web_fetch": "fetch",
+TOOLS: Mapping[str, Mapping[str, str]] = {
+    "gemini": {
+        "run_shell_command": "bash",
+        "ShellTool": "bash",
+        "read_file": "read_file",
+        "write_file": "write_file",
+        "replace": "edit_file",
+        "glob": "glob",
+        "search_file_content": "grep",
+        "web_fetch": "fetch",
+    },
+    "opencode": {
+        "bash": "bash",
+        "edit": "edit_file write_file",
+        "read": "read_file",
+        "glob": "glob",
+        "grep": "grep",
+        "webfetch": "fetch",
+        "task": "agent",
+        "skill": "skill",
+    },
 }
-OPENCODE_TOOLS: Mapping[str, tuple[str, ...]] = {
-    "bash": ("bash",),
-    "edit": ("edit_file", "write_file"),
-    "read": ("read_file",),
-    "glob": ("glob",),
-    "grep": ("grep",),
-    "webfetch": ("fetch",),
-    "task": ("agent",),
-    "skill": ("skill",),
-}
+"""By program and name of a tool there: our tools, separated by blanks."""
 _JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _ENV = re.compile(r"\{env:([A-Za-z_]\w*)\}")
 
@@ -107,22 +110,36 @@ def _add_codex_server(setup: ForeignSetup, name: str, table: dict[str, Any], whe
     if variable := table.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
     entry |= {"headers": headers} if headers else {}
-    entry |= {"enabled": False} if table.get("enabled") is False else {}
     seconds = {"startup_timeout_sec": "start_seconds", "tool_timeout_sec": "call_seconds"}
     entry |= {seconds[key]: table[key] for key in seconds if key in table}
-    setup.add_server(name, entry)
-    _restrict_server(setup, name, table.get("enabled_tools"), table.get("disabled_tools"))
-    known = "command args env env_vars url cwd http_headers env_http_headers enabled bearer_token_env_var"
-    used = (*known.split(), "enabled_tools", "disabled_tools", *seconds)
-    setup.note_unused(table, used, f"server {name} in {where}")
+    used = "command args env env_vars url cwd http_headers env_http_headers bearer_token_env_var"
+    _add_server(setup, name, table, entry, " ".join([used, *seconds]), where)
 
 
-def _restrict_server(setup: ForeignSetup, name: str, only: object, without: object) -> None:
-    """Deny the tools that a server is not to offer."""
-    for tool in as_texts(without):
+def _add_server(
+    setup: ForeignSetup, name: str, table: dict[str, Any], entry: dict[str, Any], used: str, where: str
+) -> None:
+    """Add a server; `used` are the keys of its table that `entry` has."""
+    setup.add_server(name, entry | ({"enabled": False} if table.get("enabled") is False else {}))
+    for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
-    if only:
-        setup.lose("deny", f"server {name}: offers only {', '.join(as_texts(only))}; here all its tools are there")
+    if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
+        setup.lose("deny", f"server {name}: offers only {', '.join(only)}; here all its tools are there")
+    setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {where}")
+
+
+def _map_rule(program: str, tool: str, pattern: str | None, path: Callable[[str], str] | None = None) -> list[str]:
+    """Return our rules for one of a program; `pattern` is None for every call, and with `path` may be one of paths."""
+    names = TOOLS[program].get(tool, "").split()
+    if not names:
+        raise ValueError("nexus has no such tool")
+    if pattern is None:
+        return names
+    if names == ["bash"]:
+        return [map_command(pattern)]
+    if path is None:
+        raise ValueError("nexus has no such pattern")
+    return [f"{names[0]}({path(pattern)})"]
 
 
 def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
@@ -195,20 +212,11 @@ def _read_opencode_rules(setup: ForeignSetup, permission: object) -> None:
 
 
 def _add_opencode_rule(setup: ForeignSetup, tool: str, pattern: str, action: object) -> None:
-    def convert() -> list[str]:
-        if tool not in OPENCODE_TOOLS:
-            raise ValueError("nexus has no such tool")
-        if tool == "bash":
-            return [map_command(pattern)]
-        if pattern == "*":
-            return list(OPENCODE_TOOLS[tool])
-        if tool not in ("edit", "read"):
-            raise ValueError("nexus has no such pattern")
-        return [f"{OPENCODE_TOOLS[tool][0]}({_map_opencode_path(pattern)})"]
-
     if action in ("allow", "ask", "deny"):
         decision: Decision = action
-        setup.add_rules(decision, f"{tool}({pattern})", convert)
+        wanted = None if pattern == "*" and tool != "bash" else pattern
+        path = _map_opencode_path if tool in ("edit", "read") else None
+        setup.add_rules(decision, f"{tool}({pattern})", partial(_map_rule, "opencode", tool, wanted, path))
     else:
         setup.lose_unknown(f"{tool}({pattern}): {action} is not known")
 
@@ -223,10 +231,7 @@ def _add_opencode_server(setup: ForeignSetup, name: str, table: dict[str, Any], 
     entry = {"env": dict(as_table(table.get("environment")))} | {
         key: table[key] for key in ("url", "headers", "command") if table.get(key)
     }
-    entry |= {"enabled": False} if table.get("enabled") is False else {}
-    setup.add_server(name, entry)
-    used = ("type", "command", "environment", "url", "headers", "enabled")
-    setup.note_unused(table, used, f"server {name} in {where}")
+    _add_server(setup, name, table, entry, "type command environment url headers", where)
 
 
 def read_gemini(home: Path) -> ForeignSetup:
@@ -250,10 +255,8 @@ def read_gemini(home: Path) -> ForeignSetup:
         entry = server_entry(table, "env", "headers", "cwd")
         if address := table.get("httpUrl") or table.get("url"):
             entry |= {"url": address} | ({} if table.get("httpUrl") else {"type": "sse"})
-        setup.add_server(name, entry)
-        _restrict_server(setup, name, table.get("includeTools"), table.get("excludeTools"))
-        used = ("command", "args", "env", "cwd", "url", "httpUrl", "headers", "includeTools", "excludeTools")
-        setup.note_unused(table, used, f"server {name} in {where}")
+        used = "command args env cwd url httpUrl headers includeTools excludeTools"
+        _add_server(setup, name, table, entry, used, where)
     old = ("allowedTools", "excludeTools", "coreTools")
     setup.note_unused(settings, ("$schema", "model", "tools", "mcpServers", *old), where)
     setup.note_unused(tools, ("allowed", "exclude", "core"), f"tools in {where}")
@@ -266,12 +269,8 @@ def read_gemini(home: Path) -> ForeignSetup:
 
 
 def _map_gemini_rule(written: str) -> list[str]:
-    name, _, pattern = written.removesuffix(")").partition("(")
-    if name.startswith("mcp__") or name not in GEMINI_TOOLS:
-        raise ValueError("nexus has no such tool")
-    if pattern and GEMINI_TOOLS[name] != "bash":
-        raise ValueError("nexus has no such pattern")
-    return [map_command(f"{pattern}:*") if pattern else GEMINI_TOOLS[name]]
+    tool, _, pattern = written.removesuffix(")").partition("(")
+    return _map_rule("gemini", tool, f"{pattern}:*" if pattern else None)
 
 
 def _read_gemini_command(setup: ForeignSetup, path: Path, folder: Path) -> None:

@@ -28,7 +28,7 @@ from nexus_cli.ledger.open_database import connect_memory
 from nexus_cli.ledger.sessions import SessionInfo
 
 if TYPE_CHECKING:
-    from nexus_cli.ledger.spool import Spool, SpoolPlace
+    from nexus_cli.ledger.spool import Spool
 
 T = TypeVar("T")
 
@@ -92,8 +92,6 @@ class _Failover:
     """The database in use after a failed commit."""
     has_past: bool = True
     """False if `memory` has no copy of the session's past."""
-    spools: SpoolPlace | None = None
-    """Makes the journals of a server."""
     info: SessionInfo | None = None
     """The session as it was opened, if there may be a journal."""
     spool: Spool | None = None
@@ -122,24 +120,26 @@ class FailoverLog(LaneLog):
         *,
         require_save: bool,
         warn: Callable[[str], None],
-        spools: SpoolPlace | None = None,
+        server: str = "",
+        is_offline: bool = False,
         shared: _Failover | None = None,
     ) -> None:
-        """Initialize; `spools` makes the journals of a server, `shared` is the state of the main lane, for a side
-        lane."""
+        """Initialize; a session of `server` has a journal during an outage, at once if `is_offline`: `db` is in memory
+        because the server could not be reached. `shared` is the state of the main lane, for a side lane."""
         self._shared = shared or _Failover(0, 0)
         super().__init__(db, session, lane, clock)
         self._require_save = require_save
         self._warn = warn
+        self._server = server
         self._memory = self._shared.memory
         """The database in memory in which this lane ends at its own last entry."""
         log = LaneLog(self.db, session, self.lane)
         self._last = log.last_id()
         if shared is None:
             self._shared.drops, self._shared.epochs = log.last_drop(), log.next_epoch()
-            if spools is not None and not require_save:
-                self._shared.spools, self._shared.info = spools, log.session
-                if spools.is_offline and (failure := self._begin_spool()):
+            if server and not require_save:
+                self._shared.info = log.session
+                if is_offline and (failure := self._begin_spool()):
                     warn(f"it cannot be kept there ({failure}): this session is kept in memory and lost when it ends")
 
     @property
@@ -179,7 +179,9 @@ class FailoverLog(LaneLog):
             self._return_to_server()
             if shared.memory is not None:
                 shared.memory.close()
-            self._end_spool()
+            if shared.spool is not None:
+                shared.spool.close()
+                shared.spool = None
 
     def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:
         """See `LaneLog`; both lanes swap their database together."""
@@ -193,6 +195,7 @@ class FailoverLog(LaneLog):
             self._clock,
             require_save=self._require_save,
             warn=self._warn,
+            server=self._server,
             shared=self._shared,
         )
 
@@ -316,28 +319,25 @@ class FailoverLog(LaneLog):
     def _begin_spool(self) -> str:
         """Begin the journal if the session can have one; return why it cannot be made, or ""."""
         shared = self._shared
-        if shared.spools is not None and shared.info is not None:
+        if shared.info is not None:
+            from nexus_cli.ledger.spool import Spool  # noqa: PLC0415  (a file needs none)
+
             try:
-                shared.spool = shared.spools.open(shared.info)
+                shared.spool = Spool.create(self._server, shared.info)
             except OSError as error:
                 return error.strerror or str(error)
             shared.next_try = time.monotonic() + RETRY_SECONDS
         return ""
 
-    def _end_spool(self) -> None:
-        if self._shared.spools is not None:
-            self._shared.spools.close(self.session_id)
-        self._shared.spool = None
-
     def _return_to_server(self) -> None:
         """Write the journal back and continue on the server; if that fails, continue, and warn of a refusal."""
         shared = self._shared
         with shared.lock:
-            if shared.spools is None or shared.spool is None or shared.memory is None:
+            if shared.spool is None or shared.memory is None:
                 return
             begun = time.monotonic()
             try:
-                found = shared.spools.write_back(self._database, self.session_id)
+                found = shared.spool.write_back(self._database)
             except (NexusError, ValueError, OSError) as error:
                 took = time.monotonic() - begun
                 if not isinstance(error, NexusError) or not self._database.is_outage(error):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nexus_cli.config.ledger_place import shown_place
 from nexus_cli.config.paths import places
@@ -20,20 +19,17 @@ from nexus_cli.ledger.blobs import BLOBS_OF
 from nexus_cli.ledger.database import Database
 from nexus_cli.sandbox.repository_key import configuration_stamp, repository_key
 
-if TYPE_CHECKING:
-    from nexus_cli.ledger.spool import SpoolPlace
-
 _TABLES = ("sessions", "lanes", "epochs", "blobs", "facts", "spaces", "runs")
 """Tables whose rows have a project."""
 _OWN = "made_by = current_user AND project = ?"
 
 
-def find_project(db: Database, spools: SpoolPlace, path: str) -> str:
-    """Return the project of the root folder `path` in a ledger on a server, which `spools` names."""
+def find_project(db: Database, server: str, path: str, *, is_offline: bool) -> str:
+    """Return the project of the root folder `path` in the ledger on `server`."""
     stamp = configuration_stamp(Path(path))
     if not stamp:
         return path
-    digest = sha256(f"{shown_place(spools.url)}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    digest = sha256(f"{shown_place(server)}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
     record = places().data / "projects" / digest
     try:
         known, project = record.read_text(encoding="utf-8", errors="surrogateescape").split("\n", 1)
@@ -43,7 +39,7 @@ def find_project(db: Database, spools: SpoolPlace, path: str) -> str:
         return project
     project = found or path
     with suppress(NexusError, OSError):  # the next look tries again
-        if not spools.is_offline:
+        if not is_offline:
             if found:
                 move_rows(db, path, project)
             replace_private_file(record, f"{stamp}\n{project}".encode("utf-8", "surrogateescape"))

@@ -414,11 +414,10 @@ class RunTable:
 
     # Signals
 
-    def signal(self, key: int, kind: str, value: Mapping[str, Any], at: str, *, once: bool = False) -> None:
-        """Record a signal for a run, waiting or not; with `once` only if no other signal is pending."""
+    def signal(self, key: int, kind: str, value: Mapping[str, Any], at: str) -> None:
+        """Record a signal for a run, waiting or not."""
         with self._db.write():
-            if not once or not self._db.one("SELECT 1 FROM signals WHERE run = ? AND taken = 0", key):
-                add_signal(self._db, key, kind, value, at)
+            add_signal(self._db, key, kind, value, at)
 
     def signal_wait(self, run: Run, kind: str, value: Mapping[str, Any], at: str) -> bool:
         """Record that the wait of `run` is over, or its time has passed; False if it no longer waits for that, or has a

@@ -11,12 +11,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.config.database_url import hash_address
 from nexus_cli.config.file_lock import FileLock
@@ -32,8 +32,6 @@ from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog
 from nexus_cli.ledger.sessions import SessionInfo
-
-T = TypeVar("T")
 
 SPOOLED = "spooled"
 """Memo: `lines` of the journal `id` were written back; `lanes` are pairs of a lane in it and one of the server."""
@@ -52,35 +50,6 @@ _CALLS = (
 def spool_folder() -> Path:
     """Return the folder of the journals."""
     return places().data / "spool"
-
-
-@dataclass
-class SpoolPlace:
-    """Makes the journals of one process for the ledger at `url`."""
-
-    url: str
-    is_offline: bool = False
-    """True if the ledger could not be reached at the start: its sessions are in a ledger in memory."""
-    made: dict[str, Spool] = field(default_factory=dict)
-    """By session, those that are open."""
-
-    def open(self, info: SessionInfo) -> Spool:
-        """Return the journal of a session, created if it has none; raise `OSError` if that fails."""
-        if info.id not in self.made:
-            self.made[info.id] = Spool.create(self.url, info)
-        return self.made[info.id]
-
-    def write_back(self, db: Database, session: str) -> dict[int, int]:
-        """Write the journal of a session back and remove it; return and raise as `write_back`."""
-        found = write_back(db, self.made[session].path, self.made[session].unwritten)
-        with suppress(OSError):  # the next command finds that it was written back
-            self.close(session, remove=True)
-        return found
-
-    def close(self, session: str, *, remove: bool = False) -> None:
-        """Release the journal of a session if there is one, for another process to write it back, or `remove` it."""
-        if (made := self.made.pop(session, None)) is not None:
-            made.close(remove=remove)
 
 
 class Spool:
@@ -125,6 +94,13 @@ class Spool:
                 data = data[os.write(self._file, data) :]
             self._size += len(self.unwritten.pop(0))
         os.fsync(self._file)
+
+    def write_back(self, db: Database) -> dict[int, int]:
+        """Write the journal back and remove it; return and raise as `write_back`."""
+        found = write_back(db, self.path, self.unwritten)
+        with suppress(OSError):  # the next command finds that it was written back
+            self.close(remove=True)
+        return found
 
     def close(self, *, remove: bool = False) -> None:
         """Release the journal, for another process to write it back, or `remove` it; an empty one is removed."""

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from nexus_cli.ledger.runs import RunTable
     from nexus_cli.ledger.search import SearchResult
     from nexus_cli.ledger.spaces import SpaceTable
-    from nexus_cli.ledger.spool import SpoolPlace
 
 
 class _ServerLock:
@@ -77,10 +76,15 @@ class Ledger:
         """Notices for the person about the opening, one line each."""
         self.writes = db.writes
         """False if it is read-only: its sessions are recorded elsewhere."""
-        self.spools: SpoolPlace | None = None
-        """Makes the journals of sessions while the server cannot be reached; None for a file."""
+        self.server = place if isinstance(place, str) else ""
+        """The address of its server, "" for a file."""
         self._projects: dict[str, str] = {}
         """By path of the root, the projects that were looked for on a server."""
+
+    @property
+    def is_offline(self) -> bool:
+        """True if its server could not be reached at the start: its sessions are in memory, and in journals."""
+        return self.server != "" and self.place is None
 
     @classmethod
     def open(cls, place: LedgerPlace | None) -> Ledger:
@@ -113,10 +117,9 @@ class Ledger:
         except ImportError as error:
             what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
             raise NexusError("ledger", what, why, f"Install it: {install_hint('team')}") from error
-        from nexus_cli.ledger.spool import SpoolPlace, write_back_all  # noqa: PLC0415  (as above)
+        from nexus_cli.ledger.spool import write_back_all  # noqa: PLC0415  (as above)
 
         ledger = cls(open_server(url), url, [])
-        ledger.spools = SpoolPlace(url)
         if ledger.writes:
             ledger.notices += write_back_all(ledger.db, url)
         return ledger
@@ -124,10 +127,8 @@ class Ledger:
     @classmethod
     def open_offline(cls, url: str) -> Ledger:
         """Open a ledger in memory, whose sessions are written to the server at `url` when it can be reached again."""
-        from nexus_cli.ledger.spool import SpoolPlace  # noqa: PLC0415  (a file needs none)
-
         ledger = cls.open(None)
-        ledger.spools = SpoolPlace(url, is_offline=True)
+        ledger.server = url
         return ledger
 
     @classmethod
@@ -188,17 +189,17 @@ class Ledger:
         """Return the project under which sessions in `folder` are recorded: the path of its root; on a server the
         repository's `HOST/PATH#COMMIT` if it has a remote."""
         path = str(project_identity(folder))
-        if self.spools is None:
+        if not self.server:
             return path
         if path not in self._projects:
             from nexus_cli.ledger.project_keys import find_project  # noqa: PLC0415  (a file needs no git)
 
-            self._projects[path] = find_project(self.db, self.spools, path)
+            self._projects[path] = find_project(self.db, self.server, path, is_offline=self.is_offline)
         return self._projects[path]
 
     def _repository_of(self, folder: str | None) -> str:
         """Return the repository by which a server knows the project of `folder`, "" if it has none."""
-        if folder is None or self.spools is None:
+        if folder is None or not self.server:
             return ""
         project = self.project_of(Path(folder))
         return "" if project.startswith(os.sep) else project

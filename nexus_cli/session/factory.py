@@ -445,8 +445,11 @@ class SessionFactory:
         return offer
 
     def _log(self) -> FailoverLog:
-        saves, spools = self.options.require_save, self.ledger.spools
-        return FailoverLog(self.ledger.db, self.made.id, require_save=saves, warn=self._warn, spools=spools)
+        ledger, saves = self.ledger, self.options.require_save
+        server, is_offline = ledger.server, ledger.is_offline
+        return FailoverLog(
+            ledger.db, self.made.id, require_save=saves, warn=self._warn, server=server, is_offline=is_offline
+        )
 
     def _make_dispatcher(
         self,

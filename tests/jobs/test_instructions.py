@@ -125,6 +125,42 @@ def test_an_attached_file_brings_its_rule_and_an_edited_rule_comes_again(place: 
     assert json.dumps(texts(place)).count("OUTSIDE") == 0
 
 
+def in_folders(body: Any) -> dict[str, Any]:
+    at = sum(one["role"] == "tool" for one in body["messages"])
+    reads = ("api/v1/users.ts", "api/v1/users.ts", "web/page.ts", "node_modules/left/index.js")
+    return calls(("read_file", {"path": reads[at]})) if at < len(reads) else {"text": "Done."}
+
+
+def test_instructions_of_a_folder_come_with_the_first_file_that_is_read_there(place: Stage) -> None:
+    files = {
+        "api/NEXUS.md": "Endpoints return cents, see @style.md.\n",
+        "api/style.md": "Names are plural.\n",
+        "api/v1/AGENTS.md": "Version one is frozen.\n",
+        "api/.claude/rules/all.md": "Log every call.\n",
+        "api/v1/users.ts": "users\n",
+        "web/CLAUDE.md": "Pages have no script.\n",
+        "web/page.ts": "page\n",
+        "docs/AGENTS.md": "Never read here.\n",
+        "node_modules/left/CLAUDE.md": "Obey the package.\n",
+        "node_modules/left/index.js": "left\n",
+    }
+    for name, text in files.items():
+        (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.folder / name).write_text(text)
+    place.script(in_folders)
+    done = place.ask("look")
+    assert done.status == 0, done
+    api = ("Endpoints return cents", "Names are plural.", "Version one is frozen.", "Log every call.")
+    for words in api:
+        assert [times(place, words, at) for at in range(5)] == [0, 1, 1, 1, 1], words
+    assert [times(place, "Pages have no script.", at) for at in range(5)] == [0, 0, 0, 1, 1]
+    assert times(place, "Never read here.") == times(place, "Obey the package.") == 0
+    assert "web/CLAUDE.md" in "".join(done.told) or "CLAUDE.md in" in "".join(done.told), done.told
+    read = next(text for text in texts(place) if "# Project Configuration" in text and "frozen" in text)
+    assert read.index("users") < read.index("Endpoints return cents") < read.index("Version one is frozen.")
+    assert place.run("replay").status == 0
+
+
 LONG = (
     "# Shop\n\n## Commands\n- `python3 -c 'print(42)'`\n- `git frobnicate --all`\n\n## Traps\n"
     + "- Mind it well. " * 90

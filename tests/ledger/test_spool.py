@@ -35,7 +35,9 @@ def keep_offline(url: str, **more: str) -> SessionInfo:
     """A session of one entry in a journal, whose process has ended."""
     ledger = Ledger.open_offline(url)
     info: Any = new(ledger, **more)
-    log = FailoverLog(ledger.db, info.id, require_save=False, warn=pytest.fail, spools=ledger.spools)
+    log = FailoverLog(
+        ledger.db, info.id, require_save=False, warn=pytest.fail, server=ledger.server, is_offline=ledger.is_offline
+    )
     log.append(user(1))
     log.close()
     ledger.close()
@@ -193,7 +195,14 @@ def work_until_killed(url: str, offline: bool, seconds: float) -> Work:
     def work(say: Callable[[str], None]) -> None:
         ledger = Ledger.open_offline(url) if offline else Ledger.open(url)
         info: Any = new(ledger)
-        log = FailoverLog(ledger.db, info.id, require_save=False, warn=lambda line: None, spools=ledger.spools)
+        log = FailoverLog(
+            ledger.db,
+            info.id,
+            require_save=False,
+            warn=lambda line: None,
+            server=ledger.server,
+            is_offline=ledger.is_offline,
+        )
         say(info.id)
         for number in range(1, 1_000_000):
             if log.is_spooling and threading.active_count() == 1:

@@ -1,5 +1,6 @@
 """The instruction files of a session: the layers of `context/loader`, the files that they import by `@PATH`, and the
 rules of the project that always count. Each import and each rule is a layer of its own, so that it has its own section.
+Other folders of the project have layers as soon as a file in them was read.
 
 An import is relative to the file that names it, and stays in that file's text. It counts outside of code, once, and at
 most `DEEPEST` files deep. A project's files import from the project alone; personal ones from anywhere.
@@ -9,13 +10,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, project_root
+from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
-from nexus_cli.context.loader import ContextLayer, load_layers
+from nexus_cli.context.loader import ContextLayer, load_folder, load_layers
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.context.sections.path_rules import list_rules
 from nexus_cli.context.text_file import read_text, read_unasked
@@ -27,6 +30,8 @@ DEEPEST = 5
 """Most files between an instruction file and one that it imports through others, that one included."""
 MOST = 100
 """Most imported files of a session."""
+MOST_FOLDERS = 200
+"""Most folders below with a layer."""
 LIMIT = 1024 * 1024
 """Bytes of one imported file that are read."""
 LONGEST_LINE = 4000
@@ -55,13 +60,37 @@ def instruction_layers(cwd: Path | None, is_denied: Callable[[Path], bool] | Non
     reader = _ImportReader({os.path.realpath(layer.path) for layer in layers if layer.path})
     found: list[ContextLayer] = []
     for layer in layers:
-        is_own = layer.name == "global"
-        found += reader.with_imports(layer, None if is_own else gate)
-        for rule in list_rules(layer.folder, gate) if gate is not None and not is_own else ():
-            if not rule.globs and reader.is_new(rule.path):
-                made = ContextLayer(layer.name, layer.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond)
-                found += reader.with_imports(replace(made, part=one_line(rule.name)), gate)
+        if gate is None or layer.name == "global":
+            found += reader.with_imports(layer, None)
+        else:
+            found += reader.with_rules(layer, gate)
     return [layer for layer in found if layer.text or layer.notice]
+
+
+def layers_below(
+    cwd: Path,
+    paths: Iterable[str],
+    known: Callable[[], Sequence[ContextLayer]],
+    is_denied: Callable[[Path], bool] | None = None,
+) -> list[ContextLayer]:
+    """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, outermost first, without
+    those of `instruction_layers`, which `known` returns. Folders that tools install or build into have none."""
+    here = Path(os.path.realpath(cwd))
+    gate = UnaskedFiles(project_root(here), is_denied)
+    inside = [path for path in paths if path.startswith(os.path.join(gate.project, ""))]
+    folders = {folder for path in inside for folder in Path(path).parents} - {here, *here.parents}
+    own = (folder for folder in sorted(folders) if folder.is_relative_to(gate.project) and not _is_made(folder, gate))
+    layers = [load_folder(folder, gate) for folder in islice(own, MOST_FOLDERS)]
+    reader = _ImportReader({os.path.realpath(layer.path) for layer in known() if layer.path} if layers else set())
+    found: list[ContextLayer] = []
+    for layer in layers:
+        is_new = layer.path is None or reader.is_new(layer.path)
+        found += reader.with_rules(layer if is_new else ContextLayer(layer.name, layer.folder), gate, inside)
+    return [layer for layer in found if layer.text or layer.notice]
+
+
+def _is_made(folder: Path, gate: UnaskedFiles) -> bool:
+    return any(name.casefold() in MADE_BY_TOOLS for name in folder.relative_to(gate.project).parts)
 
 
 def find_imports(text: str) -> Iterator[tuple[int, str]]:
@@ -93,6 +122,18 @@ class _ImportReader:
         is_new = real not in self.seen
         self.seen.add(real)
         return is_new
+
+    def with_rules(self, layer: ContextLayer, gate: UnaskedFiles, paths: Sequence[str] = ()) -> list[ContextLayer]:
+        """Return `layer` with its imports, and the rules of its folder that always count or name one of `paths`."""
+        found = self.with_imports(layer, gate)
+        for rule in list_rules(layer.folder, gate):
+            if (not rule.globs or any(map(rule.names, paths))) and self.is_new(rule.path):
+                part = one_line(rule.name)
+                made = ContextLayer(
+                    layer.name, layer.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond, part=part
+                )
+                found += [made] if rule.globs else self.with_imports(made, gate)
+        return found
 
     def with_imports(
         self, layer: ContextLayer, gate: UnaskedFiles | None, chain: Sequence[str] = ()

@@ -15,6 +15,7 @@ from nexus_cli.context.sections.instruction_files import (
     MOST_LOOKED_FOR,
     find_imports,
     instruction_layers,
+    layers_below,
 )
 from nexus_cli.context.sections.path_rules import list_path_rules
 
@@ -254,3 +255,25 @@ def test_a_hostile_glob_takes_no_time(repo: Path) -> None:
     put(repo / ".claude/rules/r.md", f'---\npaths: "{hostile}"\n---\nR\n')
     [rule] = list_path_rules(repo)
     assert not rule.names(str(repo / ("a" * 200 + "/") / ("a" * 200)))
+
+
+def test_a_folder_below_has_what_the_folders_above_do_not_and_no_credentials(repo: Path) -> None:
+    put(repo / "AGENTS.md", "Of all.")
+    put(repo / ".env", "API_KEY=sk-ant-api03-9x8w7v6u5t4s3r2q1p0o9n8m7l6k5j4i3h2g1f0e\n")
+    for name, target in (("api", "../AGENTS.md"), ("web", "../.env")):
+        (repo / name).mkdir()
+        (repo / name / "NEXUS.md").symlink_to(target)
+    put(repo / "lib" / "CLAUDE.md", "Of lib.")
+    put(repo / "lib" / ".claude" / "rules" / "c.md", "---\npaths: '*.c'\n---\nOf C.")
+    put(repo / "dist" / "CLAUDE.md", "Of what was built.")
+    paths = [str(repo / name) for name in ("api/a.py", "web/a.py", "lib/a.c", "dist/a.js", "lib/deep/a.py", "a.py")]
+
+    def below(folder: Path) -> tuple[list[str], str]:
+        found = layers_below(folder, [*paths, "/etc/passwd"], lambda: instruction_layers(folder))
+        return [one.text for one in found if one.text], " ".join(one.notice for one in found)
+
+    texts, notices = below(repo)
+    assert texts == ["Of lib.", "Of C."]
+    assert "web/NEXUS.md" in notices and "left out" in notices
+    assert below(repo / "lib")[0] == [], "a session there has its own"
+    assert layers_below(repo, [str(repo / "lib" / "a.py")], list)[-1].text == "Of lib."

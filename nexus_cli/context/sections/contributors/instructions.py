@@ -2,7 +2,8 @@
 
 The layers take together at most the instruction cap: short ones stay whole, the long ones share the rest. A long layer
 has four forms: whole, without its middle, its headings, and one line with file and size. The rules that name a file of
-the session share half of that cap, and are sent once per epoch, also on a tool result.
+the session, and the layers of the folders that lead to one, share half of that cap, and are sent once per epoch, also
+on a tool result.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from nexus_cli.config.paths import project_root
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View, notices
+from nexus_cli.context.sections.instruction_files import layers_below
 from nexus_cli.context.sections.path_rules import list_path_rules
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
@@ -157,27 +159,34 @@ def _source(path: Path, root: Path) -> str:
 
 
 def read_path_rules(sources: Sources) -> Value:
-    """Return one record per rule with `paths` that name a file of the session, as those of `read`."""
-    rules = list_path_rules(sources.cwd, sources.is_denied)
-    if not any(rule.globs for rule in rules):
-        return []
+    """Return one record per layer of a folder that leads to a file of the session, and per rule with `paths` that name
+    one, as those of `read`."""
     touched = {os.path.realpath(os.path.join(sources.cwd, path)) for path in sources.touched()}
     root = Path(os.path.realpath(project_root(sources.cwd)))
+    found = [
+        (layer.header, layer.path or layer.folder, layer)
+        for layer in layers_below(sources.cwd, touched, sources.instructions, sources.is_denied)
+    ] + [
+        (f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})", rule.path, rule)
+        for rule in list_path_rules(sources.cwd, sources.is_denied)
+        if rule.text and rule.globs and any(map(rule.names, touched))
+    ]
     return [
         {
-            "id": f"path_rules.{_source(rule.path, root)}",
-            "header": f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})",
-            "text": rule.text,
-            "source": _source(rule.path, root),
-            "beyond": rule.beyond,
+            "id": f"path_rules.{_source(path, root)}",
+            "header": replace_surrogates(header),
+            "text": replace_surrogates(one.text),
+            "source": _source(path, root),
+            "notice": one.notice,
+            "beyond": one.beyond,
         }
-        for rule in rules
-        if rule.text and rule.globs and any(map(rule.names, touched))
+        for header, path, one in found
     ]
 
 
 def render_path_rules(value: Value, view: View) -> tuple[Section, ...]:
     """Return one section per rule: whole within its share of half the instruction cap, else shortened."""
+    value = [rule for rule in value if rule["text"]]
     sizes = [view.count(rule["text"]) for rule in value]
     shares = share(sizes, view.instruction_cap // 2)
     return tuple(
@@ -209,6 +218,14 @@ CONTRIBUTORS = (
         required=True,
     ),
     Contributor(
-        "path_rules", Layer.EVENT, read_path_rules, render_path_rules, most=1 << 30, verbatim=True, prompt=True
+        "path_rules",
+        Layer.EVENT,
+        read_path_rules,
+        render_path_rules,
+        notices,
+        tells_once=True,
+        most=1 << 30,
+        verbatim=True,
+        prompt=True,
     ),
 )
