@@ -449,13 +449,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
     "config": (33_258, 0, None),
-    "context": (77_922, 0, 194),
+    "context": (78_475, 0, 194),
     "core": (43_702, 0, None),
     "defaults": (0, 30_866, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_270, 0, 8),
     "lane": (57_238, 0, 179),
-    "ledger": (50_394, 0, 34),
+    "ledger": (50_166, 0, 34),
     "mcp": (17_187, 0, 18),
     "permission": (10_516, 0, 44),
     "plugins": (6_199, 0, 22),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (939_541, 67_489)
+SUM = (939_859, 67_489)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
