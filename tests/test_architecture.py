@@ -449,7 +449,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
     "config": (33_141, 0, None),
-    "context": (78_483, 0, 194),
+    "context": (78_612, 0, 194),
     "core": (43_413, 0, None),
     "defaults": (0, 30_584, 0),
     "hooks": (6_567, 0, 17),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (943_659, 67_211)
+SUM = (943_788, 67_211)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
