@@ -42,7 +42,6 @@ price or fill the disk."""
 MOST_BYTES = 64 * 1024
 MOST_PROBLEMS = 3
 """Most problems listed one by one."""
-HINT = "`nexus trust` shows it"
 
 
 @dataclass(frozen=True, slots=True)

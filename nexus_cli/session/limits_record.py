@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
@@ -29,7 +29,6 @@ from nexus_cli.turn.dispatch import Dispatcher
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import LimitObject
 
-T = TypeVar("T")
 CHANGED = "the limits have changed"
 """Beginning of the notice for the model."""
 PLAN_ENDS = "Plan mode is over. The plan above holds, unless the next message changes it."

@@ -149,6 +149,49 @@ def claude_hooks(**hooks: Any) -> dict[str, str]:
     return {".claude/settings.json": settings(hooks=hooks), "a.txt": "ä line\nsecond\n"}
 
 
+def marked(played: Played) -> list[str]:
+    """Return what reached the model between the marks, each text once."""
+    return sorted(set(played.between("BEGIN", "END")))
+
+
+def by_request(played: Played) -> list[list[str]]:
+    """Return which marked texts each request had."""
+    return [sorted(set(re.findall("BEGIN (.*?) END", text))) for text in played.requests]
+
+
+FOLDERS = {
+    "CLAUDE.md": "BEGIN Of all. END\n",
+    "api/CLAUDE.md": "BEGIN Of api. END\n",
+    "api/v1/CLAUDE.md": "BEGIN Of version one. END\n",
+    "api/v1/a.ts": "one\n",
+    "web/CLAUDE.md": "BEGIN Of web. END\n",
+    "web/a.ts": "two\n",
+    "docs/CLAUDE.md": "BEGIN Of docs. END\n",
+}
+BY_PATH = {
+    ".claude/rules/all.md": "BEGIN Always. END\n",
+    ".claude/rules/api.md": '---\npaths:\n  - "api/**/*.ts"\n---\nBEGIN Of api. END\n',
+    ".claude/rules/web.md": '---\npaths: "web/**"\n---\nBEGIN Of web. END\n',
+    "api/v1/a.ts": "one\n",
+}
+SKILL = "---\nname: ship\ndescription: Ships it.\n---\nBEGIN Ship $ARGUMENTS at once. END\n"
+ADDS = 'echo \'{"hookSpecificOutput":{"hookEventName":"UserPromptSubmit","additionalContext":"BEGIN Added. END"}}\''
+
+
+def decide(**keys: Any) -> str:
+    """Return the command of a hook that decides about a call."""
+    answer = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **keys}}
+    return f"echo '{json.dumps(answer)}'"
+
+
+DENIES = decide(permissionDecision="deny", permissionDecisionReason="BEGIN Not here. END")
+CHANGES = decide(permissionDecision="allow", updatedInput={"command": "touch other"})
+TIGHTENS = "a project's hook only tightens; a `[[hook]]` of the person changes the input"
+NAMES = "hooks run commands: the import names those of the person, who copies what is wanted"
+MEANT = "an import in such a file is meant, as in one of the folder itself"
+ONCE = "[ -e stopped ] && exit 0; touch stopped; echo BEGIN Not yet. END >&2; exit 2"
+
+
 def command_row(name: str, text: str, prompt: str, chosen: str = "") -> Row:
     return Row(name, guide, {".claude/commands/g.md": text}, prompt=prompt, chosen=chosen)
 
@@ -242,6 +285,63 @@ ROWS = (
         {".codex/hooks.json": settings(hooks=hook("cat > /dev/null; echo after >> events.txt", "PostToolUse"))},
         (("exec_command", {"cmd": "true"}), ("exec_command", {"cmd": "ls nothere"})),
         peer="codex",
+    ),
+    Row(
+        "instructions of folders below come with their first file",
+        by_request,
+        FOLDERS,
+        (("Read", {"file_path": "TREE/api/v1/a.ts"}), ("Read", {"file_path": "TREE/web/a.ts"})),
+    ),
+    Row(
+        "rules by path come with the files that they name",
+        by_request,
+        BY_PATH,
+        (("Read", {"file_path": "TREE/api/v1/a.ts"}),),
+    ),
+    Row("a skill is called by its name", guide, {".claude/skills/ship/SKILL.md": SKILL}, prompt="/ship 1.2 now"),
+    Row("a hook adds to the prompt, as JSON", marked, claude_hooks(**hook(ADDS, "UserPromptSubmit"))),
+    Row(
+        "a hook adds to the prompt, as text", marked, claude_hooks(**hook("echo BEGIN Plain. END", "UserPromptSubmit"))
+    ),
+    Row("a hook adds to the start", marked, claude_hooks(**hook("echo BEGIN Started. END", "SessionStart"))),
+    Row(
+        "a hook denies by its decision, with the reason",
+        lambda played: (marked(played), played.files("made")),
+        claude_hooks(**hook(DENIES, "PreToolUse", matcher="Bash")),
+        (bash("touch made"),),
+    ),
+    Row(
+        "an import of a folder below",
+        marked,
+        {"api/CLAUDE.md": "See @style.md.\n", "api/style.md": "BEGIN Style of api. END\n", "api/a.ts": "one\n"},
+        (("Read", {"file_path": "TREE/api/a.ts"}),),
+        chosen=MEANT,
+    ),
+    Row(
+        "a hook of the project changes the command",
+        files("made", "other"),
+        claude_hooks(**hook(CHANGES, "PreToolUse", matcher="Bash")),
+        (bash("touch made"),),
+        chosen=TIGHTENS,
+    ),
+    Row(
+        "a hook of the person changes the command",
+        files("made", "other"),
+        {"a.txt": "x\n"},
+        (bash("touch made"),),
+        home=claude_hooks(**hook(CHANGES, "PreToolUse", matcher="Bash")),
+        chosen=NAMES,
+    ),
+    Row(
+        "a Stop hook sends the model on, once",
+        lambda played: (len(played.requests), "Not yet. END" in played.requests[-1]),
+        claude_hooks(**hook(ONCE, "Stop")),
+    ),
+    Row(
+        "a command that fails tells its status and output",
+        lambda played: [word in played.requests[-1] for word in ("out of it", "err of it", "3")],
+        {"a.txt": "x\n"},
+        (bash("echo out of it; echo err of it >&2; exit 3"),),
     ),
     Row(
         "codex: AGENTS.md reaches the model",

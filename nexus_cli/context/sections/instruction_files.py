@@ -19,8 +19,8 @@ from nexus_cli.config.paths import defaults_dir, project_root
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.loader import ContextLayer, load_folder, load_layers
-from nexus_cli.context.prompt_loader import trim_text
-from nexus_cli.context.sections.path_rules import list_rules
+from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, trim_text
+from nexus_cli.context.sections.path_rules import FOLDER, list_rules
 from nexus_cli.context.text_file import read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -30,8 +30,8 @@ DEEPEST = 5
 """Most files between an instruction file and one that it imports through others, that one included."""
 MOST = 100
 """Most imported files of a session."""
-MOST_FOLDERS = 200
-"""Most folders below with a layer."""
+MOST_FOLDERS = 100
+"""Most folders beside those of the session that have instructions."""
 LIMIT = 1024 * 1024
 """Bytes of one imported file that are read."""
 LONGEST_LINE = 4000
@@ -78,15 +78,28 @@ def layers_below(
     here = Path(os.path.realpath(cwd))
     gate = UnaskedFiles(project_root(here), is_denied)
     inside = [path for path in paths if path.startswith(os.path.join(gate.project, ""))]
-    folders = {folder for path in inside for folder in Path(path).parents} - {here, *here.parents}
-    own = (folder for folder in sorted(folders) if folder.is_relative_to(gate.project) and not _is_made(folder, gate))
-    layers = [load_folder(folder, gate) for folder in islice(own, MOST_FOLDERS)]
+    folders = _list_folders(inside, str(gate.project)) - {str(folder) for folder in (here, *here.parents)}
+    own = (Path(folder) for folder in sorted(folders) if any(map(os.path.lexists, _named_in(folder))))
+    layers = [load_folder(folder, gate) for folder in islice(own, MOST_FOLDERS) if not _is_made(folder, gate)]
     reader = _ImportReader({os.path.realpath(layer.path) for layer in known() if layer.path} if layers else set())
     found: list[ContextLayer] = []
     for layer in layers:
         is_new = layer.path is None or reader.is_new(layer.path)
         found += reader.with_rules(layer if is_new else ContextLayer(layer.name, layer.folder), gate, inside)
     return [layer for layer in found if layer.text or layer.notice]
+
+
+def _list_folders(paths: Iterable[str], project: str) -> set[str]:
+    """Return the folders in `project` that lead to one of `paths`. Called before every request: no `Path` is made."""
+    found = set[str]()
+    for path in paths:
+        while len(path := os.path.dirname(path)) > len(project) and path not in found:
+            found.add(path)
+    return found
+
+
+def _named_in(folder: str) -> Iterator[str]:
+    return (f"{folder}/{name}" for name in (*INSTRUCTION_FILES, *FOREIGN_FILES, FOLDER))
 
 
 def _is_made(folder: Path, gate: UnaskedFiles) -> bool:

@@ -14,8 +14,6 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 Value = Mapping[str, Any]
 ENOUGH = 16
 """Least useful width of a table's last column, in cells."""
-LEAST = 20
-"""Least width that forms keep to."""
 SHORT_ID = 13
 """Characters of a session's id that identify it in a hint: its time in milliseconds and three random ones."""
 
