@@ -448,8 +448,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (65_890, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
-    "config": (33_258, 0, None),
-    "context": (78_475, 0, 194),
+    "config": (33_254, 0, None),
+    "context": (78_604, 0, 194),
     "core": (43_702, 0, None),
     "defaults": (0, 30_866, 0),
     "hooks": (6_567, 0, 17),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (939_859, 67_489)
+SUM = (939_970, 67_489)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
