@@ -274,12 +274,15 @@ def _is_terminal(descriptor: int) -> bool:
 
 
 def _prepare(repl: Repl, session: Session, loop: asyncio.AbstractEventLoop) -> None:
-    """Probe the sandbox and, later, load the model library in a thread. Errors are reported at the first use."""
+    """Probe the sandbox and load what prints answers, then the model library, in a thread. Errors are reported at the
+    first use."""
 
     def load() -> None:
         if not session.has_sandbox():
             with suppress(RuntimeError):  # the REPL has ended meanwhile
                 loop.call_soon_threadsafe(repl.refresh_status)
+        from nexus_cli.ui.render import markdown_print  # noqa: F401, PLC0415  (rich: a tenth of the start)
+
         time.sleep(LOAD_AFTER)
         with suppress(ImportError):
             session.prepare()

@@ -30,7 +30,7 @@ class PlainRenderer:
         self._stream = stream
         self._markdown: Any = None
         if stream.terminal and not whole:
-            from nexus_cli.ui.render.markdown import Markdown  # noqa: PLC0415  (rich is only needed on terminals)
+            from nexus_cli.ui.render.markdown import Markdown  # noqa: PLC0415  (on terminals only)
 
             self._markdown = Markdown(stream.width, colour=stream.colour)
 

@@ -20,6 +20,8 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.tools.registry import discover_tools
+from nexus_cli.ui.render import markdown_print
+from nexus_cli.ui.render.markdown_blocks import Block
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import ASCII, Theme
 from nexus_cli.ui.render.tool_line import describe_counts
@@ -739,13 +741,13 @@ def test_a_delta_costs_nothing_but_itself(monkeypatch: pytest.MonkeyPatch) -> No
     """50 MB without a newline are the same work for each delta, and nothing of it is kept: shown with 2 MB."""
     seen = Seen()
     rendered: list[int] = []
-    render = seen.renderer._markdown._print
+    render = markdown_print.print_block
 
-    def counted(what: Any) -> str:
+    def counted(block: Block, width: int, theme: Theme) -> str:
         rendered.append(1)
-        return render(what)
+        return render(block, width, theme)
 
-    monkeypatch.setattr(seen.renderer._markdown, "_print", counted)
+    monkeypatch.setattr(markdown_print, "print_block", counted)
     for _ in range(500):
         seen.feed(e.Text("x" * 4096))
         assert seen.renderer._markdown._blocks._length <= 8192
