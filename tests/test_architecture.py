@@ -445,7 +445,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (65_890, 0, 5),
+    "cli": (65_892, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
     "config": (33_254, 0, None),
@@ -472,7 +472,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (1_633, 0, None),
     "tools": (56_385, 27_172, 48),
     "turn": (21_548, 0, 15),
-    "ui": (100_948, 0, 47),
+    "ui": (100_927, 0, 47),
     "undo": (30_816, 0, 28),
     "workers": (9_746, 0, 1),
     "worktrees": (20_646, 0, 20),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (939_970, 67_489)
+SUM = (939_951, 67_489)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
