@@ -464,7 +464,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rpc": (16_504, 0, 15),
     "rules": (29_138, 0, 19),
     "runs": (23_934, 0, 46),
-    "sandbox": (38_939, 0, 26),
+    "sandbox": (39_625, 0, 26),
     "service_list": (303, 0, 2),
     "session": (48_266, 0, 83),
     "spaces": (10_496, 0, 20),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (939_029, 70_577)
+SUM = (939_715, 70_577)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
