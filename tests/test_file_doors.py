@@ -162,7 +162,7 @@ ELSEWHERE: Mapping[str, str] = {
     "the system: devices, /proc, its settings": """
     cli/app.py cli/process.py context/sysinfo.py core/local_time.py ledger/postgres.py mcp/host.py
     sandbox/confined_launch.py sandbox/landlock.py sandbox/restricted_thread.py sandbox/session_network.py
-    sandbox/visible_places.py sandbox/walls.py
+    sandbox/visible_places.py sandbox/walls.py sandbox/bounds.py
     """,
     "settings, sessions and tools of the person's other programs": """
     config/foreign_items.py config/project_environment.py imports/claude_sessions.py imports/codex_sessions.py

@@ -186,6 +186,8 @@ class _Reader:
         """Words of a command that stand behind its redirects, by the command's node."""
         self.before: dict[int, tuple[int, ...]] = {}
         """The commands before one in its pipeline, by the command's node."""
+        self.made: dict[int, SimpleCommand] = {}
+        """The commands by the number of their node."""
         self.fed: dict[int, list[str]] = {}
         """Texts of redirects that stand behind a command, by the command's node."""
 
@@ -251,11 +253,9 @@ class _Reader:
             before = self.before.get(node.id, ())
             inputs = (*self._inputs(children), *self.fed.pop(node.id, []), *self._piped(before))
             made = self._read_command(children, self.extras.pop(node.id, []), inputs)
-            made = replace(
-                made, is_certain=certain, reads_pipe=piped, before=before, is_nested=nested, place=node.start_byte
-            )
+            made = replace(made, is_certain=certain, reads_pipe=piped, is_nested=nested, place=node.start_byte)
             self.line.commands.append(made)
-            self.line.made[node.id] = made
+            self.made[node.id] = made
         elif kind == "pipeline":
             stages = self._stages(node)
             for place, one in enumerate(stages):
@@ -350,7 +350,7 @@ class _Reader:
 
     def _piped(self, before: tuple[int, ...]) -> list[str]:
         """Return the words that `echo` and `printf` put out, of the commands before one."""
-        made = [self.line.made[one].words for one in before if one in self.line.made]
+        made = [self.made[one].words for one in before if one in self.made]
         return [" ".join(one.text for one in words[1:]) for words in made if words[0].text in ("echo", "printf")]
 
     def _add_heredoc(self, node: Node, children: list[Node]) -> None:

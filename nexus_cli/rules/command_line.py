@@ -15,7 +15,7 @@ class WordPiece(NamedTuple):
     """Its unquoted signs."""
     is_variable: bool = False
     stages: tuple[int, ...] = ()
-    """The commands of a substitution, one pipeline, see `CommandLine.made`."""
+    """The commands of a substitution, one pipeline, by the numbers of their nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,6 @@ class SimpleCommand:
     """True if it runs in the shell of the line itself, whatever the commands before it did."""
     reads_pipe: bool = False
     """True if its input is the output of another command."""
-    before: tuple[int, ...] = ()
-    """The commands before it in its pipeline, see `CommandLine.made`."""
     inputs: tuple[str, ...] = ()
     """Texts in the line that it reads: here-documents, here-strings, words of `echo` or `printf` before it."""
     is_nested: bool = False
@@ -92,8 +90,6 @@ class CommandLine:
     """Constructs beyond plain commands, in words, in order."""
     forms: dict[str, None] = field(default_factory=dict)
     """Those of them that a line may have whose commands all only read."""
-    made: dict[int, SimpleCommand] = field(default_factory=dict)
-    """The commands by the number of their node."""
     bindings: list[Binding] = field(default_factory=list)
     is_unclear: bool = False
     """True: it does not parse, so a command may have been overlooked."""

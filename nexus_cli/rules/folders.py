@@ -17,8 +17,6 @@ MOST_FOLDERS = 8
 """Folders that a line may be in at once, by what its `cd` did."""
 MOST_LISTED = 5_000
 """Names that are read to see where the globs of a line lead."""
-LISTED = "*\0"
-"""Text that stands for a name that a command will list: a pattern, for it may begin like an option."""
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -97,15 +95,13 @@ def check_path(word: Word, folders: Folders) -> None:
     text = word.text
     if text in ("-", "/dev/null") or not text or folders.anywhere:
         return
-    if LISTED in text and ".." in text.split("/"):
-        raise NotReadOnly("what is above a listed name is not known before it runs")
     if word.has_tilde:
         if text != "~" and not text.startswith("~/"):
             raise NotReadOnly(f"{shorten(text)} is not known before it runs")
         text = os.path.expanduser(text)
     for folder in (folders.assumed, *folders.others):
-        path = os.path.join(folder, text.replace(LISTED, "listed"))
-        if word.has_glob and LISTED not in text:
+        path = os.path.join(folder, text)
+        if word.has_glob:
             check_glob(path, folders)
         elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
             raise NotReadOnly(f"{shorten(text)} lies outside the project")

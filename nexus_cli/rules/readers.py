@@ -82,10 +82,10 @@ IN_PLACE = {
 }
 """Programs that change what they name with such an option."""
 _VERSIONS = frozenset(
-    "python python3 rustc uv ruby gcc g++ clang cc make cmake ninja docker perl php tar curl bash sh node git".split()
-) | frozenset(SUBCOMMANDS_THAT_READ)
+    "python python3 rustc uv ruby gcc g++ clang cc make cmake ninja docker perl php tar curl bash sh git java".split()
+) | frozenset({"node", *SUBCOMMANDS_THAT_READ})
 """Further programs that say their version."""
-_VERSION = re.compile(r"--version|-V|-v|version")
+_VERSION = re.compile(r"--?version|-V|-v|version")
 _TEXTS = frozenset("echo printf basename dirname seq expr true false : tr sleep type which uname id xargs".split())
 """Readers whose words are no paths."""
 _CODE_FIRST = AWKS | {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "jq", "yq", "fd", "fdfind"}
@@ -188,7 +188,7 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
         return
     texts = [word.text for word in words[1:]]
     wrapper, head = find_wrapper(words)
-    if name == "command" and texts[:1] in (["-v"], ["-V"]):
+    if (name in ("env", "hostname") and not texts) or (name == "command" and texts[:1] in (["-v"], ["-V"])):
         return
     if wrapper is not None and wrapper.is_transparent and name:
         inner, sure = skip_options(words, WRAPPERS[name], head)

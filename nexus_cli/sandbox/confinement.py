@@ -8,7 +8,9 @@ Every failure is an `OSError` before the command runs: no command ever starts wi
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ from typing import Any
 
 from nexus_cli.sandbox import confined_launch, syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
+from nexus_cli.sandbox.bounds import bound_reader
 from nexus_cli.sandbox.bwrap import bwrap_arguments
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
@@ -75,6 +78,8 @@ class Confinement:
         self._abi = probe.abi
         self._watched: dict[int, list[tuple[RestrictedThread, int]]] = {}
         self._guards: dict[int, list[CommandGuard]] = {}
+        self._temps: dict[int, str] = {}
+        """The temporary folders of the commands that run in `read`, by their thread."""
         self._rules: RuleCache | None = None
         self._scope: SignalScope | None = None
         self._filter = b""
@@ -104,6 +109,13 @@ class Confinement:
 
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start `argv` in the sandbox with `options` for `Popen`. Raises `OSError` as `Popen` does."""
+        if self.profile.name == "read" and self.backend is not Backend.NONE:
+            argv = bound_reader(argv)
+            if temp := self._temps.get(threading.get_ident()):
+                options["env"] = {
+                    **(options.get("env") or os.environ),
+                    **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temp),
+                }
         match self.backend:
             case Backend.NONE:
                 return subprocess.Popen(argv, **options)
@@ -129,9 +141,13 @@ class Confinement:
             if self.backend is not Backend.NONE:
                 for one in self.profile.each_guarded():
                     guards.append(CommandGuard(one))
+                if self.profile.name == "read" and self.profile.temp is not None:
+                    self._temps[me] = tempfile.mkdtemp(dir=self.profile.temp)
             yield told
         finally:
             strays = self._end_strays(me)
+            if temp := self._temps.pop(me, None):
+                shutil.rmtree(temp, ignore_errors=True)
             for guard in self._guards.pop(me):
                 told += guard.end(strays)
 

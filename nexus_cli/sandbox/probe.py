@@ -28,6 +28,8 @@ from nexus_cli.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
 from nexus_cli.sandbox.seccomp import can_filter
 
 WALLS = ("work inside", "read outside", "no write outside", "no read of hidden", "no sockets", "no other process")
+READ_WALL = "no effect of readers"
+"""The wall of the profile `read`, in which readers run unasked: what they attempt in the project changes nothing."""
 _SECONDS = 20
 _FILE = "sandbox.json"
 _UNFOLLOWED = os.O_NOFOLLOW | os.O_NONBLOCK
@@ -56,6 +58,15 @@ print(json.dumps({
     "no other process": not attempt(lambda: open("/proc/" + parent + "/environ").read()),
 }))
 """
+
+_READERS = """{
+sort -o kept kept; sed -i s/x/y/ kept; sed -n 'w made' kept; awk 'BEGIN {print "y" > "made"; system("rm -f kept")}'
+find . -name kept -delete; find . -exec touch {} +; git config -f kept a.b c; git init -q; sort -o ../outside/made kept
+touch kept made; rm -f kept; mv kept made; ln -s kept made; ln kept made; mkdir made; chmod 777 . kept; chown 1 kept
+truncate -s 0 kept; cp kept made; tee made ../outside/made < kept; echo y > kept; echo y >> made; mkfifo made
+} > /dev/null 2>&1; exec "$@"
+"""
+"""Lines of readers that want to write, and programs that a script of one may run."""
 
 
 def find_backend(
@@ -122,7 +133,9 @@ def _try_walls(candidate: BackendProbe) -> tuple[tuple[str, ...], str]:
     """Test a backend; return the enforced restrictions, and the error ("" if all are enforced)."""
     try:
         with tempfile.TemporaryDirectory(prefix="nexus-probe-") as name:
-            done = _run_attempts(candidate, Path(os.path.realpath(name)))
+            folder = Path(os.path.realpath(name))
+            done = _run_attempts(candidate, folder)
+            has_effect = not done.returncode and _have_readers_effect(candidate, folder)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return (), str(error)
     if done.returncode != 0:
@@ -130,17 +143,40 @@ def _try_walls(candidate: BackendProbe) -> tuple[tuple[str, ...], str]:
         return (), lines[-1][:200] if lines else f"exit status {done.returncode}"
     results = json.loads(done.stdout)
     held = tuple(wall for wall in WALLS if results.get(wall) is True)
-    fallen = [wall for wall in WALLS if wall not in held]
+    fallen = [wall for wall in WALLS if wall not in held] + [READ_WALL] * has_effect
     return held, f"not enforced: {', '.join(fallen)}" if fallen else ""
 
 
-def _run_attempts(candidate: BackendProbe, folder: Path) -> subprocess.CompletedProcess[bytes]:
+def _have_readers_effect(candidate: BackendProbe, folder: Path) -> bool:
+    """Return True if hostile lines of readers in the profile `read` changed, saw or reached anything."""
+    inside = folder / "inside"
+    profile = SandboxProfile("read", inside, inside, hidden=(folder,), shown=(inside,))
+    (inside / "kept").write_text("x\n")
+    before = _list_files(folder)
+    done = _run_attempts(candidate, folder, profile, ("/bin/sh", "-c", _READERS, "sh"))
+    results = {} if done.returncode else json.loads(done.stdout)
+    expected = {wall: wall not in ("work inside", "read outside") for wall in WALLS}
+    return results != expected or _list_files(folder) != before
+
+
+def _list_files(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Return mode, size and time of change of all files below a folder but the socket of the attempts."""
+    found = {str(path): path.lstat() for path in folder.rglob("*") if path.name not in ("socket", "outside")}
+    return {path: (about.st_mode, about.st_size, about.st_mtime_ns) for path, about in found.items()}
+
+
+def _run_attempts(
+    candidate: BackendProbe, folder: Path, profile: SandboxProfile | None = None, before: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the attempts, and the command line `before` them, in the profile `write` of a new scene, or in `profile`."""
     inside, outside, secret = folder / "inside", folder / "outside", folder / "hidden"
-    for made in (inside, outside, secret):
-        made.mkdir()
-    (outside / "read").write_text("x")
-    (secret / "key").write_text("x")
-    profile = SandboxProfile("write", inside, inside, writable=(inside,), hidden=(secret,))
+    if profile is None:
+        for made in (inside, outside, secret):
+            made.mkdir()
+        (outside / "read").write_text("x")
+        (secret / "key").write_text("x")
+        profile = SandboxProfile("write", inside, inside, writable=(inside,), hidden=(secret,))
+    (outside / "socket").unlink(missing_ok=True)
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as local:
         tcp.bind(("127.0.0.1", 0))
         local.bind(str(outside / "socket"))
@@ -150,7 +186,7 @@ def _run_attempts(candidate: BackendProbe, folder: Path) -> subprocess.Completed
         confinement = Confinement(profile, candidate)
         try:
             child = confinement.start(
-                (REAL_INTERPRETER, "-I", "-S", "-c", _ATTEMPTS, *arguments),
+                (*before, REAL_INTERPRETER, "-I", "-S", "-c", _ATTEMPTS, *arguments),
                 cwd=inside,
                 env={},
                 stdin=subprocess.DEVNULL,
@@ -171,7 +207,7 @@ def _run_attempts(candidate: BackendProbe, folder: Path) -> subprocess.Completed
 
 def _identity(candidate: BackendProbe) -> str:
     """Return the key for which a test result is valid: boot, kernel, user, backend and its program."""
-    parts = [_boot(), platform.release(), str(os.getuid()), candidate.backend, str(candidate.abi)]
+    parts = [READ_WALL, _boot(), platform.release(), str(os.getuid()), candidate.backend, str(candidate.abi)]
     if candidate.program is not None:
         about = candidate.program.stat()
         parts += [str(candidate.program), str(about.st_ino), str(about.st_size), str(about.st_ctime_ns)]

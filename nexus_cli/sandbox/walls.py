@@ -22,6 +22,7 @@ from nexus_cli.config.protected_places import credential_paths, own_paths
 from nexus_cli.core.real_files import follow_links
 from nexus_cli.sandbox import landlock, syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
+from nexus_cli.sandbox.bounds import bound_command, least_limit
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.sandbox.restricted_thread import RestrictedThread, no_collection
@@ -96,7 +97,9 @@ class Walls:
             case Backend.BWRAP:
                 # What a path passes before a `..` is not in there.
                 folder, name = os.path.split(argv[0])
-                run = self._start_in_bwrap(_bound([os.path.join(os.path.realpath(folder), name), *argv[1:]]), options)
+                run = self._start_in_bwrap(
+                    bound_command([os.path.join(os.path.realpath(folder), name), *argv[1:]], _BOUNDS), options
+                )
             case Backend.SEATBELT:
                 run = subprocess.Popen(self._in_seatbelt(argv), **options)
             case Backend.NONE:
@@ -104,7 +107,7 @@ class Walls:
         if sys.platform == "linux":
             for _, limit, value, _ in (*_BOUNDS, ("", resource.RLIMIT_NPROC, _PROCESSES, 1)):
                 with suppress(OSError, ValueError):  # it has ended
-                    resource.prlimit(run.pid, limit, (_least(limit, value),) * 2)
+                    resource.prlimit(run.pid, limit, (least_limit(limit, value),) * 2)
         return run
 
     def watch_command(self) -> AbstractContextManager[Sequence[str]]:
@@ -207,18 +210,6 @@ class Walls:
         shown = (*map(Path, (*self._reads, *self._system)), *writes)
         profile = SandboxProfile("read", shown[0], shown[0], writable=writes, hidden=hidden, shown=shown)
         return seatbelt_arguments(profile, argv, ())
-
-
-def _bound(argv: Sequence[str]) -> list[str]:
-    """Return a command line that sets the bounds and becomes `argv`: what bubblewrap has started escapes `prlimit`."""
-    words = "".join(f"ulimit -{option} {_least(limit, value) // unit}; " for option, limit, value, unit in _BOUNDS)
-    return ["/bin/sh", "-c", f'{words}exec "$@"', "sh", *argv]
-
-
-def _least(limit: int, value: int) -> int:
-    """Return `value`, or the person's own limit where that is lower."""
-    hard = resource.getrlimit(limit)[1]
-    return value if hard == resource.RLIM_INFINITY else min(hard, value)
 
 
 @cache

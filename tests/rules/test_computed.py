@@ -43,12 +43,12 @@ def test_a_listed_name_may_stand_in_a_text(project: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_of_harmless_lines_at_most_one_in_twenty_asks(project: Path) -> None:
+def test_of_harmless_lines_at_most_one_in_fifty_asks(project: Path) -> None:
     rows = read_rows("harmless.tsv")
     wrong = asked([line for line, expected in rows if expected == "allow"], project)
     assert not wrong, "\n".join(wrong)
     asks = asked([line for line, _ in rows], project)
-    assert len(rows) == 231 and len(asks) <= len(rows) / 20, asks
+    assert len(rows) == 231 and len(asks) <= len(rows) / 50, asks
 
 
 @pytest.mark.matrix

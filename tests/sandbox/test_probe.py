@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from nexus_cli.sandbox.confined_launch import SandboxError
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.probe import WALLS, find_backend
-from nexus_cli.sandbox.profile import make_profile
+from nexus_cli.sandbox.profile import ProfileName, SandboxProfile, make_profile
 
 needs_landlock = pytest.mark.skipif(landlock_abi() == 0, reason="this kernel has no Landlock")
 needs_bwrap = pytest.mark.skipif(bool(why_no_bwrap()), reason=why_no_bwrap())
@@ -206,6 +207,21 @@ def test_without_user_namespaces_landlock_takes_over(
     found = find_backend("auto", own=own)
     assert found.backend is (Backend.LANDLOCK if landlock_abi() else Backend.NONE)
     assert "No permissions to create a new namespace" in found.why
+
+
+@pytest.mark.parametrize("backend", ["landlock", "bwrap"])
+def test_a_backend_in_which_a_reader_writes_is_none(own: Places, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    if find_backend(backend, own=own, keep=False).backend == "none":
+        pytest.skip(f"{backend} does not work here")
+    real = SandboxProfile
+
+    def make_writable(name: ProfileName, project: Path, cwd: Path, **options: Any) -> Any:
+        made = real(name, project, cwd, **options)
+        return replace(made, writable=(project,)) if name == "read" else made
+
+    monkeypatch.setattr(probe_module, "SandboxProfile", make_writable)
+    found = find_backend(backend, own=own, keep=False)
+    assert found.backend == "none" and "no effect of readers" in found.why
 
 
 @pytest.mark.matrix

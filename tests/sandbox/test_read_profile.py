@@ -16,6 +16,7 @@ from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 from search import sample
 
 from nexus_cli.rules.read_only_environment import ENVIRONMENT
+from nexus_cli.sandbox import bounds
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.profile import SandboxProfile, make_profile
@@ -238,6 +239,35 @@ def test_a_start_in_the_profile_read_costs_little() -> None:
 
 
 @pytest.mark.matrix
+@each_ground
+def test_memory_files_and_processes_of_a_reader_are_bounded(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "_MORE_PROCESSES", 20)
+    forks = "import os,time\ntry:\n for n in range(9999): os.fork() or (time.sleep(9), os._exit(0))\n"
+    forks += "except BlockingIOError: print('refused')"
+
+    def act(scene: Scene) -> Any:
+        lines = ["truncate -s 2G $TMPDIR/x || echo refused", "python3 -c 'bytearray(9 << 30)' 2>&1 | tail -1"]
+        if os.getuid():  # for root the kernel counts no processes
+            lines.append(f'python3 -c "{forks}"')
+        return [scene.text(line, scene.profile("read")) for line in lines]
+
+    file, memory, *processes = run_in(ground, act)
+    assert "refused" in file and "MemoryError" in memory
+    assert all("refused" in text for text in processes)
+
+
+@each_ground
+def test_a_reader_has_a_temporary_folder_of_its_own_that_is_thrown_away(ground: Ground) -> None:
+    def act(scene: Scene) -> Any:
+        profile = scene.profile("read")
+        first, second = (scene.text("echo x > $TMPDIR/a && ls $TMPDIR && echo $TMPDIR", profile) for _ in range(2))
+        return first.split(), second.split(), os.listdir(profile.temp or "")
+
+    first, second, left = run_in(ground, act)
+    assert first[0] == second[0] == "a" and first[1] != second[1]
+    assert Path(first[1]).name not in left and Path(second[1]).name not in left
+
+
 @each_ground
 def test_command_lines_of_other_processes_are_not_seen(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
