@@ -462,9 +462,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "provider": (31_663, 0, 51),
     "reports": (76_298, 8_414, None),
     "rpc": (16_504, 0, 15),
-    "rules": (29_084, 0, 19),
+    "rules": (29_033, 0, 19),
     "runs": (23_934, 0, 46),
-    "sandbox": (38_895, 0, 26),
+    "sandbox": (39_581, 0, 26),
     "service_list": (303, 0, 2),
     "session": (48_274, 0, 82),
     "spaces": (10_496, 0, 20),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (939_951, 67_489)
+SUM = (940_586, 67_489)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
