@@ -472,7 +472,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (1_633, 0, None),
     "tools": (56_385, 27_172, 48),
     "turn": (21_548, 0, 15),
-    "ui": (100_927, 0, 47),
+    "ui": (100_926, 0, 47),
     "undo": (30_816, 0, 28),
     "workers": (9_746, 0, 1),
     "worktrees": (20_646, 0, 20),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (940_586, 67_489)
+SUM = (940_585, 67_489)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
