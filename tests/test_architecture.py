@@ -454,7 +454,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 34_183, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_293, 0, 8),
-    "lane": (57_238, 0, 179),
+    "lane": (57_300, 0, 181),
     "ledger": (50_394, 0, 34),
     "mcp": (17_187, 0, 18),
     "permission": (10_496, 0, 44),
@@ -466,7 +466,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "runs": (23_934, 0, 46),
     "sandbox": (38_771, 0, 27),
     "service_list": (303, 0, 2),
-    "session": (48_266, 0, 83),
+    "session": (48_345, 0, 83),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (946_530, 70_810)
+SUM = (946_671, 70_810)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

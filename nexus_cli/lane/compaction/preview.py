@@ -83,6 +83,12 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     return value
 
 
+def frees_tokens(window: LaneWindow, plan: planning.CompactionPlan, request: NextRequest) -> bool:
+    """Return False if the request after the compaction is not expected to be smaller than `request`."""
+    waiting = sum(item.tokens for item in request.waiting)
+    return _afterwards(window, plan, _after(window, plan) + waiting).tokens < request.tokens
+
+
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
     count, epoch = window.context.counter.count, window.lane.epoch
