@@ -84,9 +84,10 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
 
 
 def frees_tokens(window: LaneWindow, plan: planning.CompactionPlan, request: NextRequest) -> bool:
-    """Return False if the request after the compaction is not expected to be smaller than `request`."""
+    """Return False if even with a summary of half its room the request would not be smaller than `request`."""
     waiting = sum(item.tokens for item in request.waiting)
-    return _afterwards(window, plan, _after(window, plan) + waiting).tokens < request.tokens
+    after = _after(window, plan) - plan.summary_cap // 2 + waiting
+    return _afterwards(window, plan, after).tokens < request.tokens
 
 
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
