@@ -448,13 +448,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (67_223, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
-    "config": (33_275, 0, None),
-    "context": (77_930, 0, 194),
+    "config": (33_304, 0, None),
+    "context": (78_069, 0, 194),
     "core": (43_503, 0, None),
-    "defaults": (0, 34_183, 0),
+    "defaults": (0, 34_292, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_293, 0, 8),
-    "lane": (57_300, 0, 181),
+    "lane": (57_333, 0, 181),
     "ledger": (50_394, 0, 34),
     "mcp": (17_187, 0, 18),
     "permission": (10_496, 0, 44),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (946_671, 70_810)
+SUM = (946_872, 70_919)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
