@@ -89,6 +89,8 @@ class UiSettings:
     """A command that also runs then."""
     status_command: str = ""
     """A command whose first line of output stands in the status line."""
+    style: str = ""
+    """Name of the file with the style of answers, see `nexus docs personal`."""
     title_model: str = ""
     """The model that writes a session's title after its first turn; "" for the first words of the session."""
 

@@ -329,6 +329,7 @@ def make_collector(
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
+        "style": settings.ui.style if options.interactive and not is_run else "",
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": tools,

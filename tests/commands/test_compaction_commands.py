@@ -46,6 +46,17 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(contex
         context.run("uncompact")
 
 
+def test_a_compaction_that_would_gain_nothing_says_so_before_it_pays(context: FakeContext) -> None:
+    context.provider.usage = Usage(3_800, 10)
+    for number in range(3):
+        context.turn(f"{number} " + "some words here " * 140)
+    sent, used = len(context.provider.seen), context.session.status().used
+    context.run("compact")
+    done = context.fed[-1]
+    assert isinstance(done, CompactionDone) and not done.ok and (done.before, done.after) == (used, used)
+    assert f"as much room as it frees: {used:,} tokens" in done.why and len(context.provider.seen) == sent
+
+
 @pytest.mark.matrix
 def test_pins_are_made_listed_and_taken_back(context: FakeContext) -> None:
     context.provider.usage = Usage(2_000, 10)  # about our own count

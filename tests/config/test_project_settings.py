@@ -57,7 +57,8 @@ def test_what_is_not_trusted_is_not_in_effect_and_said_once(tmp_path: Path) -> N
 
 def test_a_project_cannot_set_what_runs_beside_the_screen(tmp_path: Path) -> None:
     loaded = project(
-        tmp_path, '[ui]\nstatus_command = "touch x"\nnotify_command = "touch x"\n[bindings]\nc-y = "stop"\n'
+        tmp_path,
+        '[ui]\nstyle = "x"\nstatus_command = "touch x"\nnotify_command = "touch x"\n[bindings]\nc-y = "stop"\n',
     )
     assert loaded.settings.ui == Settings().ui and not loaded.settings.bindings
     assert "cannot set ui, bindings: a project can only tighten" in notice(loaded)

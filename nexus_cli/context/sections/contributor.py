@@ -86,6 +86,8 @@ class Sources:
     """Returns the files that the session read, edited or was given: absolute, or relative to `cwd`."""
     footprint: Callable[[], Footprint] = Footprint
     """Returns the record of the part that is no longer in the window. Blocking."""
+    style: str = ""
+    """The style of answers that the person chose, "" for none."""
     persona: Callable[[Sequence[str]], Sequence[IdentityFile]] = find_nothing
     """Returns the files of these names with the agent's identity or the person's preferences. Blocking."""
     added: Callable[[], Sequence[Path]] = tuple

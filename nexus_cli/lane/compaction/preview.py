@@ -83,6 +83,13 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     return value
 
 
+def frees_tokens(window: LaneWindow, plan: planning.CompactionPlan, request: NextRequest) -> bool:
+    """Return False if even with a summary of half its room the request would not be smaller than `request`."""
+    waiting = sum(item.tokens for item in request.waiting)
+    after = _after(window, plan) - plan.summary_cap // 2 + waiting
+    return _afterwards(window, plan, after).tokens < request.tokens
+
+
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
     count, epoch = window.context.counter.count, window.lane.epoch

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View, notices
-from nexus_cli.context.sections.identity_files import IDENTITY, LIMIT, PREFERENCES, section_forms
+from nexus_cli.context.sections.identity_files import IDENTITY, LIMIT, PREFERENCES, IdentityFile, section_forms
 from nexus_cli.context.sections.section import Layer, Phase, Section
 
 PRIORITY = 100
 SLOTS = {"personal": 0, "project": 10}
 PREFERENCES_SLOT = 50
+STYLES = "styles"
+"""Folder of the person's styles, beside their settings."""
 
 
 def read_identity(sources: Sources) -> Value:
@@ -48,25 +50,36 @@ def _id(one: Value) -> str:
 
 
 def read_preferences(sources: Sources) -> Value:
-    """Return its `text`, `path`, `notice` and `beyond`; nothing if the file does not exist."""
+    """Return `text`, `path`, `notice` and `beyond` of the preferences, if the file exists, then those of the chosen
+    style, with its `style`."""
     texts = sources.persona((PREFERENCES,))
-    return [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
+    value = [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
+    if sources.style:
+        name = f"{STYLES}/{sources.style}.md"
+        missing = IdentityFile(name, "", "", notice=f"ui.style: there is no {name} beside config.toml")
+        one = next(iter(sources.persona((name,))), missing)
+        value.append({**asdict(one), "style": sources.style})
+    return value
 
 
 def render_preferences(value: Value, view: View) -> tuple[Section, ...]:
-    """Return one section if the file has text."""
+    """Return a section of the preferences and one of the style, if they have text."""
     return tuple(
         Section(
-            "preferences",
-            Phase.PERSONA + PREFERENCES_SLOT,
-            section_forms(f"# Preferences ({PREFERENCES})", one["text"], view.count),
+            "preferences.style" if "style" in one else "preferences",
+            Phase.PERSONA + PREFERENCES_SLOT + ("style" in one),
+            section_forms(
+                f"# Style of answers ({one['style']})" if "style" in one else f"# Preferences ({PREFERENCES})",
+                one["text"],
+                view.count,
+            ),
             Layer.SYSTEM,
             priority=70,
             source=one["path"],
             unread_bytes=one["beyond"],
         )
-        for one in value[:1]
-        if one["text"]
+        for number, one in enumerate(value)
+        if one["text"] and (number == 0 or "style" in one)
     )
 
 
