@@ -103,7 +103,7 @@ def project_root(folder: Path) -> Path:
     return folder if root != folder and os.path.realpath(root) in never else root
 
 
-def with_tilde(path: str) -> str:
+def with_tilde(path: str | Path) -> str:
     """Return `path` with `~` for the home folder."""
-    home = os.path.expanduser("~").rstrip("/")
-    return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
+    home, text = os.path.expanduser("~").rstrip("/"), str(path)
+    return f"~{text[len(home) :]}" if home and text.startswith(f"{home}/") else text
