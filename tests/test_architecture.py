@@ -98,7 +98,6 @@ LAZY = {
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
     "lane/open_session.py": {"nexus_cli"},  # models that nobody states a window for
-    "lane/skill_catalogue.py": {"nexus_cli"},  # relevance: only where there are skills
     "context/sections/front_matter.py": {"yaml"},  # slow, and few guides need it
     "context/tokens/counter.py": {"tiktoken"},
     "context/sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run

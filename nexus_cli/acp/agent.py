@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,6 @@ from acp.exceptions import RequestError
 from acp.meta import PROTOCOL_VERSION
 
 from nexus_cli import __version__
-from nexus_cli.acp.editor_servers import make_entries
 from nexus_cli.acp.prompt_blocks import Block, make_trigger
 from nexus_cli.acp.questions import AskingApprover, EditorApprover
 from nexus_cli.acp.updates import UpdateStream, message, note, turn_usage, usage_update
@@ -58,6 +58,43 @@ from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
+
+_UNNAMED = re.compile(r"[^A-Za-z0-9.-]+")
+"""What a name of ours does not have; an editor's is for people."""
+LONGEST = 64
+
+
+def make_entries(servers: Sequence[Any], folder: Path) -> tuple[tuple[ServerEntry, ...], list[str]]:
+    """Return the servers of `session/new`, and a line for each that cannot be used. Values are taken as they are: no
+    `${NAME}` in them stands for a variable."""
+    entries: dict[str, ServerEntry] = {}
+    problems: list[str] = []
+    for one in servers:
+        name = _UNNAMED.sub("_", one.name).strip("_.-")[:LONGEST].strip("_.-")
+        if not name or name in entries:
+            problems.append(f"MCP server {one_line(one.name)[:LONGEST]!r} of the editor needs another name")
+            continue
+        match one:
+            case schema.McpServerStdio(command=command, args=args, env=env):
+                entries[name] = ServerEntry(
+                    name,
+                    (command, *args),
+                    values={variable.name: variable.value for variable in env},
+                    cwd=str(folder),
+                    source="editor",
+                    file="the editor",
+                    shown=one_line(" ".join([command, *args])),
+                )
+            case schema.McpServerHttp(url=url, headers=headers):
+                values = {header.name: header.value for header in headers}
+                entries[name] = ServerEntry(
+                    name, url=url, headers=values, source="editor", file="the editor", shown=one_line(url)
+                )
+            case _:
+                kind = str(getattr(one, "type", "unknown"))
+                problems.append(f"MCP server {name} of the editor is left out: nexus has no transport {kind}")
+    return tuple(entries.values()), problems
+
 
 WIDTH = 100
 """Columns of a report in an editor."""

@@ -230,7 +230,7 @@ def _undo(look: CheckInput) -> Check:
     from nexus_cli.undo.retention import count_used  # noqa: PLC0415  (for this check only)
 
     used, most = count_used(look.places.data), look.settings.undo.max_mb
-    where = with_tilde(str(look.places.data / "undo"))
+    where = with_tilde(look.places.data / "undo")
     return Check("undo", "ok", f"{used / 1e6:,.0f} of at most {most:,} MB of copies in {where} (setting undo.max_mb)")
 
 

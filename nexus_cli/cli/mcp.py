@@ -81,7 +81,7 @@ def add(
     if name in _read_personal():
         raise NexusError("usage", f"server {name}", "there is one of this name", f"nexus mcp remove {name}")
     write_server(places(), defaults_dir(), name, entry)
-    write_stderr_line(f"nexus: {name} was added to {with_tilde(str(places().settings))}.")
+    write_stderr_line(f"nexus: {name} was added to {with_tilde(places().settings)}.")
     try:
         print_text(_describe_list(*_ask(parsed)))
     except ServerError as error:

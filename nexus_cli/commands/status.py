@@ -68,7 +68,7 @@ async def show_config(context: CommandContext, rest: str) -> None:
     ]
     if not found:
         raise usage_error("config", rest, "no matching setting has a value", "/config lists all")
-    path = with_tilde(str(places().settings))
+    path = with_tilde(places().settings)
     context.show("settings", {"version": 1, "settings": found, "path": path})
 
 

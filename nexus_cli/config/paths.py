@@ -108,7 +108,7 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def with_tilde(path: str) -> str:
+def with_tilde(path: str | Path) -> str:
     """Return `path` with `~` for the home folder."""
-    home = os.path.expanduser("~").rstrip("/")
-    return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
+    home, text = os.path.expanduser("~").rstrip("/"), str(path)
+    return f"~{text[len(home) :]}" if home and text.startswith(f"{home}/") else text

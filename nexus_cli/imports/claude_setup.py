@@ -21,7 +21,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     """Return the setup in Claude's folder and in the file with its servers."""
     setup = ForeignSetup("claude")
     settings = setup.read_table(path := home / "settings.json")
-    where = with_tilde(str(path))
+    where = with_tilde(path)
     _read_permissions(setup, settings.get("permissions"), where)
     model, effort = settings.get("model"), settings.get("effortLevel")
     if isinstance(model, str) and model.startswith("claude-") and not is_key(model):
@@ -43,20 +43,18 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     used = ("permissions", "model", "effortLevel", "env", "hooks", "enabledPlugins", "$schema")
     setup.note_unused(settings, used, where)
     if text := setup.read(home / "CLAUDE.md"):
-        setup.add_text("", text, with_tilde(str(home / "CLAUDE.md")))
+        setup.add_text("", text, home / "CLAUDE.md")
         if beside := [name for _, name in find_imports(text) if (home / name).is_file() and name[0] not in "/~"]:
             names = ", ".join(f"@{name}" for name in beside[:5])
-            setup.notes.append(
-                f"CLAUDE.md imports {names}: in NEXUS.md write @{with_tilde(str(home))}/ before the name"
-            )
+            setup.notes.append(f"CLAUDE.md imports {names}: in NEXUS.md write @{with_tilde(home)}/ before the name")
     for name in ("skills", "commands"):
         if (home / name).is_dir():
             if home == Path.home() / ".claude":
-                setup.in_place.append(f"{name} in {with_tilde(str(home / name))} are read there: nexus skill list")
+                setup.in_place.append(f"{name} in {with_tilde(home / name)} are read there: nexus skill list")
             else:
                 setup.notes.append(f"{name} in {home / name}: copy or link them to ~/.claude/{name}")
     if (home / "agents").is_dir():
-        setup.notes.append(f"agents in {with_tilde(str(home / 'agents'))} have no counterpart")
+        setup.notes.append(f"agents in {with_tilde(home / 'agents')} have no counterpart")
     _read_servers(setup, servers)
     return setup
 
@@ -79,7 +77,7 @@ def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
 
 def _read_servers(setup: ForeignSetup, path: Path) -> None:
     settings = setup.read_table(path, guards=False)
-    where = with_tilde(str(path))
+    where = with_tilde(path)
     for name, value in as_table(settings.get("mcpServers")).items():
         table = as_table(value)
         entry = server_entry(table, "url", "env", "headers", "disabled")
@@ -89,8 +87,6 @@ def _read_servers(setup: ForeignSetup, path: Path) -> None:
     projects = as_table(settings.get("projects"))
     for folder, value in projects.items():
         for name in as_table(as_table(value).get("mcpServers")):
-            setup.notes.append(
-                f"server {name} of {with_tilde(str(folder))} alone: nexus mcp add, or {folder}/.mcp.json"
-            )
+            setup.notes.append(f"server {name} of {with_tilde(folder)} alone: nexus mcp add, or {folder}/.mcp.json")
         for rule in cast("list[Any]", as_table(value).get("allowedTools") or []):
-            setup.notes.append(f"allow {rule} in {with_tilde(str(folder))} alone: nexus rules add there")
+            setup.notes.append(f"allow {rule} in {with_tilde(folder)} alone: nexus rules add there")

@@ -14,6 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.config.trust_files import MOST_BYTES
@@ -62,7 +64,6 @@ class ForeignSetup:
     def read(self, path: Path, *, guards: bool = False) -> str:
         """Return the text of a file, "" if there is none. One that cannot be read is a line in `notes`, or in `lost` if
         it `guards`: it may have rules that deny."""
-        shown = with_tilde(str(path))
         try:
             data = read_beginning(path, MOST_BYTES + 1)
             text = data.decode("utf-8-sig")
@@ -75,26 +76,33 @@ class ForeignSetup:
         if len(data) > MOST_BYTES or "\0" in text:
             self.skip_file(path, "it is too large, or no text", guards=guards)
             return ""
-        self.files.append(shown)
+        self.files.append(with_tilde(path))
         return text
 
     def skip_file(self, path: Path, why: str, *, guards: bool) -> None:
         """Report a file that cannot be read."""
-        line = f"{with_tilde(str(path))}: {one_line(why)[:160]}"
+        line = f"{with_tilde(path)}: {one_line(why)[:160]}"
         if guards:
             self.lose_unknown(f"{line}. Its rules are unknown")
         else:
             self.notes.append(line)
 
-    def read_table(self, path: Path, text: str | None = None, *, guards: bool = True) -> dict[str, Any]:
-        """Return the object in a JSON file (`text` if it is given), {} if there is none or it is invalid."""
+    def read_table(
+        self,
+        path: Path,
+        text: str | None = None,
+        *,
+        guards: bool = True,
+        parse: Callable[[str], object] = json.loads,
+    ) -> dict[str, Any]:
+        """Return the object in a file (`text` if it is given), {} if there is none or it is invalid."""
         text = self.read(path, guards=guards) if text is None else text
         if not text.strip():
             return {}
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            self.skip_file(path, f"is not valid JSON ({error})", guards=guards)
+            value = parse(text)
+        except (ValueError, RecursionError, yaml.YAMLError) as error:
+            self.skip_file(path, f"is not a valid {path.suffix} file ({error})", guards=guards)
             return {}
         if not isinstance(value, dict):
             self.skip_file(path, "has no object", guards=guards)
@@ -182,11 +190,11 @@ class ForeignSetup:
         provider = next((one for one, names in KEY_VARIABLES.items() if name.upper() in names), name)
         self.notes.append(f"{one_line(name)} in {where} is a key and is not copied: nexus login {one_line(provider)}")
 
-    def add_text(self, name: str, text: str, where: str) -> None:
-        """Add a command (`name`.md) or, with "", the instructions; without the secrets in the text."""
+    def add_text(self, name: str, text: str, path: Path) -> None:
+        """Add a command (`name`.md) or, with "", the instructions of a file; without the secrets in the text."""
         clean = redact(text, environ={})
         if clean != text:
-            self.notes.append(f"{where}: a key in it is replaced by [redacted]")
+            self.notes.append(f"{with_tilde(path)}: a key in it is replaced by [redacted]")
         if name:
             self.commands[name] = clean
         else:
@@ -205,8 +213,10 @@ def as_table(value: object) -> dict[str, Any]:
 
 def server_entry(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """Return `command` with its `args` as one list, and the given `keys` of a server's table as they are."""
-    command = {"command": [str(table["command"]), *as_texts(table.get("args"))]} if table.get("command") else {}
-    return command | {key: table[key] for key in keys if table.get(key)}
+    entry = {key: table[key] for key in keys if table.get(key)}
+    if command := table.get("command"):
+        entry["command"] = [*(as_texts(command) or [str(command)]), *as_texts(table.get("args"))]
+    return entry
 
 
 def as_texts(value: object) -> list[str]:

@@ -65,23 +65,18 @@ def _set_model(setup: ForeignSetup, model: object, provider: str = "") -> None:
 def _read_texts(setup: ForeignSetup, instructions: Path, *folders: Path) -> None:
     """Read the instructions, and the commands in the Markdown files of folders."""
     if text := setup.read(instructions):
-        setup.add_text("", text, with_tilde(str(instructions)))
+        setup.add_text("", text, instructions)
     for folder in folders:
         for path in sorted(folder.glob("*.md"))[:500]:
             if text := setup.read(path):
-                setup.add_text(path.stem, text, with_tilde(str(path)))
+                setup.add_text(path.stem, text, path)
 
 
 def read_codex(home: Path) -> ForeignSetup:
     """Return the setup in codex's folder: config.toml, rules, AGENTS.md, prompts."""
     setup = ForeignSetup("codex")
     path = home / "config.toml"
-    where = with_tilde(str(path))
-    try:
-        settings: dict[str, Any] = tomllib.loads(setup.read(path, guards=True))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        setup.skip_file(path, f"is not valid TOML ({error})", guards=True)
-        settings = {}
+    settings, where = setup.read_table(path, parse=tomllib.loads), with_tilde(path)
     _set_model(setup, settings.get("model"), str(settings.get("model_provider") or "openai"))
     if settings.get("model_reasoning_effort") in EFFORTS:
         setup.settings["effort"] = settings["model_reasoning_effort"]
@@ -98,7 +93,7 @@ def read_codex(home: Path) -> ForeignSetup:
         _read_codex_rules(setup, file)
     _read_texts(setup, home / "AGENTS.md", home / "prompts")
     if (home / "skills").is_dir():
-        setup.notes.append(f"skills in {with_tilde(str(home / 'skills'))}: copy or link them to ~/.agents/skills")
+        setup.notes.append(f"skills in {with_tilde(home / 'skills')}: copy or link them to ~/.agents/skills")
     return setup
 
 
@@ -159,7 +154,7 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
             decision = CODEX_DECISIONS[ast.literal_eval(given["decision"]) if "decision" in given else "allow"]
             found = [f"bash({' '.join(map(_quote, words))} *)" for words in product(*choices)]
         except (ValueError, KeyError, TypeError, SyntaxError) as error:
-            setup.lose_unknown(f"{with_tilde(str(path))} line {line.lineno}: {error}")
+            setup.lose_unknown(f"{with_tilde(path)} line {line.lineno}: {error}")
             continue
         for text in found:
             setup.add_rules(decision, text, partial(list, [text]))
@@ -176,7 +171,7 @@ def read_opencode(home: Path) -> ForeignSetup:
     setup = ForeignSetup("opencode")
     for path in (home / "opencode.json", home / "opencode.jsonc", home / "config.json"):
         text = _JSONC.sub(lambda found: found[1] or " ", setup.read(path, guards=True))
-        settings, where = setup.read_table(path, _ENV.sub(r"${\1}", text)), with_tilde(str(path))
+        settings, where = setup.read_table(path, _ENV.sub(r"${\1}", text)), with_tilde(path)
         _set_model(setup, settings.get("model"))
         permission = settings.get("permission")
         _read_opencode_rules(setup, {"bash": permission, "edit": permission} if permission == "ask" else permission)
@@ -193,7 +188,7 @@ def read_opencode(home: Path) -> ForeignSetup:
     _read_texts(setup, home / "AGENTS.md", home / "command", home / "commands")
     for name in ("agent", "agents", "skill", "skills"):
         if (home / name).is_dir():
-            setup.notes.append(f"{name} in {with_tilde(str(home / name))}: skills belong into ~/.agents/skills")
+            setup.notes.append(f"{name} in {with_tilde(home / name)}: skills belong into ~/.agents/skills")
     return setup
 
 
@@ -228,9 +223,7 @@ def _map_opencode_path(pattern: str) -> str:
 
 
 def _add_opencode_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
-    entry = {"env": dict(as_table(table.get("environment")))} | {
-        key: table[key] for key in ("url", "headers", "command") if table.get(key)
-    }
+    entry = {"env": table.get("environment")} | server_entry(table, "url", "headers")
     _add_server(setup, name, table, entry, "type command environment url headers", where)
 
 
@@ -238,7 +231,7 @@ def read_gemini(home: Path) -> ForeignSetup:
     """Return the setup in Gemini's folder: settings.json, GEMINI.md, commands."""
     setup = ForeignSetup("gemini")
     path = home / "settings.json"
-    settings, where = setup.read_table(path), with_tilde(str(path))
+    settings, where = setup.read_table(path), with_tilde(path)
     tools, model = as_table(settings.get("tools")), settings.get("model")
     _set_model(setup, as_table(model).get("name") if isinstance(model, dict) else model, "gemini")
     listed: Mapping[Decision, list[str]] = {
@@ -261,7 +254,7 @@ def read_gemini(home: Path) -> ForeignSetup:
     setup.note_unused(settings, ("$schema", "model", "tools", "mcpServers", *old), where)
     setup.note_unused(tools, ("allowed", "exclude", "core"), f"tools in {where}")
     for path in sorted((home / "policies").glob("*.toml")):
-        setup.lose_unknown(f"{with_tilde(str(path))}: policies are not read")
+        setup.lose_unknown(f"{with_tilde(path)}: policies are not read")
     _read_texts(setup, home / "GEMINI.md")
     for path in sorted((home / "commands").rglob("*.toml"))[:500]:
         _read_gemini_command(setup, path, home / "commands")
@@ -274,29 +267,23 @@ def _map_gemini_rule(written: str) -> list[str]:
 
 
 def _read_gemini_command(setup: ForeignSetup, path: Path, folder: Path) -> None:
-    try:
-        table = tomllib.loads(setup.read(path))
-        prompt = table["prompt"]
-    except (tomllib.TOMLDecodeError, RecursionError, KeyError) as error:
-        setup.skip_file(path, f"is no command ({error})", guards=False)
+    table = setup.read_table(path, guards=False, parse=tomllib.loads)
+    if "prompt" not in table:
+        if table:
+            setup.skip_file(path, "is no command (it has no prompt)", guards=False)
         return
-    text = re.sub(r"!\{([^{}`\n]*)\}", r"!`\1`", str(prompt).replace("{{args}}", "$ARGUMENTS"))
+    text = re.sub(r"!\{([^{}`\n]*)\}", r"!`\1`", str(table["prompt"]).replace("{{args}}", "$ARGUMENTS"))
     text = re.sub(r"@\{([^{}\n]*)\}", r"@\1", text)
     head = json.dumps(str(table.get("description", "")), ensure_ascii=False)
     name = path.relative_to(folder).with_suffix("").as_posix()
-    setup.add_text(name, f"---\ndescription: {head}\n---\n{text}", with_tilde(str(path)))
+    setup.add_text(name, f"---\ndescription: {head}\n---\n{text}", path)
 
 
 def read_aider(home: Path) -> ForeignSetup:
     """Return the setup in `.aider.conf.yml` of the home folder."""
     setup = ForeignSetup("aider")
     path = home / ".aider.conf.yml"
-    try:
-        settings = as_table(yaml.safe_load(setup.read(path)))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        setup.skip_file(path, f"is not valid YAML ({error})", guards=False)
-        settings = {}
-    where = with_tilde(str(path))
+    settings, where = setup.read_table(path, guards=False, parse=yaml.safe_load), with_tilde(path)
     model = settings.get("model")
     bare = isinstance(model, str) and re.match(r"(gpt-|o\d)", model)
     _set_model(setup, model, "openai" if bare else "anthropic" if str(model).startswith("claude-") else "")

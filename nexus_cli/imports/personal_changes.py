@@ -45,7 +45,7 @@ class PersonalChange:
     @property
     def shown(self) -> str:
         """The path for people."""
-        return with_tilde(str(self.path))
+        return with_tilde(self.path)
 
     def write(self) -> None:
         """Write the file; raise `NexusError` if it cannot be written, or is no longer what the diff began with."""

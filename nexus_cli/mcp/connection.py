@@ -26,10 +26,46 @@ from pydantic import ValidationError
 from nexus_cli import __version__
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
 from nexus_cli.core.errors import iterate_causes
-from nexus_cli.mcp.bounded_http import BoundedTransport
 from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
 from nexus_cli.mcp.server_values import Fault, ServerError
 from nexus_cli.mcp.stdio_server import MAX_MESSAGE, ServerProcess, printable_line, run_server
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """A transport whose responses raise `ServerError` after `most` bytes; streams of events are not counted."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int, see_status: Callable[[int], None]) -> None:
+        self._inner, self._most, self._see_status = inner, most, see_status
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request; pass on the status of its response."""
+        response = await self._inner.handle_async_request(request)
+        self._see_status(response.status_code)
+        # The SDK bounds each event of a stream, which may run for days.
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _BoundedStream(response.stream, self._most)
+        return response
+
+    async def aclose(self) -> None:
+        """Close the inner transport."""
+        await self._inner.aclose()
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
+        self._inner, self._left, self._most = inner, most, most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for data in self._inner:
+            self._left -= len(data)
+            if self._left < 0:
+                raise ServerError("too_large", f"it sent an answer of more than {self._most // 1_000_000} MB")
+            yield data
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
 
 Json = dict[str, Any]
 Ask = Callable[[Json], Awaitable[Json | None]]

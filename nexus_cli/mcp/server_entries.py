@@ -254,10 +254,10 @@ def _find_tables(
         except FileNotFoundError:
             continue
         except OSError as error:
-            problems.append(f"{with_tilde(str(own / name))} cannot be read: {error.strerror}")
+            problems.append(f"{with_tilde(own / name)} cannot be read: {error.strerror}")
             yield "personal", name, None, None
             continue
-        shown = with_tilde(str(own / name))
+        shown = with_tilde(own / name)
         yield "personal", shown, _parse_table(name, data, shown, problems), None
     for plugin in installed_plugins():
         accepted = [item for item, state in plugin.items("server") if state == "active"]

@@ -136,7 +136,7 @@ def _read_price(info: ModelInfo | None) -> float | None:
 
 
 def _shown(path: Path, root: Path) -> str:
-    shown = os.path.relpath(path, root) if path.is_relative_to(root) else with_tilde(str(path))
+    shown = os.path.relpath(path, root) if path.is_relative_to(root) else with_tilde(path)
     return one_line(shown)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nexus_cli.hooks.hook_answer import HookAnswer, read_answer
+from nexus_cli.hooks.run_hook import HookAnswer, read_answer
 
 
 @pytest.mark.parametrize("more", ["", '\n{"metrics": {"ms": 3}}\n', "\nstill at work"])

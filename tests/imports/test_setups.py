@@ -144,6 +144,34 @@ def test_what_was_denied_for_all_tools_is_named_and_no_rule_allows_more(tmp_path
     assert "every tool" in opencode.lost[0] and "every tool but ReadFile" in gemini.lost[0] and not gemini.rules
 
 
+def test_a_name_that_is_a_tool_of_another_program_alone_allows_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "settings.json", json.dumps({"tools": {"allowed": ["bash", "edit", "write_file(a.txt)"]}}))
+    permission = {"run_shell_command": "allow", "write_file": "allow", "glob": {"*.py": "allow"}}
+    write(tmp_path / "opencode.json", json.dumps({"permission": permission}))
+    gemini, opencode = SETUPS["gemini"](tmp_path), SETUPS["opencode"](tmp_path)
+    assert not gemini.rules and not opencode.rules
+    assert str(gemini.notes).count("no such tool") == str(opencode.notes).count("no such tool") == 2
+    assert "no such pattern" in str(gemini.notes) and "no such pattern" in str(opencode.notes)
+
+
+@pytest.mark.parametrize(
+    ("program", "file", "text"),
+    [
+        ("codex", "config.toml", "model ="),
+        ("gemini", "commands/a.toml", "prompt ="),
+        ("opencode", "opencode.json", "{"),
+        ("aider", ".aider.conf.yml", "a: ["),
+    ],
+)
+def test_a_file_that_cannot_be_parsed_is_named_once_with_its_kind(
+    tmp_path: Path, program: str, file: str, text: str
+) -> None:
+    write(tmp_path / file, text)
+    setup = SETUPS[program](tmp_path)
+    (line,) = [line for line in [*setup.lost, *setup.notes] if Path(file).name in line]
+    assert f"is not a valid {Path(file).suffix} file" in line
+
+
 def test_gemini_and_aider(tmp_path: Path) -> None:
     write(tmp_path / "settings.json", json.dumps(GEMINI))
     write(

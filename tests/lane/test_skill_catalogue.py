@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.paths import places
-from nexus_cli.lane.skill_catalogue import SkillCatalogue
+from nexus_cli.lane.section_sources import SkillCatalogue
 
 GUIDES = {
     "release-notes": "Write the changelog of a release",

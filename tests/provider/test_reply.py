@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from nexus_cli.core.message import Role
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, OpaqueDelta, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.reply import Reply, ReplyFold
-from nexus_cli.provider.tool_call_fold import NAMELESS, parse_arguments
+from nexus_cli.provider.reply import NAMELESS, Reply, ReplyFold, parse_arguments
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(exclude_categories=["Cs"])),

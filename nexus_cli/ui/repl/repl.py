@@ -22,9 +22,9 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.drawn_report import draw_in_theme
+from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.repl.away_notifier import AwayNotifier
 from nexus_cli.ui.repl.conversation import CUT_SHORT, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
@@ -32,6 +32,37 @@ from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.repl_backend import ReplBackend
 from nexus_cli.ui.repl.shell_line import ShellLine
 from nexus_cli.ui.repl.view import ReplView
+
+
+class AwayNotifier:
+    """Notifies the person of some of a session's events."""
+
+    def __init__(self, view: ReplView) -> None:
+        self._view = view
+        self._questions: set[tuple[str, str]] = set()
+        """Open questions: worker ("" for the session itself) and call."""
+
+    def feed(self, event: e.Event, folder: str, *, has_more: bool, worker: str = "") -> None:
+        """Notify the person of `event` in the session of `folder` or its `worker`; `has_more`: another turn begins."""
+        match event:
+            case e.AgentEvent():
+                self.feed(event.event, folder, has_more=has_more, worker=event.agent)
+            case e.ApprovalRequest():
+                self._questions.add((worker, event.question.call.id))
+                what = f"{worker} {event.question.call.name}".lstrip()
+                self._view.notify(f"{what} waits for your answer in {folder}", waits=True)
+            case e.ApprovalAnswer():
+                self._questions.discard((worker, event.call_id))
+                if not self._questions:
+                    self._view.notify("")
+            case e.TurnEnd():
+                self._questions = {one for one in self._questions if one[0] != worker}
+                if not (has_more or worker):
+                    how = "done" if event.outcome.ok else "stopped short"
+                    self._view.notify(f"{how} after {format_duration(event.outcome.seconds)} in {folder}")
+            case _:
+                pass
+
 
 AROUND = 8
 """Rows of the terminal that a resumed conversation leaves free."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.window.entry_ranges import HOLE, hole_ranges
-from nexus_cli.context.window.recall_links import MOST, hole_line, links_of_hole
+from nexus_cli.context.window.lane_truncation import MOST, hole_line, links_of_hole
 from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.context.window.truncation import Hole
 from nexus_cli.core.entry import Drop, ItemForm, Kind, WindowItem

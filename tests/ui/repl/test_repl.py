@@ -47,7 +47,7 @@ from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.pager import PAGED
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplController
-from nexus_cli.ui.screen.numbered_list import choose_by_number
+from nexus_cli.ui.screen.line_view import choose_by_number
 
 T = TypeVar("T")
 PATIENCE = 90.0
