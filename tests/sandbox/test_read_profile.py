@@ -238,7 +238,6 @@ def test_a_start_in_the_profile_read_costs_little() -> None:
             assert calls < (1_000 if ground.backend is Backend.LANDLOCK else 20_000), ground.name
 
 
-@pytest.mark.matrix
 @each_ground
 def test_memory_files_and_processes_of_a_reader_are_bounded(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "_MORE_PROCESSES", 20)
