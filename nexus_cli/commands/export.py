@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from markdown_it import MarkdownIt
-
 from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.commands.undo import parse_turn
@@ -98,6 +96,8 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
         return
     if not (rest.isascii() and rest.isdigit() and 0 < len(rest) < 6):
         raise usage_error("copy", rest, "expected the number of a code block")
+    from markdown_it import MarkdownIt  # noqa: PLC0415  (slow, and loaded by then)
+
     blocks = [token.content for token in MarkdownIt("commonmark").parse(answer) if token.type == "fence"]
     if not 1 <= int(rest) <= len(blocks):
         why = f"the last answer has {plural(len(blocks), 'code block') if blocks else 'no code block'}"

@@ -86,18 +86,20 @@ class LocalSession:
 
     async def _read_own_commands(self, *, tells: bool = False) -> None:
         """Read the commands of the person and the project; `tells` of those whose name is taken, once."""
+        known = await asyncio.to_thread(discover)  # imports every command: a key that is typed meanwhile is shown
         from nexus_cli.commands.own_guides import describe_taken, own_commands  # noqa: PLC0415  (after the start)
         from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (after the start)
         from nexus_cli.context.sections.skills import explain_uncallable  # noqa: PLC0415  (after the start)
 
         self._uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
-        self._own_commands = await asyncio.to_thread(own_commands, self.folder, discover())
+        self._own_commands = await asyncio.to_thread(own_commands, self.folder, known)
         self.repl.offer_commands()
-        line = await asyncio.to_thread(describe_taken, self.folder, discover()) if tells else ""
-        if line:
-            is_new = await asyncio.to_thread(is_news, f"names:{os.path.realpath(self.folder)}", line)
-            if is_new:
-                self.repl.show_note(line)
+        if (
+            tells
+            and (line := await asyncio.to_thread(describe_taken, self.folder, known))
+            and await asyncio.to_thread(is_news, f"names:{os.path.realpath(self.folder)}", line)
+        ):
+            self.repl.show_note(line)
 
     def share_attachments(self) -> None:
         """Connect the session with the pending attachments and its workers, and queue attachments stored in it."""
@@ -123,7 +125,7 @@ class LocalSession:
 
     @property
     def name(self) -> str:
-        return self.session.folder.name
+        return self.folder.name
 
     @property
     def last_answer(self) -> str:

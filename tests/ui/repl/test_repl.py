@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +18,8 @@ from images import png
 from programs import need
 from session.played import MODEL, Answer, Played, the_ledger
 
-from nexus_cli.commands.command import Choice, Search
+from nexus_cli.commands import discover
+from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core import event as e
@@ -1127,6 +1129,26 @@ def test_words_of_ours_that_never_reached_the_session_do_not_stand_in_the_box(tm
 
     stage.play(scene())
     assert "words of ours" not in stage.view.box + stage.text
+
+
+def test_the_commands_are_imported_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    threads: list[threading.Thread] = []
+    offered: list[bool] = []
+
+    def note_thread() -> dict[str, Command]:
+        threads.append(threading.current_thread())
+        return discover()
+
+    monkeypatch.setattr("nexus_cli.ui.repl.local_session.discover", note_thread)
+
+    async def scene() -> None:
+        stage.repl.offer_commands = lambda: offered.append(True)
+        stage.backend.read_own_commands()
+        await stage.until(lambda: offered)
+
+    stage.play(scene())
+    assert threads and threading.main_thread() not in threads
 
 
 def test_the_footer_reads_its_dollars_again_when_a_worker_has_spent_some() -> None:
