@@ -67,7 +67,7 @@ LAZY = {
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "commands/runs.py": {"nexus_cli"},  # the runner, where a run is answered
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
-    "commands/export.py": {"nexus_cli", "markdown_it"},  # the journal of an undo, and Markdown, where they are shown
+    "commands/export.py": {"nexus_cli", "markdown_it"},  # the diff of a turn; the code blocks of an answer
     "commands/undo.py": {"nexus_cli"},  # the journal of an undo
     "commands/rewind.py": {"nexus_cli"},  # the journal of an undo
     "commands/sessions.py": {"nexus_cli"},  # the journal of an undo, which a fork copies

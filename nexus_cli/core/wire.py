@@ -11,6 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
+def as_table(value: object) -> dict[str, Any]:
+    """Return `value` if it is an object, else {}."""
+    return value if isinstance(value, dict) else {}
+
+
 def canonical(value: Any) -> bytes:
     """Serialize to one line of JSON without newline: UTF-8, no spaces, keys in the given order (laws 1 and 8)."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -206,11 +206,6 @@ class ForeignSetup:
             self.notes.append(f"{where}: no counterpart for {', '.join(rest[:30])}")
 
 
-def as_table(value: object) -> dict[str, Any]:
-    """Return `value` if it is an object, else {}."""
-    return value if isinstance(value, dict) else {}
-
-
 def server_entry(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """Return `command` with its `args` as one list, and the given `keys` of a server's table as they are."""
     entry = {key: table[key] for key in keys if table.get(key)}

@@ -132,8 +132,8 @@ class SessionSources:
     """See `RunFacts.facts`; None in a plain session."""
     folder: Path = Path()
     """The working folder."""
-    _is_answering: bool = True
-    """Git has told the state of the repository each time."""
+    _looked: dict[str, Any] = field(default_factory=lambda: {"head": "", "subjects": []})
+    """The newest state of the repository; {} once git has not answered."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
@@ -179,15 +179,17 @@ class SessionSources:
 
     def repository(self) -> Mapping[str, Any]:
         """Return the state of the repository with the `subjects` of its newest commits, as `contributors/repository.py`
-        has it; {} without one, or if git fails or takes too long, which ends the looks. Starts git three times."""
-        if not self._is_answering or not repository_root(self.folder):
+        has it; {} without one, or if git fails or takes too long, which ends the looks. Starts git three times, twice
+        while the newest commit is the one of the look before."""
+        if not self._looked or not repository_root(self.folder):
             return {}
         from nexus_cli.worktrees.repository_state import list_commits, look_at_repository  # noqa: PLC0415  (runs git)
 
-        state = look_at_repository(self.folder, seconds=GIT_SECONDS)
-        self._is_answering = bool(state)
+        before, state = self._looked, look_at_repository(self.folder, seconds=GIT_SECONDS)
+        self._looked = state
         if state:
-            state["subjects"] = list_commits(self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS)
+            known = before["head"] == state["head"] and before["subjects"]
+            state["subjects"] = known or list_commits(self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS)
         return state
 
     def footprint(self) -> Footprint:

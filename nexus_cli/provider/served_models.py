@@ -26,6 +26,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.wire import as_table
 from nexus_cli.provider.endpoint import address_from_env, is_loopback, read_env_address, read_env_key, resolve_endpoint
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import find_override, model_info
@@ -207,8 +208,8 @@ def _question(path: str, name: str) -> str:
 
 def _read_shown(answer: object, name: str) -> Rows:
     """Read Ollama's facts: `num_ctx` of the model file, bounded by the length that the model was trained for."""
-    shown = _fields(answer)
-    facts = _fields(shown.get("model_info"))
+    shown = as_table(answer)
+    facts = as_table(shown.get("model_info"))
     trained = max((_number(value) for key, value in facts.items() if key.endswith(".context_length")), default=0)
     chosen = max(map(int, _NUM_CTX.findall(str(shown.get("parameters")))), default=0)
     window = min(filter(None, (trained, chosen or (trained and MOST_UNSET))), default=0)
@@ -218,16 +219,16 @@ def _read_shown(answer: object, name: str) -> Rows:
 
 def _read_props(answer: object, name: str) -> Rows:
     """Read llama.cpp's facts: the length of one slot."""
-    window = _number(_fields(_fields(answer).get("default_generation_settings")).get("n_ctx"))
+    window = _number(as_table(as_table(answer).get("default_generation_settings")).get("n_ctx"))
     return {name: _make_row(window, answer)}
 
 
 def _read_list(answer: object, name: str) -> Rows:
     """Read a list: of vLLM, SGLang, LM Studio, llama.cpp, LiteLLM, or a gateway in the form of OpenRouter."""
-    listed = _fields(answer).get("data")
+    listed = as_table(answer).get("data")
     found: dict[str, Row] = {}
-    for row in map(_fields, listed if isinstance(listed, list) else ()):
-        parts = [row, *(_fields(row.get(name)) for name in _PARTS)]
+    for row in map(as_table, listed if isinstance(listed, list) else ()):
+        parts = [row, *(as_table(row.get(name)) for name in _PARTS)]
         least = [
             min(filter(None, (_number(part.get(key)) for part in parts for key in keys)), default=0)
             for keys in _LENGTHS
@@ -294,10 +295,6 @@ _FURTHER = {"library": SHOW, "organization_owner": LOADED, "llamacpp": PROPS, "o
 """By `owned_by` of an OpenAI-compatible list: where Ollama, LM Studio, llama.cpp and LiteLLM state the window."""
 _FREE = frozenset({"library", "organization_owner", "llamacpp", "vllm"})
 """Those whose models run where the server does. A gateway on this machine may ask for money elsewhere."""
-
-
-def _fields(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _number(value: object) -> int:

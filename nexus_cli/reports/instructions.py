@@ -26,6 +26,7 @@ from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import round_dollars
+from nexus_cli.core.wire import as_table
 from nexus_cli.reports.text.lines import Value, filled, number
 
 if TYPE_CHECKING:
@@ -203,15 +204,15 @@ def _find_configured(lines: Iterable[Line], root: Path) -> Iterator[InstructionF
 def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
     """Yield the settings of formatters, linters and package managers, where they are plain numbers or names."""
     project = _read_table(root / "pyproject.toml", tomllib.loads)
-    tools = _table(project.get("tool"))
-    ruff = _table(tools.get("ruff"))
+    tools = as_table(project.get("tool"))
+    ruff = as_table(tools.get("ruff"))
     package = _read_table(root / "package.json", json.loads)
     manager = {"packageManager": str(package.get("packageManager", "")).partition("@")[0]}
     tables: list[tuple[str, Mapping[str, Any]]] = [
-        ("pyproject.toml", {"requires-python": _table(project.get("project")).get("requires-python")}),
-        ("pyproject.toml", {**ruff, **_table(ruff.get("format")), **_table(tools.get("black"))}),
+        ("pyproject.toml", {"requires-python": as_table(project.get("project")).get("requires-python")}),
+        ("pyproject.toml", {**ruff, **as_table(ruff.get("format")), **as_table(tools.get("black"))}),
         ("ruff.toml", _read_table(root / "ruff.toml", tomllib.loads)),
-        ("package.json", {**_table(package.get("engines")), **manager}),
+        ("package.json", {**as_table(package.get("engines")), **manager}),
         (".prettierrc", _read_table(root / ".prettierrc", json.loads)),
         (".editorconfig", _read_table(root / ".editorconfig", _parse_pairs)),
     ]
@@ -223,7 +224,7 @@ def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
 
 def _read_scripts(root: Path) -> dict[tuple[str, str], str]:
     """Return the places of the project's scripts, by program and name."""
-    scripts = _table(_read_table(root / "package.json", json.loads).get("scripts"))
+    scripts = as_table(_read_table(root / "package.json", json.loads).get("scripts"))
     found = {("npm", str(name)): f"package.json: scripts.{name}" for name in scripts}
     targets = re.findall(r"(?m)^([A-Za-z][\w.-]*)\s*:(?!=)", _read(root / "Makefile"))
     return found | {("make", name): f"Makefile: {name}" for name in targets}
@@ -235,7 +236,7 @@ def _parse_pairs(text: str) -> dict[str, Any]:
 
 def _read_table(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     try:
-        return _table(parse(_read(path)))
+        return as_table(parse(_read(path)))
     except (ValueError, RecursionError):
         return {}
 
@@ -246,10 +247,6 @@ def _read(path: Path) -> str:
     except NexusError:
         return ""
     return found.text if found else ""
-
-
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def check_written(

@@ -209,6 +209,25 @@ def test_a_repository_that_git_takes_too_long_for_holds_up_one_request_and_is_le
     assert looks == [section_sources.GIT_SECONDS] and section_sources.GIT_SECONDS <= 2
 
 
+def test_commits_are_read_again_only_after_a_new_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Path] = []
+    list_commits = repository_state.list_commits
+
+    def counted(folder: Path, *arguments: Any, **options: Any) -> list[str]:
+        reads.append(folder)
+        return list_commits(folder, *arguments, **options)
+
+    monkeypatch.setattr(repository_state, "list_commits", counted)
+    sources = SessionSources(ContextManager(), tuple, [], folder=project)
+    commit(project, "One")
+    assert [sources.repository()["subjects"] for _ in range(3)] == [["One"]] * 3 and len(reads) == 1
+    commit(project, "Two")
+    (project / "a").touch()
+    assert [sources.repository()["subjects"] for _ in range(2)] == [["Two", "One"]] * 2 and len(reads) == 2
+    git(project, "reset", "-q", "--hard", "HEAD~1")
+    assert sources.repository()["subjects"] == ["One"]
+
+
 def test_a_repository_that_is_made_later_is_told(tmp_path: Path) -> None:
     sources = SessionSources(ContextManager(), tuple, [], folder=tmp_path)
     assert sources.repository() == {}

@@ -62,7 +62,10 @@ def print_block(block: Block, width: int, theme: Theme) -> str:
 
 
 def _prose(block: Block, theme: Theme) -> RenderableType:
-    tokens = _inline(block.text) if block.torn else _PARSER.parse(widen_head(block.text))
+    if block.torn:  # one paragraph, whatever its beginning looks like
+        tokens = [Token("paragraph_open", "p", 1), *_PARSER.parseInline(block.text), Token("paragraph_close", "p", -1)]
+    else:
+        tokens = _PARSER.parse(widen_head(block.text))
     if max((token.level for token in tokens), default=0) >= DEEPEST:
         return Text(block.text, overflow="fold")
     _clean(tokens)
@@ -70,11 +73,6 @@ def _prose(block: Block, theme: Theme) -> RenderableType:
     made.theme = theme
     made.parsed = _dressed(tokens, theme)
     return made
-
-
-def _inline(text: str) -> list[Token]:
-    """Parse `text` as one paragraph, whatever its beginning looks like."""
-    return [Token("paragraph_open", "p", 1), *_PARSER.parseInline(text), Token("paragraph_close", "p", -1)]
 
 
 def _clean(tokens: Iterable[Token]) -> None:
