@@ -448,10 +448,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (67_223, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
-    "config": (33_304, 0, None),
+    "config": (33_286, 0, None),
     "context": (78_069, 0, 194),
     "core": (43_503, 0, None),
-    "defaults": (0, 34_292, 0),
+    "defaults": (0, 34_296, 0),
     "hooks": (6_567, 0, 17),
     "imports": (15_293, 0, 8),
     "lane": (57_333, 0, 181),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (946_872, 70_919)
+SUM = (946_854, 70_923)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
