@@ -190,9 +190,7 @@ RULES: Mapping[str, Rule] = {
     "ui.notify": YES_OR_NO,
     "ui.notify_command": TEXT,
     "ui.status_command": TEXT,
-    "ui.style": Rule(
-        str, 'a name such as "terse", or ""', lambda value: bool(re.fullmatch(r"[A-Za-z0-9_-]{0,64}", value))
-    ),
+    "ui.style": TEXT,
     "ui.title_model": TEXT,
     "sandbox.backend": _one_of(BACKENDS),
     "sandbox.env_pass": NAMES,

@@ -19,7 +19,6 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
@@ -115,6 +114,8 @@ class Ledger:
         try:
             from nexus_cli.ledger.postgres_schema import open_server  # noqa: PLC0415  (a file needs no psycopg)
         except ImportError as error:
+            from nexus_cli.core.install_hint import install_hint  # noqa: PLC0415  (as above)
+
             what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
             raise NexusError("ledger", what, why, f"Install it: {install_hint('team')}") from error
         from nexus_cli.ledger.spool import write_back_all  # noqa: PLC0415  (as above)

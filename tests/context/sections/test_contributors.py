@@ -671,26 +671,6 @@ def test_a_persona_file_that_cannot_be_read_is_a_notice_and_no_section(tmp_path:
         assert list(ALL[name].notices(value)) == [broken.notice]
 
 
-def test_a_style_is_a_section_after_the_preferences_and_a_missing_file_is_a_notice(tmp_path: Path) -> None:
-    files = {"PREFERENCES.md": "tabs", "styles/terse.md": "Three sentences."}
-
-    def persona(names: Sequence[str]) -> list[IdentityFile]:
-        return [IdentityFile(name, files[name], f"/c/{name}") for name in names if name in files]
-
-    preferences = ALL["preferences"]
-    value = preferences.read(bare_sources(tmp_path, persona=persona, style="terse"))
-    shown = {one.id: one.forms[0] for one in preferences.render(value, VIEW)}
-    assert shown == {
-        "preferences": "# Preferences (PREFERENCES.md)\ntabs",
-        "preferences.style": "# Style of answers (terse)\nThree sentences.",
-    }
-    orders = [one.order for one in preferences.render(value, VIEW)]
-    assert orders == sorted(set(orders)) and not preferences.notices(value)
-    value = preferences.read(bare_sources(tmp_path, persona=persona, style="gone"))
-    assert [one.id for one in preferences.render(value, VIEW)] == ["preferences"]
-    assert list(preferences.notices(value)) == ["ui.style: there is no styles/gone.md beside config.toml"]
-
-
 def test_the_cap_of_instructions_is_a_quarter_of_the_budget_and_at_most_sixteen_thousand() -> None:
     count = COUNTER.count
     assert View.of("m", "ask", TokenBudget.of(200_000), count).instruction_cap == 16_384
