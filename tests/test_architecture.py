@@ -462,7 +462,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "provider": (31_663, 0, 51),
     "reports": (76_304, 8_414, None),
     "rpc": (16_504, 0, 15),
-    "rules": (29_138, 0, 19),
+    "rules": (29_087, 0, 19),
     "runs": (23_934, 0, 46),
     "sandbox": (39_625, 0, 26),
     "service_list": (303, 0, 2),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (939_715, 70_577)
+SUM = (939_664, 70_577)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
