@@ -115,8 +115,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 @pytest.mark.parametrize(
     ("level", "left", "refused"),
     [
-        ("read", [], ["made", "out", "never", "net", "beyond", "env", "edited"]),
-        ("edit", ["edited"], ["made", "out", "never", "net", "beyond", "env"]),
+        ("read", [], ["made", "out", "never", "net", "beyond", "edited"]),
+        ("edit", ["edited"], ["made", "out", "never", "net", "beyond"]),
         ("run", ["edited", "made"], ["never", "net", "beyond"]),
         ("all", ["beyond", "edited", "made", "net"], ["never"]),
     ],
@@ -137,8 +137,8 @@ def test_what_a_level_covers_runs_and_the_rest_is_refused(
 def test_no_command_sees_a_key_and_the_model_is_told_which_names_are_missing(seen: Seen, level: str) -> None:
     first, *_, last, _ = seen["levels"][level]["results"]
     assert "[sandbox: " not in first, "a command that asks for no variable misses none"
-    assert ("[sandbox: without GH_TOKEN, OPENAI_API_KEY (" in last) == (level in ("run", "all"))
-    assert KEY not in last and "hunter2" not in last and ("NEXUS_HOME=" in last) == (level in ("run", "all"))
+    assert "[sandbox: without GH_TOKEN, OPENAI_API_KEY (" in last
+    assert KEY not in last and "hunter2" not in last and "NEXUS_HOME=" in last
 
 
 def test_a_command_that_met_a_wall_says_so_and_that_nobody_can_be_asked(seen: Seen) -> None:
