@@ -10,7 +10,7 @@ import re
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -138,6 +138,12 @@ class SessionSources:
     """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
     """Footprint of the present epoch, by its id."""
+    noted: Collection[str] | None = None
+    """Files that this process notes for the session, as it does; None where nobody keeps them."""
+    _earlier: Sequence[str] | None = None
+    """Files that the session had seen when they were first asked for; None before that."""
+    _attached: tuple[int, Sequence[str]] = (-1, ())
+    """The newest request, and the files that were attached to it and the ones before."""
 
     def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of `Sources` that this object fills."""
@@ -169,13 +175,22 @@ class SessionSources:
         return looked
 
     def touched(self) -> Sequence[str]:
-        """Return the files that the session read, edited or was given; none if the ledger fails."""
+        """Return the files that the session read, edited or was given; none if the ledger fails.
+
+        Asked before every request: the ledger is read once, and again for what a new message attaches.
+        """
+        lane = self.context.lane
+        newest = max((item.entry for item in lane.items if is_request((item,))), default=0)
         try:
-            seen = [one.path for one in self.seen()]
-            memos = self.context.lane.timeline.memos(ATTACHMENTS)
+            if self._earlier is None or self.noted is None:
+                self._earlier = [one.path for one in self.seen()]
+            if self._attached[0] != newest:
+                memos = lane.timeline.memos(ATTACHMENTS)
+                paths = [os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"]]
+                self._attached = newest, paths
         except NexusError:
             return ()
-        return [*seen, *(os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"])]
+        return [*self._earlier, *(self.noted or ()), *self._attached[1]]
 
     def repository(self) -> Mapping[str, Any]:
         """Return the state of the repository with the `subjects` of its newest commits, as `contributors/repository.py`

@@ -188,7 +188,7 @@ class FailoverLog(LaneLog):
         with self._shared.lock:
             lane = self._insert_lane(agent, at_entry)
             self._spool("open_lane", (agent, at_entry), lane)
-        return FailoverLog(
+        made = FailoverLog(
             self._database,
             self.session_id,
             lane,
@@ -198,6 +198,8 @@ class FailoverLog(LaneLog):
             server=self._server,
             shared=self._shared,
         )
+        made.noted = self.noted
+        return made
 
     # Numbers that continue after a failure
 

@@ -67,6 +67,8 @@ class LaneLog:
         self._counts: dict[tuple[str, bytes], int] | None = None
         self._last = 0
         """Id of the newest entry that was recorded here."""
+        self.noted: set[str] = set()
+        """Files that this process has noted for the session, in any of its lanes."""
         self._finish = 0, ""
         """The newest reply that was recorded here, and the finish of its request: a ledger in memory keeps no requests.
         """
@@ -88,7 +90,9 @@ class LaneLog:
 
     def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:
         """Open a side lane of the session: a fork of this one after `at_entry`, or with None an empty one."""
-        return LaneLog(self.db, self.session_id, self._insert_lane(agent, at_entry), self._clock)
+        made = LaneLog(self.db, self.session_id, self._insert_lane(agent, at_entry), self._clock)
+        made.noted = self.noted
+        return made
 
     def _insert_lane(self, agent: str, at_entry: int | None) -> int:
         def insert(db: Database) -> int:
@@ -315,6 +319,7 @@ class LaneLog:
     def note(self, path: str, digest: str, how: str) -> None:
         """Record that `path` was `read`, `changed` or `created`, and the hash of its content."""
         self._commit(lambda db: tool_traces.note_file(db, self.lane, path, digest, how, self._now()))
+        self.noted.add(path)
 
     def files(self) -> list[tuple[str, str]]:
         """Return path and use (`read`, `changed`, `created`) of every file that the session saw."""

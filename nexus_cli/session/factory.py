@@ -383,7 +383,14 @@ class SessionFactory:
             jobs=upcoming.jobs.copy,
             hooks=upcoming.hooks.copy,
             **SessionSources(
-                context, log.seen_files, upcoming.notices, upcoming.away, options.front, run_facts, options.cwd
+                context,
+                log.seen_files,
+                upcoming.notices,
+                upcoming.away,
+                options.front,
+                run_facts,
+                options.cwd,
+                noted=log.noted,
             ).source_fields(),
         )
         lane_state = LaneState(
