@@ -445,7 +445,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (138, 0, 0),
     "acp": (7_488, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (67_223, 0, 5),
+    "cli": (67_318, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_908, 0, 17),
     "config": (33_286, 0, None),
@@ -459,7 +459,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (17_187, 0, 18),
     "permission": (10_496, 0, 44),
     "plugins": (6_199, 0, 22),
-    "provider": (31_663, 0, 51),
+    "provider": (31_663, 0, 52),
     "reports": (76_304, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (34_986, 0, 19),
@@ -488,7 +488,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (946_854, 70_923)
+SUM = (946_949, 70_923)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

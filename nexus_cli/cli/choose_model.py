@@ -65,14 +65,14 @@ def choose_model(
         raise NexusError(
             "config",
             "no model",
-            f"there is no key, but a local server answers: {where}",
+            f"there is no key, but a server was reached: {where}",
             f"Use it: --model {found_servers[0].prefix.rstrip('/')}/NAME, or nexus config set model ...",
         )
     first = next(iter(settings.default_models), "OPENAI_API_KEY")
     raise NexusError(
         "config",
         "no model",
-        "none is configured, no API key is set, and no local server is running",
+        "none is configured, no API key is set, and no local server was reached",
         f"`nexus login PROVIDER` stores a key (or export {first}=...); or name a model (--model NAME, NEXUS_MODEL), or "
         "start a local server such as Ollama; `nexus doctor` shows what is missing",
     )

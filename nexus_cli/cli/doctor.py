@@ -267,7 +267,7 @@ def _model(look: CheckInput) -> Check:
 
 def _local(look: CheckInput) -> Check:
     found = [f"{server.name} at {server.url}" for server in local_servers()]
-    return Check("local servers", "ok", ", ".join(found) if found else "none is running on this machine")
+    return Check("model servers", "ok", f"reached: {', '.join(found)}" if found else "none was reached")
 
 
 def _network(look: CheckInput) -> Check:

@@ -22,7 +22,7 @@ from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_NAMES, name_level, parse_level
 from nexus_cli.lane.available_models import keys_present, named_model, resolve_alias
-from nexus_cli.provider.endpoint import key_variable, resolve_endpoint
+from nexus_cli.provider.endpoint import address_from_env, key_variable, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
@@ -100,11 +100,19 @@ class FirstRun:
         return models
 
     def log_in(self, servers: Sequence[LocalServer] = ()) -> None:
-        """Ask for a provider and its key, and store the key; without a key, raise the error of `choose_model`."""
+        """Ask for a provider and its key, and store the key; without a key, raise the error of `choose_model`.
+
+        A provider whose address the environment names is the first one, with that address.
+        """
         known = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
+        named = {name: address_from_env(f"{name}/", self._environ) for name in known}
+        known.sort(key=lambda name: not named[name])
         if known:
             self._say("nexus needs an API key, and none is set. Which provider is your key from?")
-            rows = [(str(place), SHAPES[name].title, SHAPES[name].page) for place, name in enumerate(known, 1)]
+            rows = [
+                (str(place), SHAPES[name].title, named[name] or SHAPES[name].page)
+                for place, name in enumerate(known, 1)
+            ]
             self._put("\n".join(f"  {line}" for line in table([("", "", ""), *rows], self._width - 2)[-len(rows) :]))
             self._say("Without a key:")
             self._ways()
@@ -119,13 +127,13 @@ class FirstRun:
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
-        answering = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none is running"
+        reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none was reached"
         term = self._environ.get("TERM", "") or "TERM is not set"
         colours = "colours" if self._stream.colour else "no colours"
         git = find_program("git", environ=self._environ)
         rows = [
             ("keys", keys),
-            ("local servers", answering),
+            ("model servers", reached),
             ("terminal", f"{term}, {colours}, {self._stream.width} columns"),
             ("git", git or "not on the PATH; nexus works without it"),
         ]

@@ -23,7 +23,14 @@ from nexus_cli.config.stored_keys import store_key, stored_names
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.lane.available_models import keys_to_choose_from, unnamed_model
-from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, read_env_key, resolve_endpoint, stored_name
+from nexus_cli.provider.endpoint import (
+    KEY_VARIABLES,
+    address_from_env,
+    is_provider_key,
+    read_env_key,
+    resolve_endpoint,
+    stored_name,
+)
 from nexus_cli.provider.key_shapes import (
     LOGIN_NAMES,
     SHAPES,
@@ -153,7 +160,10 @@ def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_ke
     from nexus_cli.provider.key_check import find_refusal  # noqa: PLC0415  (few starts ask for a key)
 
     shape = SHAPES[provider]
-    _say(stream, f"Create a key for {shape.title} at {shape.page}. Paste it here (Esc to cancel).")
+    host = address_from_env(f"{provider}/", environ)
+    page = f"Create a key for {shape.title} at {shape.page}."
+    goes = f"The key is sent to {host}: the environment names this address for {shape.title}."
+    _say(stream, f"{goes if host else page} Paste it here (Esc to cancel).")
     refused = ""
     for left in reversed(range(TRIES)):
         line = read_key("Key (not shown): ")

@@ -170,11 +170,11 @@ def test_a_server_at_a_documented_address_counts_like_one_on_its_usual_port(nexu
             (check,) = (
                 one
                 for one in json.loads(nexus("doctor", "--json", env={variable: base}).stdout)["checks"]
-                if one["name"] == "local servers"
+                if one["name"] == "model servers"
             )
             assert base in check["detail"]
-            refused = nexus("ask", "hi", env={variable: base})
-            assert f"--model {provider}/NAME" in refused.stderr.decode()
+            refused = nexus("ask", "hi", env={variable: base}).stderr.decode()
+            assert f"--model {provider}/NAME" in refused and "a server was reached" in refused
 
 
 def test_an_unknown_window_is_told_once_a_day_with_the_line_that_sets_it(nexus: Run) -> None:

@@ -277,3 +277,20 @@ def test_a_refused_key_that_is_given_again_is_stored(monkeypatch: pytest.MonkeyP
     person.start({})
     assert "the same again to store it" in " ".join(person.text.split())
     assert stored_key("OPENAI_API_KEY") == key
+
+
+def test_the_provider_whose_address_the_environment_names_is_asked_for_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def accept(name: str, *rest: object) -> str:
+        tried.append(name)
+        return ""
+
+    monkeypatch.setattr("nexus_cli.provider.key_check.find_refusal", accept)
+    person = Person(["", "team-key-000000000000", "openai/team", ""])
+    person.start({"OPENAI_API_BASE": "http://127.0.0.1:9/v1"})
+    assert "1  OpenAI" in person.text and "Provider [openai]" in person.text
+    first, second = [line for line in person.text.splitlines() if line.startswith(("  1  OpenAI", "  2  Anthropic"))]
+    assert first.endswith("127.0.0.1:9") and "console.anthropic.com" in second
+    assert "The key is sent to 127.0.0.1:9" in person.text and "platform.openai.com" not in person.text
+    assert tried == ["openai"] and stored_key("OPENAI_API_KEY") == "team-key-000000000000"
