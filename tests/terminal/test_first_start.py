@@ -33,7 +33,7 @@ def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
     here = places(["Hello, newcomer."])
     (here.nexus_home / "config" / "config.toml").unlink()
     first = opened(Repl(here, env=BARE, bug=ALONE))
-    first.wait_for("Provider [anthropic]:")
+    first.wait_for("Provider [openai]:")
     first.send("OpenAI" + ENTER)
     first.wait_for("Key (not shown):")
     assert not echoes(first)
@@ -67,7 +67,9 @@ def test_the_first_start_looks_the_same_in_every_terminal(
 ) -> None:
     here = places()
     (here.nexus_home / "config" / "config.toml").unlink()
-    made = opened(Repl(here, env={**BARE, "PATH": "", **env}, bug=ALONE, columns=columns, rows=50))
+    made = opened(
+        Repl(here, env={**BARE, "PATH": "", "OPENAI_API_BASE": None, **env}, bug=ALONE, columns=columns, rows=50)
+    )
     made.wait_for("Provider [anthropic]:")
     made.send("2" + ENTER)
     made.wait_for("Key (not shown):")
@@ -79,9 +81,9 @@ def test_settings_without_a_key_or_a_model_are_asked_for_a_key_too(
     places: Callable[..., Place], opened: Callable[[Terminal], Any]
 ) -> None:
     made = opened(Repl(places(), env=BARE, bug=ALONE))
-    made.wait_for("Provider [anthropic]:")
+    made.wait_for("Provider [openai]:")
     assert "Permission level" not in made.picture()
-    made.send("2" + ENTER)
+    made.send("1" + ENTER)
     made.wait_for("Key (not shown):")
     made.send(KEY + ENTER)
     made.ready()
@@ -164,13 +166,13 @@ def test_after_a_wrong_key_another_one_is_used_at_once_and_the_turn_goes_on(
 def test_esc_cancels_each_field_and_shows_nothing(
     places: Callable[..., Place], opened: Callable[[Terminal], Any]
 ) -> None:
-    for typed, status, said in (("", 0, "Cancelled."), ("banana" + ENTER + "2" + ENTER, 2, "One of the ways above")):
+    for typed, status, said in (("", 0, "Cancelled."), ("banana" + ENTER + "1" + ENTER, 2, "One of the ways above")):
         here = places()
         (here.nexus_home / "config" / "config.toml").unlink()
         made = opened(Repl(here, env=BARE, bug=ALONE))
-        made.wait_for("Provider [anthropic]:")
+        made.wait_for("Provider [openai]:")
         made.send(typed)
-        made.wait_for("Key (not shown):" if typed else "Provider [anthropic]:")
+        made.wait_for("Key (not shown):" if typed else "Provider [openai]:")
         made.send("half a word\x1b[A\x7f")
         made.send(ESCAPE)
         assert made.status() == status and said in made.picture() and "^[" not in made.picture()
