@@ -20,12 +20,16 @@ def compile_methods_late() -> None:
         if not globals.get("__name__", "").startswith("nexus_cli."):
             return compile_method(name, *source, globals=globals, **options)
 
+        method: Any = None
+
         def first_call(self: Any, *arguments: Any, **named: Any) -> Any:
-            method = compile_method(name, *source, globals=globals, **options)
-            method.__qualname__ = first_call.__qualname__
-            for owner in type(self).__mro__:
-                if vars(owner).get(name) is first_call:
-                    setattr(owner, name, method)
+            nonlocal method
+            if method is None:
+                method = compile_method(name, *source, globals=globals, **options)
+                method.__qualname__ = first_call.__qualname__
+                for owner in type(self).__mro__:
+                    if vars(owner).get(name) is first_call:
+                        setattr(owner, name, method)
             return method(self, *arguments, **named)
 
         first_call.__name__ = name

@@ -407,12 +407,17 @@ class CallPermission:
             denied = self._find_denied_files(profile)
             if self._temp is None and profile != "none":
                 self._temp = TempFolder(places())
+            temp = self._temp.path if self._temp else None
+            if temp is not None and profile == "read":
+                # What a reader leaves there is nothing that a command with more rights uses later.
+                temp = temp / "read"
+                temp.mkdir(mode=0o700, exist_ok=True)
             made = make_profile(
                 profile,
                 project=self._project,
                 cwd=self._cwd,
                 own=places(),
-                temp=self._temp.path if self._temp else None,
+                temp=temp,
                 added=self.added,
                 write=self._settings.write,
                 unix_sockets=self._settings.unix_sockets,

@@ -21,7 +21,7 @@ from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, short
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.passed_commands import find_passed
-from nexus_cli.rules.readers import check_read_only, gets_names, is_reader, keeps_form, opens_files
+from nexus_cli.rules.readers import cannot_write, check_read_only, gets_names, is_reader, keeps_form, opens_files
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -119,6 +119,8 @@ def decide_command(
         parts.append(part)
         is_read_only = is_read_only and only_reads
     inputs = _closed_redirects(line, level, rules, folders)
+    if level not in ("run", "all") and not is_read_only:
+        parts = [_beside_writer(one, part, rules) for one, part in zip(line.commands, parts, strict=True)]
     parts, is_read_only = [*parts, *inputs], is_read_only and not inputs
     # Bash joins lines that the parser may have split, and splits those that begin with a backslash.
     repaired = command.replace("\\\n", "").replace("\n\\", "\n \\")
@@ -186,9 +188,8 @@ def _decide_part(
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
     restricting = (rule for rule in search.rules.rules if rule.decision != "allow")
-    effects = {Effect.READ, Effect.RUN} if gets_names(command) else {Effect.READ} if opens_files(command) else set()
-    strict = next((rule for rule in restricting if rule.effect in effects), None)
-    if not reason and strict is not None:
+    strict = next((rule for rule in restricting if rule.effect in (Effect.READ, Effect.RUN)), None)
+    if not reason and strict is not None and (gets_names(command) or opens_files(command)):
         reason = f"it may be what {strict.decision} {strict.text} names, as its words are not known before it runs"
     if not reason:
         return CommandPart(shown, "allow", None, "built in", "it only reads"), True
@@ -203,6 +204,17 @@ def _decide_part(
     if narrow is not None and not command.assignments:
         reason = f"allow {narrow.text} covers what only reads, and {reason}"
     return CommandPart(shown, "ask", None, f"level {level}", reason), False
+
+
+def _beside_writer(command: SimpleCommand, part: CommandPart, rules: RuleSet) -> CommandPart:
+    """Return the part of a command in a line that does not run in `read`: there a reader is free only if it can write
+    nothing and start no program, or a rule allows it."""
+    if part.source != "built in" or cannot_write(command):
+        return part
+    if (allowed := find_allow(command, rules)) is not None:
+        return CommandPart(part.command, "allow", allowed.text, allowed.origin)
+    why = "it could write, as the line has a command that is no reader"
+    return CommandPart(part.command, "ask", None, "built in", why)
 
 
 def _find_closed_file(

@@ -37,6 +37,14 @@ READERS = frozenset(
     """.split()
 )
 """Programs that run unasked with whatever options."""
+PLAIN = frozenset(
+    """
+    ls cat head tail tac nl wc cut paste tr fold grep egrep fgrep stat du df realpath readlink basename dirname echo
+    test true false : pwd cd which uname id seq sleep cmp diff od cksum md5sum sha1sum sha256sum whoami nproc exit break
+    continue
+    """.split()
+)
+"""Readers that write nothing and start no program, whatever their options."""
 AWKS = frozenset({"awk", "gawk", "mawk"})
 SUBCOMMANDS_THAT_READ: Mapping[str, frozenset[str]] = {
     name: frozenset(verbs.split())
@@ -90,10 +98,27 @@ _TEXTS = frozenset("echo printf basename dirname seq expr true false : tr sleep 
 """Readers whose words are no paths."""
 _CODE_FIRST = AWKS | {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "jq", "yq", "fd", "fdfind"}
 """Readers whose first operand is a pattern or a script."""
-_OPENS = {"jq": re.compile(r"import|include"), **dict.fromkeys(AWKS, re.compile(r"getline|system|ARGV|[|@<]|-f"))}
+_OPENS = {
+    "jq": re.compile(r"import|include"),
+    "yq": re.compile("load"),
+    **dict.fromkeys(AWKS, re.compile(r"getline|system|ARGV|[|@<]|-f")),
+}
 """What opens files in a script."""
 _SCRIPT = re.compile(r"-\w*e|--(?:expression|regexp)")
 """An option before a pattern or a script."""
+_OTHERS = re.compile(
+    r"--(?:exec|pre(?:=|$)|host|pager|ackrc|files0|comp(?!a)|open|ext-diff|textconv|batch|file(?:=|$)|from|use)"
+    r"|-Wexec|-{1,2}toolexec|-O|@(?!{)"
+)
+"""Options and words of readers that name programs, or files with the names of files."""
+_OTHER_SIGNS = {
+    **dict.fromkeys(("fd", "fdfind"), "xX"),
+    **dict.fromkeys(AWKS, "fEl"),
+    **dict.fromkeys((name for name in READERS if name.endswith("sum")), "c"),
+    "tar": "IF",
+    "file": "f",
+}
+"""Letters of options that do, by program."""
 _SHOWN = frozenset({"HOME", "PWD", "USER", "?"})
 """Variables that may be printed."""
 _DELIMITER = re.compile(r"-\w*[dtFs]")
@@ -150,21 +175,50 @@ def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
     places = Folders("/", "/", "/", [], anywhere=True)
     if len(argv) > 1 + (argv[0] == "git") and check_read_only(SimpleCommand(named), places):
         return True
+    if named[0].text != "git" and not cannot_write(SimpleCommand(words)):
+        return False
     return not check_read_only(SimpleCommand(words), places)
 
 
+def cannot_write(command: SimpleCommand) -> bool:
+    """Return True for a reader that writes nothing and starts no program where nothing keeps it from that."""
+    name = system_name(command.words[0]) if command.words else ""
+    texts = [word.text for word in command.words[1:]]
+    if command.assignments or name in PLAIN:
+        return name in PLAIN
+    if not all(word.is_known for word in command.words):
+        return False
+    if name in ("find", "rg"):
+        return not any(re.match(r"-(?:exec|ok|delete|fprint|fls)|--(?:pre|host)", text) for text in texts)
+    if name == "uniq":
+        return sum(not text.startswith("-") for text in texts) < 2
+    if name == "sort":
+        return not any(re.match(r"-\w*o|--[ocf]", text) for text in texts)
+    return name == "sed" and not opens_files(command) and not any(re.match(r"--|-\w*[is]", text) for text in texts)
+
+
 def gets_names(command: SimpleCommand) -> bool:
-    """Return True if words of a command are computed when it runs."""
-    return any(not word.is_known or word.text in ("xargs", "-exec") for word in command.words)
+    """Return True if a command runs programs, or opens files, that its words do not show."""
+    name = system_name(command.words[0]) if command.words else ""
+    signs = _OTHER_SIGNS.get(name, "")
+    if name.endswith("sum") and any(word.text.startswith("--c") for word in command.words):
+        return True
+    return any(
+        not word.is_known
+        or word.text in ("xargs", "-exec")
+        or (name not in PLAIN - {"wc", "du", *_OTHER_SIGNS} and _OTHERS.match(word.text))
+        or (signs and re.match(rf"-\w*[{signs}]|\w+[{signs}]\w*$" if name == "tar" else rf"-\w*[{signs}]", word.text))
+        for word in command.words
+    )
 
 
 def opens_files(command: SimpleCommand) -> bool:
     """Return True if a script in a command may open files that its words do not name."""
     texts = [word.text for word in command.words]
-    names = {text.rpartition("/")[2] for text in texts}
-    if any(_OPENS[name].search(text) for name in names & set(_OPENS) for text in texts):
+    programs = [text.rpartition("/")[2] for text in texts]
+    if any(_OPENS[name].search(text) for name in {*programs} & {*_OPENS} for text in texts):
         return True
-    behind = texts[texts.index("sed") + 1 :] if "sed" in texts else []
+    behind = texts[programs.index("sed") + 1 :] if "sed" in programs else []
     scripts = [text for before, text in pairwise(["", *behind]) if _SCRIPT.fullmatch(before)]
     scripts = scripts or [text for text in behind if not text.startswith("-")][:1]
     return not all(map(is_plain_sed, scripts)) or any(re.match(r"-\w*[ef].|-\w*f|--[ef]", text) for text in behind)

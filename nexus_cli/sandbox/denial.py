@@ -16,6 +16,7 @@ from nexus_cli.sandbox.profile import SandboxProfile, is_below
 ASK_NETWORK = "ask for network access with network=true"
 ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
 ASK_WRITE = "write=true asks the person"
+NOBODY_WRITE = "nobody can be asked for write=true, which level auto allows"
 NOBODY = "nobody can be asked for it"
 VIEW = "[nexus: in the sandbox: only its own processes and network are visible]"
 """The line in results of programs that look at the machine: they see less than there is, and do not say so."""
@@ -76,7 +77,13 @@ _TAIL = 20_000
 
 
 def describe_denial(
-    profile: SandboxProfile, command: str, output: str, backend: Backend, *, asks: bool = True, failed: bool = True
+    profile: SandboxProfile,
+    command: str,
+    output: str,
+    backend: Backend,
+    *,
+    asks: bool = True,
+    failed: bool = True,
 ) -> str:
     """Return lines with the restrictions of `profile` that a command hit, "" if it did not fail, or neither its output
     nor its programs show one. They name the way to ask for more rights only if the session `asks`.
@@ -87,7 +94,7 @@ def describe_denial(
         return ""
     lines = [VIEW] if _VIEWS.search(command) else []
     if profile.name == "read" and (failed or _REFUSAL.search(output[-_TAIL:])):
-        lines.append(f"[nexus: ran read-only: no writes, no network; {ASK_WRITE if asks else NOBODY}]")
+        lines.append(f"[nexus: ran read-only: no writes, no network; {ASK_WRITE if asks else NOBODY_WRITE}]")
     return "\n".join(
         [*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks) if failed else ""])]
     )

@@ -57,6 +57,7 @@ def sandbox_environment(
         # npm fails if it cannot read its settings, which are hidden because they have registry tokens.
         env.pop("npm_config_userconfig", None)
         env["NPM_CONFIG_USERCONFIG"] = "/dev/null"
+        env.setdefault("NPM_CONFIG_GLOBALCONFIG", "/dev/null/npmrc")  # npm refuses one file for both
         # go fails if it cannot create its cache.
         caches = {"GOCACHE": str(profile.temp / "go-build")} | dict(profile.caches)
         moved = {name.lower() for name in caches}  # npm reads its variables case-insensitively

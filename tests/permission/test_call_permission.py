@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import subprocess
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -696,6 +697,23 @@ def test_only_a_free_command_runs_without_what_changes_it(project: Path, monkeyp
     permission.close()
     assert "RIPGREP_CONFIG_PATH" not in reads and reads["GIT_OPTIONAL_LOCKS"] == "0"
     assert writes["RIPGREP_CONFIG_PATH"] == "/evil" and "GIT_OPTIONAL_LOCKS" not in writes
+
+
+def test_a_reader_changes_nothing_that_another_command_of_the_session_uses_later(project: Path) -> None:
+    permission = CallPermission(project, project, sandbox=SandboxSettings())
+    if not permission.has_sandbox():
+        pytest.skip("no sandbox here")
+    kept = permission.temp_folder() / "run.sh"
+    kept.write_text("mine\n")
+    made = permission.make_sandbox("read")
+    line = "echo own > $TMPDIR/own; cat $TMPDIR/own; for up in .. ../..; do echo evil > $TMPDIR/$up/run.sh; done"
+    with made.confinement.watch_command():
+        child = made.confinement.start(
+            ("/bin/sh", "-c", line), cwd=project, env=dict(made.env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        )
+        printed, _ = child.communicate(timeout=60)
+    assert (printed, kept.read_text()) == (b"own\n", "mine\n")
+    permission.close()
 
 
 def test_a_free_command_gets_safe_folders_of_git_settings_that_it_does_not_see(

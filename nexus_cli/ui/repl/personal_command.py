@@ -46,7 +46,7 @@ def _run(setting: str, command: str, folder: Path, given: Mapping[str, Any], sto
     argv, text = [find_shell(folder), "-c", command], encode_input(given)
     try:
         done = run_process(argv, cwd=folder, env=os.environ, stop=stop, seconds=SECONDS, stdin=text, keep=MOST_BYTES)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError for a NUL
         raise NexusError("config", setting, f"it cannot be started: {error}") from error
     decoded = decode_output(done.output)
     line = one_line(without_codes(decoded.plain if decoded else "").strip().partition("\n")[0])
