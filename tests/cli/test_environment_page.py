@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"(?:_NEXUS_|[A-Z])[A-Z0-9]+(?:_[A-Z0-9]+)*")
 SETTERS = {"litellm_env.py", "read_only_environment.py"}
 """Modules that set variables for a library and for programs."""
 KNOWN = {"NEXUS_HOME", "_NEXUS_COMPLETE", "EDITOR", "LC_ALL", "WEZTERM_PANE"}
-"""Read by name, by a constant, in a loop over names: found by each of these ways."""
+"""Read by name, by a constant, over names by `map` or in a loop: found by each of these ways."""
 
 
 def read_variables(module: ast.Module) -> Iterator[str]:
@@ -43,6 +43,8 @@ def read_variables(module: ast.Module) -> Iterator[str]:
 def keys_of(node: ast.AST) -> list[ast.expr]:
     """Return the keys with which a node reads a mapping of environment variables."""
     match node:
+        case ast.Call(func=ast.Name(id="map"), args=[ast.Attribute(value=of, attr="get"), names]):
+            return [names] if "env" in ast.unparse(of) else []
         case ast.Call(func=ast.Attribute(value=of, attr="get" | "pop" | "setdefault"), args=[key, *_]):
             return [key] if "env" in ast.unparse(of) else []
         case ast.Subscript(value=of, slice=key) | ast.Compare(left=key, comparators=[of]):

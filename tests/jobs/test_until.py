@@ -231,7 +231,7 @@ def test_the_most_dollars_are_named_as_given(place: Stage, given: str, told: str
 
 def test_much_output_is_a_drop_and_the_last_lines_reach_the_model(place: Stage) -> None:
     place.script(talks)
-    noisy = "seq 200000; echo the end; exit 4"
+    noisy = "seq 200000; echo the end; sh -c 'exit 4'"
     done = place.ask("--allow", "auto", "--until", noisy, "--json", "quiet, please")
     result = done.result
     assert done.status == 3 and result["until"]["left"][-2:] == ["the end", "[exit status 4]"]

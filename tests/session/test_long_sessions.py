@@ -92,7 +92,7 @@ def reads(folder: Path, length: int, summary: str, read: list[Any]) -> int:
 def test_a_rewrite_reads_no_more_late_in_a_session_than_early(tmp_path: Path, summary: str, read: list[Any]) -> None:
     early, late = (reads(tmp_path, length, summary, read) for length in (EARLY, LATE))
     assert late <= early + MESSAGES
-    assert late < 2 * MESSAGES
+    assert late < 3 * MESSAGES
 
 
 def log_of(folder: Path, count: int, sent: int) -> SessionLogger:

@@ -23,6 +23,7 @@ from nexus_cli.commands.jobs import show_jobs
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.approval import Allow, Question
+from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice, ToolOutput, ToolResultEvent
 from nexus_cli.core.message import ToolResult
@@ -82,9 +83,10 @@ async def opened(
     person: Person | None = None,
 ) -> AsyncIterator[tuple[Session, Any]]:
     provider = Played(Model(*steps))
-    options = Options(folder, MODEL, allow=allow, interactive=True, resume=again)
+    options, began = Options(folder, MODEL, allow=allow, interactive=True, resume=again), local_now()
     settings = Settings(models={MODEL: {"window": 24_000}}, sandbox=SandboxSettings(backend=backend))
-    session = open_session(options, settings, approver=person or Person(), provider=provider)
+    # The clock stands still: no request tells of a minute that ended.
+    session = open_session(options, settings, approver=person or Person(), provider=provider, clock=lambda: began)
     try:
         yield session, provider
     finally:

@@ -21,7 +21,9 @@ def sent(made: Repl, number: int = -1) -> str:
 
 
 def test_text_that_looks_like_markup_stays_as_it_is(repl: Opens) -> None:
-    made = repl([{"text": f"```\n{MARKUP}\n```", **call("bash", command=f"echo '{MARKUP}'; exit 1")}, "done"])
+    made = repl(
+        [{"text": f"```\n{MARKUP}\n```", **call("bash", command=f"sh -c 'exit 1'; echo '{MARKUP}'; exit 1")}, "done"]
+    )
     made.say(MARKUP, ends=False)
     made.asked_about("bash")
     made.send("y\r")

@@ -83,7 +83,7 @@ def story() -> list[Any]:
     asked = [
         call("edit_file", path="shop.py", edits=[edit]),
         call("bash", command=HOLD),
-        call("bash", command="exit 3"),
+        call("bash", command="sh -c 'exit 3'"),
     ]
     return [
         {"text": "I look at it first.", "calls": looks},
