@@ -444,7 +444,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_469, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (65_964, 0, 5),
+    "cli": (65_976, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_905, 0, 17),
     "config": (33_280, 0, None),
@@ -456,7 +456,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "lane": (57_506, 0, 181),
     "ledger": (50_220, 0, 34),
     "mcp": (17_167, 0, 18),
-    "permission": (10_552, 0, 44),
+    "permission": (10_572, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (31_623, 0, 52),
     "reports": (76_270, 8_414, None),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (941_445, 67_598)
+SUM = (941_477, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -85,7 +85,7 @@ class TerminalView:
             self.view.notifier.run = partial(self._run_notify_command, command) if command else None
             problem = self.view.bind_keys(settings.bindings)
             if self._repl is not None:
-                self._repl.keys = (*Repl.keys, *settings.bindings.items())
+                self._repl.keys = (*self._keys, *settings.bindings.items())
                 if problem:
                     self._repl.show_note(f"nexus: {problem}", "warn")
 
@@ -110,7 +110,7 @@ class TerminalView:
 
     def connect(self, repl: Repl) -> None:
         """Give `repl` the draft, and show the notices of the box in it."""
-        self._repl = repl
+        self._repl, self._keys = repl, repl.keys
         self.apply(self._settings)
         repl.draft = self.draft
         if self.box is not None:

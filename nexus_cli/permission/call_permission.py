@@ -399,25 +399,18 @@ class CallPermission:
         from nexus_cli.rules.denied_files import find_kept_paths  # noqa: PLC0415
         from nexus_cli.sandbox.backend import Backend, BackendProbe  # noqa: PLC0415
         from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
-        from nexus_cli.sandbox.profile import TempFolder, make_profile  # noqa: PLC0415
+        from nexus_cli.sandbox.profile import make_profile  # noqa: PLC0415
         from nexus_cli.sandbox.sandbox_environment import sandbox_environment  # noqa: PLC0415
 
         probe = self.load("all" if profile == "none" else "read")
         with self._lock:
             denied = self._find_denied_files(profile)
-            if self._temp is None and profile != "none":
-                self._temp = TempFolder(places())
-            temp = self._temp.path if self._temp else None
-            if temp is not None and profile == "read":
-                # What a reader leaves there is nothing that a command with more rights uses later.
-                temp = temp / "read"
-                temp.mkdir(mode=0o700, exist_ok=True)
             made = make_profile(
                 profile,
                 project=self._project,
                 cwd=self._cwd,
                 own=places(),
-                temp=temp,
+                temp=self._find_temp(profile),
                 added=self.added,
                 write=self._settings.write,
                 unix_sockets=self._settings.unix_sockets,
@@ -468,6 +461,18 @@ class CallPermission:
         missing = [name for name in taken if name not in self._told and (lists or name in text)]
         self._told.update(missing)
         return f"[sandbox: without {', '.join(missing)} (setting sandbox.env_pass)]" if missing else ""
+
+    def _find_temp(self, profile: ProfileName) -> Path | None:
+        """Return the folder for temporary files of commands in `profile`: for `read` a part of the session's, so that no
+        reader writes what a command with more rights uses later."""
+        if profile == "none":
+            return self._temp.path if self._temp else None
+        from nexus_cli.sandbox.profile import TempFolder  # noqa: PLC0415
+
+        self._temp = self._temp or TempFolder(places())
+        folder = self._temp.path / "read" if profile == "read" else self._temp.path
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
     def temp_folder(self) -> Path:
         """Return the private folder for temporary files of the session's commands and hooks. Raises `OSError`."""
