@@ -444,7 +444,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_469, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (65_976, 0, 5),
+    "cli": (65_997, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_905, 0, 17),
     "config": (33_280, 0, None),
@@ -465,7 +465,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "runs": (23_934, 0, 46),
     "sandbox": (39_593, 0, 26),
     "service_list": (303, 0, 2),
-    "session": (48_358, 0, 82),
+    "session": (48_357, 0, 82),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (941_477, 67_598)
+SUM = (941_497, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -44,6 +44,7 @@ class TerminalView:
         self.box: InputBox | None = None
         self.view: ReplView
         self._repl: Repl | None = None
+        self._keys: Sequence[tuple[str, str]] = ()
         self._folder, self._settings = folder, settings
         self.draft: Callable[[], str] = str
         """Returns the text in the input box."""

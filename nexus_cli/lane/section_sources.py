@@ -132,14 +132,14 @@ class SessionSources:
     """See `RunFacts.facts`; None in a plain session."""
     folder: Path = Path()
     """The working folder."""
+    noted: Collection[str] | None = None
+    """Files that this process notes for the session, as it does; None where nobody keeps them."""
     _looked: dict[str, Any] = field(default_factory=lambda: {"head": "", "subjects": []})
     """The newest state of the repository; {} once git has not answered."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
     """Footprint of the present epoch, by its id."""
-    noted: Collection[str] | None = None
-    """Files that this process notes for the session, as it does; None where nobody keeps them."""
     _earlier: Sequence[str] | None = None
     """Files that the session had seen when they were first asked for; None before that."""
     _attached: tuple[int, Sequence[str]] = (-1, ())

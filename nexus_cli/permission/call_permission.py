@@ -463,8 +463,8 @@ class CallPermission:
         return f"[sandbox: without {', '.join(missing)} (setting sandbox.env_pass)]" if missing else ""
 
     def _find_temp(self, profile: ProfileName) -> Path | None:
-        """Return the folder for temporary files of commands in `profile`: for `read` a part of the session's, so that no
-        reader writes what a command with more rights uses later."""
+        """Return the folder for temporary files of commands in `profile`: for `read` a part of the session's, so that
+        no reader writes what a command with more rights uses later."""
         if profile == "none":
             return self._temp.path if self._temp else None
         from nexus_cli.sandbox.profile import TempFolder  # noqa: PLC0415

@@ -390,7 +390,7 @@ class SessionFactory:
                 options.front,
                 run_facts,
                 options.cwd,
-                noted=log.noted,
+                log.noted,
             ).source_fields(),
         )
         lane_state = LaneState(
