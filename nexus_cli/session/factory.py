@@ -7,12 +7,12 @@ with their services, contributors. Sends nothing and imports no model library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places, project_root
@@ -382,16 +382,7 @@ class SessionFactory:
             is_denied=dispatcher.permission.is_denied,
             jobs=upcoming.jobs.copy,
             hooks=upcoming.hooks.copy,
-            **SessionSources(
-                context,
-                log.seen_files,
-                upcoming.notices,
-                upcoming.away,
-                options.front,
-                run_facts,
-                options.cwd,
-                log.noted,
-            ).source_fields(),
+            **self._session_fields(context, log, upcoming, run_facts),
         )
         lane_state = LaneState(
             LaneWindow(context, model, budget, TokenEstimator(log.calibration(info.served_name)), log),
@@ -450,6 +441,18 @@ class SessionFactory:
         if self.info.window < SMALL_WINDOW and (line := describe_left_out(self.info.window, offer.schemas)):
             self.notices.append(line)
         return offer
+
+    def _session_fields(
+        self,
+        context: ContextManager,
+        log: FailoverLog,
+        upcoming: Upcoming,
+        run_facts: Callable[[], Mapping[str, Any]] | None,
+    ) -> Mapping[str, Any]:
+        """Return the fields of `Sources` that come from the session itself."""
+        front, cwd = self.options.front, self.options.cwd
+        notices, away = upcoming.notices, upcoming.away
+        return SessionSources(context, log.seen_files, notices, away, front, run_facts, cwd, log.noted).source_fields()
 
     def _log(self) -> FailoverLog:
         ledger, saves = self.ledger, self.options.require_save
