@@ -38,6 +38,8 @@ def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
     first.wait_for("Key (not shown):")
     assert not echoes(first)
     first.send(KEY + ENTER)
+    first.wait_for("Model [openai/scripted]:")
+    first.send(ENTER)
     first.wait_for("Permission level [ask]:")
     assert f"Key (not shown): {'*' * len(KEY)} ({len(KEY)} characters)" in first.lines()
     first.send("al")
@@ -55,7 +57,7 @@ def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
     assert first.status() == 0
     again = opened(Repl(here, env=BARE, bug=ALONE))
     again.ready()
-    assert "Provider" not in again.picture() and "openai/gpt" in again.picture()
+    assert "Provider" not in again.picture() and "openai/scripted" in again.picture()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_settings_without_a_key_or_a_model_are_asked_for_a_key_too(
     made.wait_for("Key (not shown):")
     made.send(KEY + ENTER)
     made.ready()
-    made.wait_for("Using openai/gpt-5.6, because OPENAI_API_KEY is stored", back=True)
+    made.wait_for("Using openai/scripted, because OPENAI_API_KEY is stored", back=True)
 
 
 def test_login_in_a_terminal_reads_the_key_unseen_and_nothing_stores_nothing(
