@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nexus_cli.context.sections.skills import Skill
-from nexus_cli.session.skill_guides import _Expansion
+from nexus_cli.session.skill_guides import _Expansion, _named_files
 
 ARGUMENT = "a;echo${IFS}INJ $(echo INJ) ' \" `echo INJ`"
 NONE: Any = None
@@ -39,3 +40,12 @@ def test_a_sign_without_an_argument_belongs_to_the_shell() -> None:
     called = _Expansion(NONE, GUIDE, "a")
     line = """printf 'x y\\n' | awk '{print $2}'; echo "$3" $1"""
     assert not called.is_unsure(line) and called._fill(line, quote=True) == line.replace("$1", "a")
+
+
+def test_existing_files_that_a_guide_mentions_are_attached_once_and_those_of_a_command_line_are_not(
+    tmp_path: Path,
+) -> None:
+    for name in ("a.py", "b.md", "c.txt"):
+        (tmp_path / name).write_text("x")
+    text = "Compare @a.py with @b.md, then @a.py again; @gone.py, mail@b.md and !`cat @c.txt` do not count."
+    assert list(_named_files(text, tmp_path)) == ["a.py", "b.md"]

@@ -272,7 +272,6 @@ def test_work_that_was_taken_back_after_it_was_applied_is_taken_back(project: Pa
     assert not apply_worktree(record).conflicts and read_tree(project) == before
 
 
-@pytest.mark.matrix
 def test_an_error_half_way_loses_nothing_and_is_gone_on_with(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record, _ = make_worktree(project, "fix")
     for number in range(4):

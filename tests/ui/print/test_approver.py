@@ -266,6 +266,18 @@ def test_from_a_pipe_a_line_is_read_and_the_prompt_says_what_always_covers() -> 
     os.close(writer)
 
 
+def test_what_is_said_of_an_unclear_answer_fits_the_terminal() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"\n")
+    os.close(writer)
+    kept = Kept()
+    kept.width = 40
+    approver = PersonApprover(TerminalQuestions(kept, reader), lambda question, number: "")
+    assert isinstance(asyncio.run(approver.ask(bash("ls"))), Deny)
+    assert "An empty line is not an answer. Please\nanswer y, s or n" in kept.text
+    os.close(reader)
+
+
 Keyed = tuple[str | None, str, list[str]]
 """What a question in a terminal is answered with; what is seen; what was called."""
 ANSWERED: list[tuple[list[str], str | None]] = [

@@ -104,6 +104,26 @@ def test_while_a_turn_runs_there_is_no_prompt_and_a_line_steers() -> None:
     assert asyncio.run(play()) == ("text\n", ["entered 'other words'"])
 
 
+def test_the_prompt_comes_when_the_turn_has_ended() -> None:
+    async def play() -> str:
+        with paper() as on:
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await on.until(lambda: on.face._due is not None)
+            on.face.put("text\n")
+            due = on.face._due
+            assert due is not None
+            await on.until(lambda: on.text and due.when() < asyncio.get_running_loop().time())
+            on.controller.running = False
+            on.face.invalidate()
+            await on.until(lambda: on.text.endswith("> "))
+            on.face.leave()
+            await task
+            return on.text
+
+    assert asyncio.run(play()) == "text\n> "
+
+
 def test_a_backslash_at_the_end_continues_the_line() -> None:
     async def play() -> list[str]:
         with paper() as on:
