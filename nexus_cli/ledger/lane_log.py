@@ -7,8 +7,9 @@ search belong to `store`; `failover_log` handles a failing ledger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from itertools import takewhile
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
@@ -21,6 +22,8 @@ from nexus_cli.ledger.requests import InheritedRequests, RequestRow
 from nexus_cli.ledger.sessions import SessionInfo
 
 T = TypeVar("T")
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 CACHED_CHARACTERS = 8_000_000
 """Characters of sent entries that the cache may take."""
@@ -47,6 +50,11 @@ class _SentEntries:
             if self._room > 0 and entry.id not in self._entries:
                 self._entries[entry.id] = entry
                 self._room -= len(repr(entry))
+
+
+def recorded(method: F) -> F:
+    """Pass the calls of a method that writes through `LaneLog.record_call`; its arguments are given by place."""
+    return cast(F, wraps(method)(lambda log, *values: log.record_call(method, *values)))
 
 
 class LaneLog:
@@ -107,7 +115,11 @@ class LaneLog:
     def _now(self) -> str:
         return format_utc(self._clock())
 
-    # Database access: `FailoverLog` replaces these four.
+    # Database access: `FailoverLog` replaces these five.
+
+    def record_call(self, method: Callable[..., T], *values: Any) -> T:
+        """Make the call of a `recorded` method, whose result is None, a name or another log."""
+        return method(self, *values)
 
     @property
     def _has_past(self) -> bool:
@@ -134,6 +146,7 @@ class LaneLog:
 
     # Entries
 
+    @recorded
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         """Append an entry with its notes. Raises `NexusError("ledger", ...)` also if another process continued the
         lane."""
@@ -185,6 +198,7 @@ class LaneLog:
 
     # Epochs
 
+    @recorded
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         """Record a new epoch together with its drops and notes."""
         self._commit(lambda db: epochs.begin(db, self.lane, epoch, left_out, memos))
@@ -213,6 +227,7 @@ class LaneLog:
 
     # Requests
 
+    @recorded
     def record_request(
         self,
         manifest: Manifest,
@@ -228,6 +243,7 @@ class LaneLog:
 
         self._commit(write)
 
+    @recorded
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
@@ -270,6 +286,7 @@ class LaneLog:
 
     # Drops
 
+    @recorded
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
         return self._commit(lambda db: drops.next_id(db, self._session_key(db)))
@@ -278,6 +295,7 @@ class LaneLog:
         """Return the number in the session's newest drop id, 0 before the first."""
         return drops.last(self.db, self._session_key(self.db))
 
+    @recorded
     def record_drop(self, drop: Drop) -> None:
         self._commit(lambda db: drops.record(db, self.lane, drop))
 
@@ -301,6 +319,7 @@ class LaneLog:
 
     # Notes of the lane
 
+    @recorded
     def record_memo(self, memo: Memo) -> None:
         """Record a note about the lane."""
         self._commit(lambda db: lanes.record_note(db, self.lane, memo))
@@ -316,6 +335,7 @@ class LaneLog:
         """Return the hash of a file when the session last read or wrote it, or None."""
         return self._query(lambda db: tool_traces.file_digest(db, self._session_key(db), path), None)
 
+    @recorded
     def note(self, path: str, digest: str, how: str) -> None:
         """Record that `path` was `read`, `changed` or `created`, and the hash of its content."""
         self._commit(lambda db: tool_traces.note_file(db, self.lane, path, digest, how, self._now()))
@@ -329,6 +349,7 @@ class LaneLog:
         """Return the files that the session saw last, newest first."""
         return tool_traces.seen_files(self.db, self._session_key(self.db), most)
 
+    @recorded
     def record_start(self, call_id: str, name: str) -> None:
         """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before."""
         self._commit(lambda db: tool_traces.record_start(db, self.lane, call_id, name, self._now()))
