@@ -106,7 +106,7 @@ def commands_page() -> str:
         for name in names:
             page += _describe_command(app.load_command(name), f"nexus {name}")
     page += ["## At the prompt", ""]
-    commands = [one for one in discover().values() if not one.is_former]
+    commands = list(discover().values())
     for command in sorted(commands, key=lambda one: GROUPS.index(one.group)):
         usage = f"/{command.name} {command.usage}".rstrip()
         page += [f"- `{usage}`: {' '.join(command.help.split())}"]

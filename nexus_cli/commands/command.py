@@ -147,8 +147,6 @@ class Command:
     """True for a command that beginners need: `/help` lists only these, `/help all` lists all."""
     takes_message: bool = False
     """Its argument may be a message of several lines."""
-    is_former: bool = False
-    """True for a superseded command: it works, and is not listed."""
     at_terminal: bool = False
     """True if it needs only the person's terminal and no session: over --connect it runs in the client."""
     served: Callable[[CommandContext, str], bool] | None = None

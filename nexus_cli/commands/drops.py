@@ -20,7 +20,7 @@ async def show_drops(context: CommandContext, rest: str) -> None:
     """
     word, _, wanted = rest.partition(" ")
     if word.casefold() == RECALL:
-        await recall(context, wanted.strip())
+        await _recall(context, wanted.strip())
         return
     drops = require_record(context).drops()
     if not rest:
@@ -36,12 +36,8 @@ async def show_drops(context: CommandContext, rest: str) -> None:
     context.show("drop", {"version": 1, "id": drop_id, **known, **piece})
 
 
-async def recall(context: CommandContext, rest: str) -> None:
-    """Send a drop to the model again.
-
-    It is added to your next message. A:B are characters; without a range all of it is sent, up to the limit of one
-    message. /drops lists the ids.
-    """
+async def _recall(context: CommandContext, rest: str) -> None:
+    """Send a drop, or a range of its characters, to the model again with the person's next message."""
     if not rest:
         raise usage_error("drops", RECALL, "the ID is missing", "/drops lists them")
     drop_id, text, start, end = parse_drop_range(rest, context)
@@ -65,5 +61,4 @@ def _complete_drops(context: CommandContext) -> list[str]:
 
 COMMANDS = (
     Command("drops", "context", show_drops, "[ID [A:B] | recall ID [A:B]]", complete=_complete_drops, served=always),
-    Command(RECALL, "context", recall, "ID [A:B]", complete=complete_drop_ids, is_former=True, served=always),
 )

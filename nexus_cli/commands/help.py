@@ -22,7 +22,7 @@ async def show_help(context: CommandContext, rest: str) -> None:
 
     Without an argument only the most important commands are listed; `all` lists every one, and the keys.
     """
-    commands = [one for one in context.commands.values() if not one.is_former]
+    commands = list(context.commands.values())
     if rest.casefold() == ALL:
         by_group = [(group, [one for one in commands if one.group == group]) for group in GROUPS]
         groups = [{"name": group, "commands": list(map(_value, found))} for group, found in by_group if found]
@@ -47,7 +47,7 @@ def _value(command: Command) -> dict[str, Any]:
 
 
 def _complete_help(context: CommandContext) -> Sequence[str]:
-    return [ALL, *(name for name, command in context.commands.items() if not command.is_former)]
+    return [ALL, *context.commands]
 
 
 async def apply_settings(context: CommandContext) -> bool:

@@ -84,7 +84,7 @@ def _guard_command(command: Command, plugin: str) -> Command:
 
     text, _, more = command.help.partition("\n")
     call.__doc__ = f"{text.removesuffix('.')} (plugin {plugin}).\n{more}"
-    return replace(command, run=call, group=OWN, complete=None, served=None, is_former=False)
+    return replace(command, run=call, group=OWN, complete=None, served=None)
 
 
 def describe_taken(cwd: Path, built_in: Collection[str]) -> str:

@@ -27,7 +27,9 @@ async def pin_text(context: CommandContext, rest: str) -> None:
     if word.casefold() == REMOVE and (
         " " not in named.strip() or has_pin(context.session.context.lane.timeline, named)
     ):
-        await unpin_text(context, named.strip())
+        if not named.strip():
+            raise usage_error("pin", REMOVE, "the ID is missing", "/pin lists them")
+        await run_act(context, "unpinning", unpin(named.strip()))
         return
     if not rest:
         context.show("pins", {**pins_report(context.session.state), "messages": _list_messages(context)})
@@ -42,37 +44,11 @@ def _list_messages(context: CommandContext) -> list[dict[str, Any]]:
 def _complete_pin(context: CommandContext) -> Sequence[str]:
     """Return the numbers of the person's newest messages, newest first, then the arguments that remove each pin."""
     numbers = [str(one["entry"]) for one in reversed(_list_messages(context))]
-    return [*numbers, *(f"{REMOVE} {name}" for name in _complete_unpin(context))]
-
-
-async def unpin_text(context: CommandContext, rest: str) -> None:
-    """Remove a pin.
-
-    Give its id, the number of its message, or a unique part of its text. The text stays in the window until the next
-    compaction, because sent messages are never rewritten. /pin lists the pins.
-    """
-    if not rest:
-        raise usage_error("pin", REMOVE, "the ID is missing", "/pin lists them")
-    await run_act(context, "unpinning", unpin(rest))
-
-
-def _complete_unpin(context: CommandContext) -> Sequence[str]:
-    """Return the ids of the pins."""
-    return [one.id for one in list_pins(context.session.context.lane.timeline)]
+    return [*numbers, *(f"{REMOVE} {one.id}" for one in list_pins(context.session.context.lane.timeline))]
 
 
 COMMANDS = (
     Command(
         "pin", "context", pin_text, "[TEXT | MESSAGE | remove ID]", idle=True, complete=_complete_pin, served=always
-    ),
-    Command(
-        "unpin",
-        "context",
-        unpin_text,
-        "ID | MESSAGE | TEXT",
-        idle=True,
-        complete=_complete_unpin,
-        is_former=True,
-        served=always,
     ),
 )

@@ -29,7 +29,7 @@ async def show_status(context: CommandContext, rest: str) -> None:
     """
     if rest:
         parse_choice("status", rest, (TOOLS,))
-        await list_tools(context, "")
+        context.show("tools", await asyncio.to_thread(tools_report, context.session.state))
         return
     session, tools = context.session, [tool.name for tool in context.session.tools()]
     value = await asyncio.to_thread(reports.status, session.folder, context.settings, os.environ, tools)
@@ -39,14 +39,6 @@ async def show_status(context: CommandContext, rest: str) -> None:
     if added := session.state.dispatcher.permission.added:
         walls["added"] = list(map(str, added))
     context.show("status", value | walls | {"model": session.model})
-
-
-async def list_tools(context: CommandContext, rest: str) -> None:
-    """List the tools of the model.
-
-    Lists each tool with its effect, the tokens of its schema in every request, and when it asks first.
-    """
-    context.show("tools", await asyncio.to_thread(tools_report, context.session.state))
 
 
 async def show_config(context: CommandContext, rest: str) -> None:
@@ -106,6 +98,5 @@ COMMANDS = (
     Command(
         "status", "nexus", show_status, f"[{TOOLS}]", complete=lambda context: (TOOLS,), is_first=True, served=always
     ),
-    Command(TOOLS, "nexus", list_tools, is_former=True, served=always),
     Command("config", "nexus", show_config, "[NAME | KEY VALUE]", complete=_complete_key, aliases=("settings",)),
 )

@@ -60,15 +60,6 @@ class Configuration:
     left_out: tuple[LeftOut, ...] = ()
     """Files beside `.nexus`, and hooks in any file, that cannot take effect."""
 
-    @property
-    def sha256(self) -> str:
-        """Return the hash of all names and contents, which earlier versions stored."""
-        digest = hashlib.sha256()
-        for name, data in self.files.items():
-            raw = os.fsencode(name)
-            digest.update(b"%d:%d:" % (len(raw), len(data)) + raw + data)
-        return digest.hexdigest()
-
     @cached_property
     def items(self) -> dict[str, TrustItem]:
         """Return the items in the files, by key."""
@@ -145,12 +136,7 @@ def trusted_keys(project: Path, found: Configuration) -> frozenset[str]:
     known = _read_record().get(_key(project))
     if known is None or found.problem or not found.files:
         return frozenset()
-    keys = _known_keys(known, found)
-    if "items" not in known and keys and find_source(project) == project:
-        # Recorded by an earlier version, and unchanged: record each item by itself.
-        with suppress(NexusError):
-            _store(project, found, str(known.get("at", "")), wait=0.0)
-    return keys
+    return _known_keys(known, found)
 
 
 def trust(project: Path, found: Configuration | None = None) -> None:
@@ -166,7 +152,13 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     if not found.files:
         why = f"it has no {FOLDER}, and nothing for agents beside it"
         raise NexusError("config", f"{project} is not trusted", why, "There is nothing to trust")
-    _store(project, found, format_utc(local_now()), WAIT)
+    items = found.items
+    texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}
+    with _change_record() as projects:
+        path = _texts_path(project)
+        replace_private_file(path, json.dumps({"version": 1, "project": str(project), "items": texts}).encode())
+        hashes = {key: item.sha256 for key, item in items.items()}
+        projects[os.path.realpath(project)] = {"items": hashes, "at": format_utc(local_now())}
 
 
 def revoke_trust(project: Path) -> bool:
@@ -175,7 +167,7 @@ def revoke_trust(project: Path) -> bool:
     key = _key(project)
     if key not in _read_record():
         return False
-    with _change_record(WAIT) as projects:
+    with _change_record() as projects:
         with suppress(OSError):
             _texts_path(project).unlink(missing_ok=True)
         return projects.pop(key, None) is not None
@@ -201,19 +193,8 @@ def part_text(data: bytes) -> str | None:
 def _known_keys(known: Mapping[str, Any], found: Configuration) -> frozenset[str]:
     """Return the keys of the items of `found` whose hash is on record."""
     stored = known.get("items")
-    if not isinstance(stored, dict):
-        return frozenset(found.items) if known.get("sha256") == found.sha256 else frozenset()
-    return frozenset(key for key, item in found.items.items() if stored.get(key) == item.sha256)
-
-
-def _store(project: Path, found: Configuration, at: str, wait: float) -> None:
-    items = found.items
-    texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}
-    with _change_record(wait) as projects:
-        path = _texts_path(project)
-        replace_private_file(path, json.dumps({"version": 1, "project": str(project), "items": texts}).encode())
-        hashes = {key: item.sha256 for key, item in items.items()}
-        projects[os.path.realpath(project)] = {"items": hashes, "at": at}
+    hashes = stored if isinstance(stored, dict) else {}
+    return frozenset(key for key, item in found.items.items() if hashes.get(key) == item.sha256)
 
 
 def _key(project: Path) -> str:
@@ -249,10 +230,10 @@ def _read_record() -> dict[str, Any]:
 
 
 @contextmanager
-def _change_record(wait: float) -> Iterator[dict[str, Any]]:
+def _change_record() -> Iterator[dict[str, Any]]:
     """Lock the record, yield it for changes, and replace it atomically."""
     path = record_path()
-    with named_write_errors(path), FileLock.wait_for(path.with_name("trust.lock"), wait):
+    with named_write_errors(path), FileLock.wait_for(path.with_name("trust.lock"), WAIT):
         projects = _read_record()
         yield projects
         text = json.dumps({"version": 2, "projects": projects}, indent=1) + "\n"

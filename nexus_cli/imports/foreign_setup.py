@@ -29,8 +29,8 @@ from nexus_cli.rules.rule_set import Decision, parse_rule
 from nexus_cli.tools.registry import rule_tools
 
 FROM_ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^{}]*)?\}")
-COMMAND_TOOLS = ("Bash", "bash", "run_shell_command", "ShellTool")
-EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit", "write_file", "replace")
+COMMAND_TOOLS = ("Bash", "bash")
+EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 """Names of one program that rules for the others of it may limit."""
 _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|passw")
 

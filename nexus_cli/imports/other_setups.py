@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -21,33 +21,9 @@ from nexus_cli.core.wire import as_table
 from nexus_cli.imports.claude_setup import read_claude
 from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, server_entry
 from nexus_cli.provider.model_names import provider_prefixes
-from nexus_cli.rules.claude_rules import map_command, map_path
 from nexus_cli.rules.rule_set import Decision
 
 CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
-TOOLS: Mapping[str, Mapping[str, str]] = {
-    "gemini": {
-        "run_shell_command": "bash",
-        "ShellTool": "bash",
-        "read_file": "read_file",
-        "write_file": "write_file",
-        "replace": "edit_file",
-        "glob": "glob",
-        "search_file_content": "grep",
-        "web_fetch": "fetch",
-    },
-    "opencode": {
-        "bash": "bash",
-        "edit": "edit_file write_file",
-        "read": "read_file",
-        "glob": "glob",
-        "grep": "grep",
-        "webfetch": "fetch",
-        "task": "agent",
-        "skill": "skill",
-    },
-}
-"""By program and name of a tool there: our tools, separated by blanks."""
 _JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _ENV = re.compile(r"\{env:([A-Za-z_]\w*)\}")
 
@@ -124,20 +100,6 @@ def _add_server(
     setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {where}")
 
 
-def _map_rule(program: str, tool: str, pattern: str | None, path: Callable[[str], str] | None = None) -> list[str]:
-    """Return our rules for one of a program; `pattern` is None for every call, and with `path` may be one of paths."""
-    names = TOOLS[program].get(tool, "").split()
-    if not names:
-        raise ValueError("nexus has no such tool")
-    if pattern is None:
-        return names
-    if names == ["bash"]:
-        return [map_command(pattern)]
-    if path is None:
-        raise ValueError("nexus has no such pattern")
-    return [f"{names[0]}({path(pattern)})"]
-
-
 def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
     """Read `prefix_rule(pattern=[...], decision="...")`, without running anything."""
     try:
@@ -167,139 +129,70 @@ def _quote(word: object) -> str:
     return word
 
 
-def read_opencode(home: Path) -> ForeignSetup:
-    """Return the setup in opencode's folder: opencode.json, AGENTS.md, commands."""
-    setup = ForeignSetup("opencode")
-    for path in (home / "opencode.json", home / "opencode.jsonc", home / "config.json"):
-        text = _JSONC.sub(lambda found: found[1] or " ", setup.read(path, guards=True))
-        settings, where = setup.read_table(path, _ENV.sub(r"${\1}", text)), with_tilde(path)
-        _set_model(setup, settings.get("model"))
-        permission = settings.get("permission")
-        _read_opencode_rules(setup, {"bash": permission, "edit": permission} if permission == "ask" else permission)
-        for name, on in as_table(settings.get("tools")).items():
-            if on is False:
-                _add_opencode_rule(setup, str(name), "*", "deny")
-        for name, value in as_table(settings.get("mcp")).items():
-            _add_opencode_server(setup, name, as_table(value), where)
-        for name, value in as_table(settings.get("provider")).items():
-            if is_key(str(as_table(as_table(value).get("options")).get("apiKey") or "")):
-                setup.note_key(name, where)
-        used = ("$schema", "model", "permission", "tools", "mcp", "provider")
-        setup.note_unused(settings, used, where)
-    _read_texts(setup, home / "AGENTS.md", home / "command", home / "commands")
-    for name in ("agent", "agents", "skill", "skills"):
-        if (home / name).is_dir():
-            setup.notes.append(f"{name} in {with_tilde(home / name)}: skills belong into ~/.agents/skills")
-    return setup
+@dataclass(frozen=True, slots=True)
+class PlainProgram:
+    """Where a program keeps the few things that nexus takes over. Its rules are named, and not translated."""
+
+    folder: str
+    """Below the home folder."""
+    files: tuple[str, ...]
+    provider: str = ""
+    """Of a model without one in its name."""
+    servers: str = ""
+    rules: tuple[str, ...] = ()
+    """Keys of tables and lists that may deny something."""
+    texts: str = ""
+    """The file with instructions."""
 
 
-def _read_opencode_rules(setup: ForeignSetup, permission: object) -> None:
-    if permission == "allow":
-        setup.lose("allow", "every tool: choose a level, nexus docs rules")
-    elif permission is not None and not isinstance(permission, dict):
-        setup.lose_unknown(f"permission {permission} for every tool: nexus has levels, nexus docs rules")
-    for tool, value in as_table(permission).items():
-        patterns = value if isinstance(value, dict) else {"*": value}
-        for pattern, action in patterns.items():
-            if pattern == "*" and action == "ask" and len(patterns) > 1:
-                setup.lose("ask", f"{tool}(*): nexus asks for the rest at level ask, at higher ones not always")
-            else:
-                _add_opencode_rule(setup, tool, pattern, action)
+PLAIN: Mapping[str, PlainProgram] = {
+    "opencode": PlainProgram(
+        ".config/opencode",
+        ("opencode.json", "opencode.jsonc", "config.json"),
+        servers="mcp",
+        rules=("permission", "tools"),
+        texts="AGENTS.md",
+    ),
+    "gemini": PlainProgram(
+        ".gemini",
+        ("settings.json",),
+        provider="gemini",
+        servers="mcpServers",
+        rules=("tools", "allowedTools", "excludeTools", "coreTools"),
+        texts="GEMINI.md",
+    ),
+    "aider": PlainProgram("", (".aider.conf.yml",)),
+}
 
 
-def _add_opencode_rule(setup: ForeignSetup, tool: str, pattern: str, action: object) -> None:
-    if action in ("allow", "ask", "deny"):
-        decision: Decision = action
-        wanted = None if pattern == "*" and tool != "bash" else pattern
-        path = _map_opencode_path if tool in ("edit", "read") else None
-        setup.add_rules(decision, f"{tool}({pattern})", partial(_map_rule, "opencode", tool, wanted, path))
-    else:
-        setup.lose_unknown(f"{tool}({pattern}): {action} is not known")
-
-
-def _map_opencode_path(pattern: str) -> str:
-    """Return a pattern for the whole path below the project, whose `*` crosses folders."""
-    pattern = re.sub(r"\*+", "**", map_path(pattern))
-    return pattern if pattern.startswith(("/", "~", "./")) else f"./{pattern}"
-
-
-def _add_opencode_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
-    entry = {"env": table.get("environment")} | server_entry(table, "url", "headers")
-    _add_server(setup, name, table, entry, "type command environment url headers", where)
-
-
-def read_gemini(home: Path) -> ForeignSetup:
-    """Return the setup in Gemini's folder: settings.json, GEMINI.md, commands."""
-    setup = ForeignSetup("gemini")
-    path = home / "settings.json"
-    settings, where = setup.read_table(path), with_tilde(path)
-    tools, model = as_table(settings.get("tools")), settings.get("model")
-    _set_model(setup, as_table(model).get("name") if isinstance(model, dict) else model, "gemini")
-    listed: Mapping[Decision, list[str]] = {
-        "allow": [*as_texts(tools.get("allowed")), *as_texts(settings.get("allowedTools"))],
-        "deny": [*as_texts(tools.get("exclude")), *as_texts(settings.get("excludeTools"))],
-    }
-    for decision, texts in listed.items():
-        for written in texts:
-            setup.add_rules(decision, written, partial(_map_gemini_rule, written))
-    if core := tools.get("core") or settings.get("coreTools"):
-        setup.lose_unknown(f"deny every tool but {', '.join(as_texts(core))}: nexus has all its tools")
-    for name, value in as_table(settings.get("mcpServers")).items():
-        table = as_table(value)
-        entry = server_entry(table, "env", "headers", "cwd")
-        if address := table.get("httpUrl") or table.get("url"):
-            entry |= {"url": address} | ({} if table.get("httpUrl") else {"type": "sse"})
-        used = "command args env cwd url httpUrl headers includeTools excludeTools"
-        _add_server(setup, name, table, entry, used, where)
-    old = ("allowedTools", "excludeTools", "coreTools")
-    setup.note_unused(settings, ("$schema", "model", "tools", "mcpServers", *old), where)
-    setup.note_unused(tools, ("allowed", "exclude", "core"), f"tools in {where}")
-    for path in sorted((home / "policies").glob("*.toml")):
-        setup.lose_unknown(f"{with_tilde(path)}: policies are not read")
-    _read_texts(setup, home / "GEMINI.md")
-    for path in sorted((home / "commands").rglob("*.toml"))[:500]:
-        _read_gemini_command(setup, path, home / "commands")
-    return setup
-
-
-def _map_gemini_rule(written: str) -> list[str]:
-    tool, _, pattern = written.removesuffix(")").partition("(")
-    return _map_rule("gemini", tool, f"{pattern}:*" if pattern else None)
-
-
-def _read_gemini_command(setup: ForeignSetup, path: Path, folder: Path) -> None:
-    table = setup.read_table(path, guards=False, parse=tomllib.loads)
-    if "prompt" not in table:
-        if table:
-            setup.skip_file(path, "is no command (it has no prompt)", guards=False)
-        return
-    text = re.sub(r"!\{([^{}`\n]*)\}", r"!`\1`", str(table["prompt"]).replace("{{args}}", "$ARGUMENTS"))
-    text = re.sub(r"@\{([^{}\n]*)\}", r"@\1", text)
-    head = json.dumps(str(table.get("description", "")), ensure_ascii=False)
-    name = path.relative_to(folder).with_suffix("").as_posix()
-    setup.add_text(name, f"---\ndescription: {head}\n---\n{text}", path)
-
-
-def read_aider(home: Path) -> ForeignSetup:
-    """Return the setup in `.aider.conf.yml` of the home folder."""
-    setup = ForeignSetup("aider")
-    path = home / ".aider.conf.yml"
-    settings, where = setup.read_table(path, guards=False, parse=yaml.safe_load), with_tilde(path)
-    model = settings.get("model")
-    bare = isinstance(model, str) and re.match(r"(gpt-|o\d)", model)
-    _set_model(setup, model, "openai" if bare else "anthropic" if str(model).startswith("claude-") else "")
-    if settings.get("reasoning-effort") in EFFORTS:
-        setup.settings["effort"] = settings["reasoning-effort"]
-    for name, value in settings.items():
-        for one in value if isinstance(value, list) else [value]:
-            if str(name).endswith("api-key") and one:
-                variable, has_value, _ = str(one).partition("=")
-                setup.note_key(variable if has_value and name == "api-key" else str(name).replace("-", "_"), where)
-    for file in (settings["read"] if isinstance(settings.get("read"), list) else [settings.get("read")]) or ():
-        if file:
-            setup.notes.append(f"read: {file}: name such files in NEXUS.md, or attach them with @FILE")
-    keys = [name for name in settings if str(name).endswith("api-key")]
-    setup.note_unused(settings, ("model", "reasoning-effort", "read", *keys), where)
+def read_plain(program: str, home: Path) -> ForeignSetup:
+    """Return the model, servers, instructions and Markdown commands of a program of `PLAIN`."""
+    setup, plain = ForeignSetup(program), PLAIN[program]
+    for path in (home / name for name in plain.files):
+        text, where = setup.read(path, guards=bool(plain.rules)), with_tilde(path)
+        if path.suffix == ".yml":
+            settings = setup.read_table(path, text, guards=False, parse=yaml.safe_load)
+        else:
+            text = _JSONC.sub(lambda found: found[1] or " ", text)
+            settings = setup.read_table(path, _ENV.sub(r"${\1}", text))
+        model = settings.get("model")
+        _set_model(setup, as_table(model).get("name") or model, plain.provider)
+        for key in plain.rules:
+            if key in settings:
+                setup.lose_unknown(f"{key} in {where}: its rules are not translated, nexus rules add")
+        for name, value in as_table(settings.get(plain.servers)).items():
+            table = as_table(value)
+            env = table.get("env") or table.get("environment")
+            entry = {"env": env} | server_entry(table, "url", "headers", "cwd")
+            if address := table.get("httpUrl"):
+                entry["url"] = address
+            elif program == "gemini" and "url" in entry:
+                entry["type"] = "sse"
+            used = "type command args env environment cwd url httpUrl headers includeTools excludeTools"
+            _add_server(setup, name, table, entry, used, where)
+        setup.note_unused(settings, ("$schema", "model", plain.servers, *plain.rules), where)
+    if plain.texts:
+        _read_texts(setup, home / plain.texts, home / "command", home / "commands")
     return setup
 
 
@@ -310,9 +203,9 @@ def program_folder(program: str) -> Path:
         return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     if program == "codex":
         return Path(os.environ.get("CODEX_HOME") or home / ".codex")
-    if program == "opencode":
-        return Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "opencode"
-    return home / ".gemini" if program == "gemini" else home
+    if program == "opencode" and (config := os.environ.get("XDG_CONFIG_HOME")):
+        return Path(config) / program
+    return home / PLAIN[program].folder
 
 
 def _read_claude(home: Path) -> ForeignSetup:
@@ -322,7 +215,5 @@ def _read_claude(home: Path) -> ForeignSetup:
 SETUPS: Mapping[str, Callable[[Path], ForeignSetup]] = {
     "claude": _read_claude,
     "codex": read_codex,
-    "opencode": read_opencode,
-    "gemini": read_gemini,
-    "aider": read_aider,
+    **{program: partial(read_plain, program) for program in PLAIN},
 }

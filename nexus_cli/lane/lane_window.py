@@ -21,9 +21,13 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Calibrations
-from nexus_cli.lane.refusal import REFUSED_WINDOW, describe_disbelief, is_believable
+from nexus_cli.lane.refusal import REFUSED_WINDOW, is_believable
 from nexus_cli.lane.spending import LEAST_OUTPUT, left_over
 from nexus_cli.provider.model_table import window_command
+
+LEAST_STORED = 4_096
+"""A smaller window, which may leave no room for any request, is not stored: one wrong word of a provider must not end
+later sessions."""
 
 
 @dataclass
@@ -49,12 +53,8 @@ class LaneWindow:
     estimator: TokenEstimator
     calibrations: Calibrations | None = None
     """Store of tokenizer calibrations; None: they are lost with the lane."""
-    refused_window: int = 0
-    """The window from an overflow error while the session tries to exceed it; else 0."""
     cut_run: int = -1
     """The run in which the person was last told that the server cut a request."""
-    confirmed: bool = False
-    """True if this session has already tested the window, so that `doubt_window` does not test it again."""
 
     def __post_init__(self) -> None:
         self.lane = self.context.lane
@@ -86,19 +86,23 @@ class LaneWindow:
     def learn_from_overflow(self, counted: int, error: ProviderError) -> Notice | None:
         """Learn the window from the error about a request of `counted` tokens (our count), and return a notice, if any.
 
-        Without figures, an error while exceeding an earlier refused window confirms that window. Plausible figures are
-        stored for all sessions. Others apply to this session only, and only if they leave enough room to continue.
+        A plausible window of at least `LEAST_STORED` is stored for all sessions, a smaller one applies to this session.
+        So does an implausible one that leaves room to continue; any other is ignored.
         """
-        believed = is_believable(error, counted)
-        limit = (error.limit or self.refused_window) if believed else 0
-        self.estimator.learn_from_overflow(counted, error.counted, limit or None)
+        believed, limit = is_believable(error, counted), error.limit or 0
+        for_all = believed and limit >= LEAST_STORED
+        self.estimator.learn_from_overflow(counted, error.counted, limit if for_all else None)
         self._store_calibration()
-        if not believed:
-            window = self._shrink_if_workable(error.limit or 0)
-            return Notice(describe_disbelief(error, self.model.info.served_name, counted, window), warning=False)
-        return self._take_window(limit) if limit and limit < self.budget.window else None
+        if 0 < limit < self.budget.window and (believed or self._leaves_room(limit)):
+            return self._take_window(limit, for_all=for_all)
+        return None
 
-    def _take_window(self, limit: int) -> Notice:
+    def _leaves_room(self, limit: int) -> bool:
+        """Return True if `REQUEST_FLOOR` of the budget of a window stays free."""
+        most = self.estimator.countable(TokenBudget.of(limit, self.model.info.max_output).available)
+        return sum(self.fixed_parts().values()) <= (1 - REQUEST_FLOOR) * most
+
+    def _take_window(self, limit: int, *, for_all: bool) -> Notice:
         """Use the window named in an overflow error; return a notice about it."""
         listed = self.model.info.listed_window or self.model.info.window
         self.set_window(limit)
@@ -107,18 +111,10 @@ class LaneWindow:
             self._keep_window(limit)
             line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
             return Notice(f"{line}: {window_command(self.model.info, limit)}")
+        if not for_all:
+            self._keep_window(limit)
+            return Notice(f"{told}: using that in this session only", warning=False)
         return Notice(f"{told}: using that from now on", warning=False)
-
-    def _shrink_if_workable(self, limit: int) -> int:
-        """Use the smaller window `limit` and return it if `REQUEST_FLOOR` of its budget stays free, else 0."""
-        if limit >= self.budget.window:
-            return 0
-        most = self.estimator.countable(TokenBudget.of(limit, self.model.info.max_output).available)
-        if sum(self.fixed_parts().values()) > (1 - REQUEST_FLOOR) * most:
-            return 0
-        self.set_window(limit)
-        self._keep_window(limit)
-        return limit
 
     def _keep_window(self, window: int) -> None:
         """Record a window with the session, valid until the listed window changes; 0 removes it."""
@@ -134,22 +130,8 @@ class LaneWindow:
     def set_window(self, window: int) -> None:
         """Use the window that the provider named."""
         info = self.model.info
-        self.confirmed, self.refused_window = bool(self.refused_window), 0
         listed = info.listed_window or info.window
         self.size_for(replace(info, window=window, window_refused=True, listed_window=listed))
-
-    def doubt_window(self) -> Notice | None:
-        """Try the listed window instead of the one from an overflow error, and return a notice; None if there is no
-        such window or this session has already tested it."""
-        info = self.model.info
-        if not info.window_refused or not info.listed_window or self.confirmed:
-            return None
-        self.refused_window, self.confirmed = info.window, True
-        self._restore_window()
-        line = (
-            f"an earlier refusal named a window of {self.refused_window:,} tokens for {info.served_name}, which is too"
-        )
-        return Notice(f"{line} small for this request: trying once with {info.listed_window:,}", warning=False)
 
     def _restore_window(self) -> None:
         info = self.model.info
@@ -168,9 +150,6 @@ class LaneWindow:
         images, info = any(item.message.parts for item in self.lane.items), self.model.info
         if info.window_refused and info.window < reported <= info.listed_window:
             self._restore_window()
-            self._keep_window(0)
-        elif 0 < self.refused_window < reported:
-            self.refused_window = 0
             self._keep_window(0)
         if 0 < self.estimator.calibration.window < reported:
             self.estimator.forget_window()

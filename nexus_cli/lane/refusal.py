@@ -34,15 +34,6 @@ def is_believable(error: ProviderError, counted: int) -> bool:
     return counted / FAR <= error.counted - error.output_cap <= counted * FAR
 
 
-def describe_disbelief(error: ProviderError, name: str, counted: int, window: int) -> str:
-    """Return the notice about implausible figures; `window` is the new window of this session, or 0."""
-    said = [f"as {error.counted:,} tokens"] if error.counted else []
-    said += [f"with a window of {error.limit:,}"] if error.limit else []
-    then = f"using a window of {window:,} in this session only" if window else "ignoring them"
-    what = f"a request of about {counted:,} tokens {' '.join(said)}"
-    return f"{name} refused {what}. These figures cannot be right: {then}"
-
-
 def with_session_window(info: ModelInfo, memos: Sequence[Memo]) -> ModelInfo:
     """Return `info` with the window recorded in the session's memos, if the listed window is still the same."""
     listed = info.listed_window or info.window

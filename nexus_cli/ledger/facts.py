@@ -7,9 +7,7 @@ fact; `relevance` ranks their texts.
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
@@ -242,8 +240,6 @@ class FactTable:
                 at,
                 _key(fact.id),
             )
-        with suppress(sqlite3.OperationalError):  # an index of an older version has the text, too
-            self._db.run("DROP TABLE IF EXISTS facts_text")
 
     def _load_texts(self, project: str | None, slots: Collection[MemorySlot]) -> tuple[list[int], list[str]]:
         """Return keys and texts of the kept facts, newest first."""

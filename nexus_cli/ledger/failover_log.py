@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.core.clock import Clock, local_now
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
+from nexus_cli.core.entry import Drop, Epoch, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.services import FixedValues
-from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
@@ -207,13 +205,10 @@ class FailoverLog(LaneLog):
         """Return the id of the newest entry, without a query."""
         return self._last
 
-    # Records, each of which goes into the journal, too
-
-    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
-        self._record("append", entry, memos)
+    # Records
 
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
-        self._record("begin_epoch", epoch, left_out, memos)
+        super().begin_epoch(epoch, left_out, memos)
         self._shared.epochs = epoch.id + 1
 
     def next_epoch(self) -> int:
@@ -221,43 +216,20 @@ class FailoverLog(LaneLog):
         return self._shared.epochs
 
     def next_drop(self) -> str:
-        name = str(self._record("next_drop"))
+        name = super().next_drop()
         self._shared.drops = int(name[1:])
         return name
-
-    def record_drop(self, drop: Drop) -> None:
-        self._record("record_drop", drop)
-
-    def record_memo(self, memo: Memo) -> None:
-        self._record("record_memo", memo)
-
-    def record_start(self, call_id: str, name: str) -> None:
-        self._record("record_start", call_id, name)
-
-    def record_request(
-        self,
-        manifest: Manifest,
-        fixed: Sequence[FixedValues],
-        head_lines: Sequence[bytes],
-        with_preambles: Sequence[FixedValues] = (),
-    ) -> None:
-        self._record("record_request", manifest, fixed, head_lines, with_preambles)
-
-    def record_reply(
-        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
-    ) -> None:
-        self._record("record_reply", entry, step, usage, finish, reported, sent)
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
         with suppress(NexusError):
-            self._record("note", path, digest, how)
+            super().note(path, digest, how)
 
-    def _record(self, name: str, *values: Any) -> Any:
-        """Call a method of `LaneLog`; if it wrote into memory because the server is gone, also into the journal."""
+    def record_call(self, method: Callable[..., T], *values: Any) -> T:
+        """Make the call; if it wrote into memory because the server is gone, also write it into the journal."""
         with self._shared.lock:
-            made = getattr(super(), name)(*values)
-            self._spool(name, values, made)
+            made = method(self, *values)
+            self._spool(method.__name__, values, made)
         return made
 
     def _spool(self, name: str, values: tuple[Any, ...], made: Any) -> None:

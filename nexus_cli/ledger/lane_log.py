@@ -7,14 +7,16 @@ search belong to `store`; `failover_log` handles a failing ledger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from itertools import takewhile
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration, FixedValues, SeenFile
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import drops, entries, epochs, lanes, requests, sessions, token_stats, tool_traces
+from nexus_cli.ledger import calibrations, drops, entries, epochs, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow
@@ -22,6 +24,10 @@ from nexus_cli.ledger.sessions import SessionInfo
 
 T = TypeVar("T")
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+DIGEST = 16
+"""Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
 CACHED_CHARACTERS = 8_000_000
 """Characters of sent entries that the cache may take."""
 
@@ -47,6 +53,11 @@ class _SentEntries:
             if self._room > 0 and entry.id not in self._entries:
                 self._entries[entry.id] = entry
                 self._room -= len(repr(entry))
+
+
+def recorded(method: F) -> F:
+    """Pass the calls of a method that writes through `LaneLog.record_call`; its arguments are given by place."""
+    return cast(F, wraps(method)(lambda log, *values: log.record_call(method, *values)))
 
 
 class LaneLog:
@@ -107,7 +118,11 @@ class LaneLog:
     def _now(self) -> str:
         return format_utc(self._clock())
 
-    # Database access: `FailoverLog` replaces these four.
+    # Database access: `FailoverLog` replaces these five.
+
+    def record_call(self, method: Callable[..., T], *values: Any) -> T:
+        """Make the call of a `recorded` method, whose result is None, a name or another log."""
+        return method(self, *values)
 
     @property
     def _has_past(self) -> bool:
@@ -134,6 +149,7 @@ class LaneLog:
 
     # Entries
 
+    @recorded
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         """Append an entry with its notes. Raises `NexusError("ledger", ...)` also if another process continued the
         lane."""
@@ -185,6 +201,7 @@ class LaneLog:
 
     # Epochs
 
+    @recorded
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         """Record a new epoch together with its drops and notes."""
         self._commit(lambda db: epochs.begin(db, self.lane, epoch, left_out, memos))
@@ -213,6 +230,7 @@ class LaneLog:
 
     # Requests
 
+    @recorded
     def record_request(
         self,
         manifest: Manifest,
@@ -228,6 +246,7 @@ class LaneLog:
 
         self._commit(write)
 
+    @recorded
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
@@ -270,6 +289,7 @@ class LaneLog:
 
     # Drops
 
+    @recorded
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
         return self._commit(lambda db: drops.next_id(db, self._session_key(db)))
@@ -278,6 +298,7 @@ class LaneLog:
         """Return the number in the session's newest drop id, 0 before the first."""
         return drops.last(self.db, self._session_key(self.db))
 
+    @recorded
     def record_drop(self, drop: Drop) -> None:
         self._commit(lambda db: drops.record(db, self.lane, drop))
 
@@ -301,6 +322,7 @@ class LaneLog:
 
     # Notes of the lane
 
+    @recorded
     def record_memo(self, memo: Memo) -> None:
         """Record a note about the lane."""
         self._commit(lambda db: lanes.record_note(db, self.lane, memo))
@@ -314,52 +336,101 @@ class LaneLog:
 
     def digest(self, path: str) -> str | None:
         """Return the hash of a file when the session last read or wrote it, or None."""
-        return self._query(lambda db: tool_traces.file_digest(db, self._session_key(db), path), None)
+        find = "SELECT digest FROM files WHERE session = ? AND path = ?"
+        row = self._query(lambda db: db.one(find, self._session_key(db), _path_bytes(path)), None)
+        return str(row[0]) if row else None
 
+    @recorded
     def note(self, path: str, digest: str, how: str) -> None:
-        """Record that `path` was `read`, `changed` or `created`, and the hash of its content."""
-        self._commit(lambda db: tool_traces.note_file(db, self.lane, path, digest, how, self._now()))
+        """Record that `path` was `read`, `changed` or `created`, its strongest use, and the hash of its content."""
+        newest = "coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry)"
+        strongest = "CASE WHEN files.how = 'created' OR excluded.how = 'read' THEN files.how ELSE excluded.how END"
+        insert = (
+            f"INSERT INTO files SELECT ?, ?, ?, ?, ?, {newest} FROM lanes"
+            " WHERE id = coalesce((SELECT main FROM sessions WHERE key = ?), ?) ON CONFLICT (session, path)"
+            f" DO UPDATE SET digest = excluded.digest, how = {strongest}, at = excluded.at, entry = excluded.entry"
+        )
+
+        def write(db: Database) -> None:
+            session = lanes.session_of(db, self.lane)
+            db.run(insert, session, _path_bytes(path), digest, how, self._now(), session, self.lane)
+
+        self._commit(write)
         self.noted.add(path)
 
     def files(self) -> list[tuple[str, str]]:
-        """Return path and use (`read`, `changed`, `created`) of every file that the session saw."""
-        return tool_traces.files(self.db, self._session_key(self.db))
+        """Return path and use (`read`, `changed`, `created`) of every file that the session saw, by path."""
+        find = "SELECT path, how FROM files WHERE session = ? ORDER BY path"
+        return [(_path_text(row[0]), row[1]) for row in self.db.all(find, self._session_key(self.db))]
 
     def seen_files(self, most: int = 10_000) -> list[SeenFile]:
         """Return the files that the session saw last, newest first."""
-        return tool_traces.seen_files(self.db, self._session_key(self.db), most)
+        find = "SELECT path, how, digest, at, entry FROM files WHERE session = ? ORDER BY at DESC, path LIMIT ?"
+        return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(find, self._session_key(self.db), most)]
 
+    @recorded
     def record_start(self, call_id: str, name: str) -> None:
-        """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before."""
-        self._commit(lambda db: tool_traces.record_start(db, self.lane, call_id, name, self._now()))
+        """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before: it must not run
+        again."""
+
+        def write(db: Database) -> None:
+            lanes.session_of(db, self.lane)
+            if self._has_started(db, call_id):
+                why = "it was started before and may have run"
+                raise NexusError("ledger", f"the call {call_id} cannot start", why)
+            insert = f"INSERT INTO started (lane, call, name, at, entry) SELECT ?, ?, ?, ?, ({lanes.LAST_ID})"
+            db.run(insert, self.lane, call_id, name, self._now(), self.lane)
+
+        self._commit(write)
 
     def was_started(self, call_id: str) -> bool:
-        """True if the tool of a call was started, in this lane or in an ancestor before the fork."""
-        return self._query(lambda db: tool_traces.was_started(db, self.lane, call_id), False)
+        """True if the tool of a call was started, in this lane or in an ancestor before the fork.
+
+        Later calls of an ancestor have the same ids, because both lanes continue counting from the fork.
+        """
+        return self._query(lambda db: self._has_started(db, call_id), False)
+
+    def _has_started(self, db: Database, call_id: str) -> bool:
+        shown, values = lanes.select_shown(db, self.lane)
+        return db.one(f"SELECT 1 FROM started WHERE call = ? AND ({shown})", call_id, *values) is not None
 
     # Token calibration
 
     def calibration(self, model: str) -> Calibration:
-        return self._query(lambda db: token_stats.calibration(db, model), Calibration())
+        return self._query(lambda db: calibrations.calibration(db, model), Calibration())
 
     def calibrate(self, model: str, value: Calibration) -> None:
         """Store the calibration of `model` with the next transaction, which is that of its reply."""
-        self._query(lambda db: token_stats.calibrate(db, model, value), None)
+        self._query(lambda db: calibrations.calibrate(db, model, value), None)
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """Return the stored token count of a text, or None. From a server the session's counts are read once."""
+        digest = digest[:DIGEST]
         if self.db.is_shared:
             if self._counts is None:
-                none = dict[tuple[str, bytes], int]()
-                self._counts = self._query(lambda db: token_stats.counts_of(db, self._session_key(db)), none)
-            return self._counts.get((encoding, digest[: token_stats.DIGEST]))
-        return self._query(lambda db: token_stats.stored_count(db, encoding, digest), None)
+                find = "SELECT encoding, digest, tokens FROM counts WHERE session = ?"
+                rows = self._query(lambda db: db.all(find, self._session_key(db)), list[Any]())
+                self._counts = {(row[0], bytes(row[1])): int(row[2]) for row in rows}
+            return self._counts.get((encoding, digest))
+        find = "SELECT tokens FROM counts WHERE digest = ? AND encoding = ?"
+        row = self._query(lambda db: db.one(find, digest, encoding), None)
+        return int(row[0]) if row else None
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
-        """Store a token count with the next transaction; it may be lost."""
+        """Store a token count with the next transaction; it may be lost, and is deleted with the session."""
+        digest, insert = digest[:DIGEST], "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
         if self._counts is not None:
-            self._counts[encoding, digest[: token_stats.DIGEST]] = tokens
-        self._query(lambda db: token_stats.store_count(db, self._session_key(db), encoding, digest, tokens), None)
+            self._counts[encoding, digest] = tokens
+        self._query(lambda db: db.run_later(insert, digest, encoding, tokens, self._session_key(db)), None)
+
+
+def _path_bytes(path: str) -> bytes:
+    """Return a file name as bytes, so that names that are not UTF-8 stay distinct."""
+    return path.encode("utf-8", "surrogatepass")
+
+
+def _path_text(path: bytes) -> str:
+    return path.decode("utf-8", "surrogatepass")
 
 
 class TransactionLog(LaneLog):

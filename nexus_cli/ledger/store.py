@@ -22,7 +22,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import lanes, requests, sessions, token_stats
+from nexus_cli.ledger import calibrations, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
@@ -462,10 +462,10 @@ class Ledger:
     # Token calibration
 
     def calibration(self, model: str) -> Calibration:
-        return token_stats.calibration(self.db, model)
+        return calibrations.calibration(self.db, model)
 
     def calibrate(self, model: str, value: Calibration) -> None:
-        token_stats.calibrate(self.db, model, value)
+        calibrations.calibrate(self.db, model, value)
         with self.db.write():
             pass
 

@@ -160,7 +160,7 @@ def test_the_page_of_commands_has_every_command_option_and_key() -> None:
         for part, child in getattr(command, "commands", {}).items():
             assert f"### nexus {name} {part} " in page
             assert all(param.opts[-1] in page for param in child.params if param.param_type_name == "option")
-    assert all(f"- `/{one.name}" in page for one in discover().values() if not one.is_former)
+    assert all(f"- `/{one.name}" in page for one in discover().values())
     assert all(f"| `{keys}` |" in page for keys, _ in KEYS)
 
 

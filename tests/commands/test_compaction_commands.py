@@ -1,4 +1,4 @@
-"""`/compact --preview`, `/uncompact`, `/pin` and `/unpin` at the context."""
+"""`/compact --preview`, `/uncompact`, `/pin` at the context."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def test_pins_are_made_listed_and_taken_back(context: FakeContext) -> None:
     rows = context.shown[-1][1]["pins"]
     assert [(row["id"], row["entry"]) for row in rows] == [("p1", 0), ("p2", 1)]
     assert "pinned message 1 as p2" in said(context)
-    complete = context.commands["unpin"].complete
-    assert complete is not None and list(complete(context)) == ["p1", "p2"]
-    context.run("unpin p1").run("pin")
+    complete = context.commands["pin"].complete
+    assert complete is not None and list(complete(context))[-2:] == ["remove p1", "remove p2"]
+    context.run("pin remove p1").run("pin")
     assert [row["id"] for row in context.shown[-1][1]["pins"]] == ["p2"]
-    for line in ("pin 4711", "unpin p1", "unpin", "unpin p9"):
+    for line in ("pin 4711", "pin remove p1", "pin remove", "pin remove p9"):
         with pytest.raises(NexusError) as caught:
             context.run(line)
         assert caught.value.kind == "usage" and "\n" not in caught.value.line
@@ -141,9 +141,8 @@ def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: Fak
     context.turn("the only message")
     assert "/pin 1 your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 80)
     context.run("pin 1")
-    for line in ("unpin", "pin remove"):
-        with pytest.raises(NexusError, match="/pin remove: the ID is missing"):
-            context.run(line)
+    with pytest.raises(NexusError, match="/pin remove: the ID is missing"):
+        context.run("pin remove")
 
 
 def test_pin_remove_takes_a_pin_back_and_other_words_are_pinned(context: FakeContext) -> None:

@@ -52,9 +52,9 @@ def test_every_file_exports_the_commands_that_are_found() -> None:
     assert sorted(exported) == sorted(NAMES), told
 
 
-def test_the_commands_of_the_issue_are_there() -> None:
+def test_the_commands_of_the_first_days_are_there() -> None:
     wanted = (
-        "help clear compact context drops recall model effort permissions resume fork rename export diff cost tools "
+        "help clear compact context drops model effort permissions resume fork rename export diff cost "
         "reload editor copy exit"
     )
     assert set(wanted.split()) <= set(NAMES) and list(dict.fromkeys(discover()[n].group for n in NAMES)) == list(
@@ -88,8 +88,6 @@ def test_help_lists_every_command_and_tells_all_of_each(context: FakeContext) ->
         context.run(f"help {command.name}").run(f"help /{command.name}")
         one, same = context.shown[-2:]
         assert one == same and command.help.split()[0] in find_form("help")(one[1], 80)
-        if command.is_former:
-            continue
         for width in (20, 80, 200):
             assert f"/{command.name}" in find_form("help")(listed, width)
         call = f"/{command.name} {command.usage}".strip()
@@ -178,7 +176,6 @@ NEED_THE_LEDGER = [
     "drops",
     "export",
     "fork",
-    "recall",
     "rename",
     "resume",
     "sessions",
@@ -192,7 +189,7 @@ def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, mon
         monkeypatch.setattr(type(context.session), name, property(lambda self: None))
     for name in NEED_THE_LEDGER:
         with pytest.raises(NexusError, match="no ledger"):
-            context.run(f"{name} x" if name in ("recall", "rename") else name)
+            context.run(f"{name} x" if name == "rename" else name)
     assert not discover()["drops"].complete(context), "and completion has nothing to offer"  # type: ignore[misc]
 
 

@@ -103,7 +103,7 @@ def test_a_switch_to_another_window_says_what_its_own_plan_will_take(caching: Fa
         else:
             assert used < small + 200 and (told is None or int(told[1].replace(",", "")) < 200)
         with pytest.raises(NexusError):
-            caching.run("unpin p99")
+            caching.run("pin remove p99")
         assert caching.session.status().used == used, "what changes nothing changes no figure"
         end = caching.turn("hello")
         assert end.outcome.usage is not None and abs(end.outcome.usage.input - used) < 0.15 * used

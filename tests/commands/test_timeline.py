@@ -16,7 +16,7 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     for number in range(8):
         context.turn(f"{number} " + "some words to sum up " * 60)
     context.provider.script = lambda request: "Goal: a summary. Next: more."
-    context.run("pin always use tabs").run("unpin p1").run("compact").run("uncompact").turn("and then")
+    context.run("pin always use tabs").run("pin remove p1").run("compact").run("uncompact").turn("and then")
     context.run("timeline --last 500")
     form, value = context.shown[-1]
     assert form == "told_timeline" and value["earlier"] == 0

@@ -214,7 +214,7 @@ def test_permissions_say_what_each_level_means_on_this_system(tmp_path: Path) ->
     context = FakeContext(tmp_path, Played(answering))
     context.settings = replace(context.settings, sandbox=SandboxSettings(backend="off"))
     asyncio.run(context.reopen(context.options, context.settings))
-    context.run("permissions").run("tools").run("permissions run")
+    context.run("permissions").run("status tools").run("permissions run")
     value = context.shown[-2][1]
     runs = {one["name"]: one["runs"] for one in value["levels"]}
     assert value["sandbox"]["backend"] == "none" and "off" in value["sandbox"]["why"]
@@ -249,7 +249,7 @@ def test_what_was_allowed_in_the_session_is_not_said_to_come_from_the_command_li
 def test_tools_say_what_they_do_cost_and_ask(context: FakeContext) -> None:
     asks = {}
     for level in ("read", "edit", "run", "plan", "all"):
-        context.run(f"permissions {level}").run("tools")
+        context.run(f"permissions {level}").run("status tools")
         tools = {tool["name"]: tool for tool in context.shown[-1][1]["tools"]}
         assert all(tool["tokens"] > 20 for tool in tools.values() if tool["tokens"] is not None)
         assert {"bash", "use_tool"} <= {name for name, tool in tools.items() if tool["tokens"]} and "fetch" in tools
@@ -296,22 +296,21 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
 
 @pytest.mark.matrix
 def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeContext) -> None:
-    for line in ("recall", "drops recall"):
-        with pytest.raises(NexusError, match="/drops recall: the ID is missing"):
-            context.run(line)
+    with pytest.raises(NexusError, match="/drops recall: the ID is missing"):
+        context.run("drops recall")
     whole = dropped(context)
     context.run("drops recall d1 100:300")
     block, what = context.attached[-1]
     assert block == f'<recalled id="d1" characters="100:300 of {len(whole)}">\n{whole[100:300]}\n</recalled>'
     assert "d1" in what and isinstance(context.fed[-1], ContextRecall) and context.fed[-1].drop_id == "d1"
-    context.run("recall d1")
+    context.run("drops recall d1")
     block, _ = context.attached[-1]
     counter, cap = context.session.context.counter, context.session.state.lane_state.window.budget.output_cap
     assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2
     with pytest.raises(NexusError, match="the range is empty"):
-        context.run("recall d1 7:7")
+        context.run("drops recall d1 7:7")
 
 
 @pytest.mark.matrix

@@ -155,39 +155,6 @@ def test_an_item_does_not_pass_its_trust_on_to_one_of_another_name(full: Path) -
     assert pending(full) == {"recipe renamed", "skill deploy", "skill other"}
 
 
-def test_the_record_of_an_earlier_version_is_taken_over_for_a_project_that_is_unchanged(full: Path) -> None:
-    record = places().data / "trust.json"
-    record.parent.mkdir(parents=True)
-
-    def write_old(sha256: str) -> None:
-        entry = {os.path.realpath(full): {"sha256": sha256, "at": "2026-01-01T00:00:00Z"}}
-        record.write_text(json.dumps({"version": 1, "projects": entry}))
-
-    write_old("0" * 64)
-    assert trust_state(full) == "changed" and trusted_configuration(full).files == {}
-    write_old(read_configuration(full).sha256)
-    assert trust_state(full) == "trusted"
-    assert trusted_configuration(full) == read_configuration(full)
-    (full / ".nexus" / "SOUL.md").write_text("Be rude")
-    assert pending(full) == {"identity SOUL.md"}, "from now on each item by itself"
-    assert json.loads(record.read_text())["projects"][os.path.realpath(full)]["at"] == "2026-01-01T00:00:00Z"
-
-
-def test_the_record_of_an_earlier_version_counts_where_it_cannot_be_written(
-    full: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record = places().data / "trust.json"
-    record.parent.mkdir(parents=True)
-    entry = {os.path.realpath(full): {"sha256": read_configuration(full).sha256}}
-    record.write_text(json.dumps({"version": 1, "projects": entry}))
-
-    def refuse(path: Path, data: bytes) -> None:
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr("nexus_cli.config.trust.replace_private_file", refuse)
-    assert trusted_configuration(full) == read_configuration(full)
-
-
 def test_what_was_trusted_is_kept_as_text_and_goes_with_the_trust(full: Path) -> None:
     (full / ".nexus" / "skills" / "deploy" / "tool.bin").write_bytes(b"\xff\0")
     trust(full)
@@ -221,10 +188,10 @@ def test_moving_bytes_from_one_file_to_the_next_is_a_change(project: Path) -> No
     folder = project / ".nexus" / "recipes"
     (folder / "a.toml").write_text("# one\n")
     (folder / "b.toml").write_text("# two\n")
-    before = read_configuration(project).sha256
+    trust(project)
     (folder / "a.toml").write_text("# one\n# two\n")
     (folder / "b.toml").write_text("")
-    assert read_configuration(project).sha256 != before
+    assert trust_state(project) == "changed"
 
 
 def test_trust_holds_for_the_folder_however_it_is_spelt_and_for_no_other(project: Path, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_unmapped_rules_say_why() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("run_shell_command(git)", "ShellTool(git push)"),
+        ("Bash(git)", "bash(git push)"),
         ("Write(src/**)", "Edit(/src/keys)"),
         ("mcp__github", "mcp__*"),
         ("Read(a)", "*"),

@@ -14,8 +14,6 @@ from nexus_cli.config.settings import read_values
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS
 from nexus_cli.imports.personal_changes import BOTH, MINE, THEIRS, plan_import
-from nexus_cli.rules.rule_set import parse_rule, path_matches
-from nexus_cli.tools.registry import rule_tools
 
 KEY = "sk-" + "proj1234" * 5
 CODEX = f"""
@@ -109,56 +107,20 @@ def test_codex(tmp_path: Path) -> None:
 
 def test_opencode(tmp_path: Path) -> None:
     write(tmp_path / "opencode.json", OPENCODE)
+    write(tmp_path / "command/fix.md", "Fix $1.\n")
     setup = SETUPS["opencode"](tmp_path)
-    assert setup.settings == {"model": "anthropic/claude-sonnet-4-5"}
-    assert set(setup.rules) == {
-        ("ask", "edit_file"),
-        ("ask", "write_file"),
-        ("allow", "bash(git *)"),
-        ("deny", "bash(rm -rf *)"),
-        ("deny", "fetch"),
-    }
-    assert [line[:12] for line in setup.lost] == ["ask bash(*):", "deny bash(a*", "deny write(*"]
+    assert setup.settings == {"model": "anthropic/claude-sonnet-4-5"} and not setup.rules
+    assert [line.split()[0] for line in setup.lost] == ["permission", "tools"], "what denied there is not translated"
     made = apply(setup)
     assert KEY not in made and "${HOME_A}" in made and "enabled = false" in made and "X-Key: ${K_TOKEN}" in made
-    assert any("nexus login openai" in line for line in setup.notes)
-
-
-def test_the_star_of_opencode_crosses_folders_and_its_names_begin_at_the_project(tmp_path: Path) -> None:
-    edit = {"README.md": "allow", "*.env": "deny", "src/*.key": "deny", "~/notes/*": "allow"}
-    write(tmp_path / "opencode.json", json.dumps({"permission": {"edit": edit}}))
-    assert set(SETUPS["opencode"](tmp_path).rules) == {
-        ("allow", "edit_file(./README.md)"),
-        ("deny", "edit_file(./**.env)"),
-        ("deny", "edit_file(./src/**.key)"),
-        ("allow", "edit_file(~/notes/**)"),
-    }
-    rule = parse_rule("deny", "edit_file(./**.env)", rule_tools())
-    assert path_matches(rule, "/p/a/b/x.env", "/p") and path_matches(rule, "/p/.env", "/p")
-
-
-def test_what_was_denied_for_all_tools_is_named_and_no_rule_allows_more(tmp_path: Path) -> None:
-    write(tmp_path / "opencode.json", json.dumps({"permission": "deny"}))
-    write(tmp_path / "settings.json", json.dumps({"tools": {"core": ["ReadFile"], "allowed": ["write_file"]}}))
-    opencode, gemini = SETUPS["opencode"](tmp_path), SETUPS["gemini"](tmp_path)
-    assert "every tool" in opencode.lost[0] and "every tool but ReadFile" in gemini.lost[0] and not gemini.rules
-
-
-def test_a_name_that_is_a_tool_of_another_program_alone_allows_nothing(tmp_path: Path) -> None:
-    write(tmp_path / "settings.json", json.dumps({"tools": {"allowed": ["bash", "edit", "write_file(a.txt)"]}}))
-    permission = {"run_shell_command": "allow", "write_file": "allow", "glob": {"*.py": "allow"}}
-    write(tmp_path / "opencode.json", json.dumps({"permission": permission}))
-    gemini, opencode = SETUPS["gemini"](tmp_path), SETUPS["opencode"](tmp_path)
-    assert not gemini.rules and not opencode.rules
-    assert str(gemini.notes).count("no such tool") == str(opencode.notes).count("no such tool") == 2
-    assert "no such pattern" in str(gemini.notes) and "no such pattern" in str(opencode.notes)
+    assert "provider" in str(setup.notes) and KEY not in str(setup.notes) and setup.commands == {"fix": "Fix $1.\n"}
 
 
 @pytest.mark.parametrize(
     ("program", "file", "text"),
     [
         ("codex", "config.toml", "model ="),
-        ("gemini", "commands/a.toml", "prompt ="),
+        ("gemini", "settings.json", "{"),
         ("opencode", "opencode.json", "{"),
         ("aider", ".aider.conf.yml", "a: ["),
     ],
@@ -174,37 +136,27 @@ def test_a_file_that_cannot_be_parsed_is_named_once_with_its_kind(
 
 def test_gemini_and_aider(tmp_path: Path) -> None:
     write(tmp_path / "settings.json", json.dumps(GEMINI))
-    write(
-        tmp_path / "commands/git/fix.toml",
-        'description = "Fix: it"\nprompt = "Fix {{args}} after !{git status} in @{a.md}"\n',
-    )
     setup = SETUPS["gemini"](tmp_path)
     assert setup.settings == {"model": "gemini/gemini-2.5-pro"}
-    assert set(setup.rules) == {
-        ("allow", "bash(git status *)"),
-        ("allow", "write_file"),
-        ("deny", "bash(rm *)"),
-        ("deny", "mcp__http__wipe"),
+    assert set(setup.rules) == {("deny", "mcp__http__wipe")}
+    assert setup.lost[0].startswith("tools in ") and {name: one["url"][-1] for name, one in setup.servers.items()} == {
+        "http": "m"
     }
-    assert setup.lost == ["deny save_memory: nexus has no such tool"] and set(setup.servers) == {"http"}
-    assert setup.commands["git/fix"].endswith("Fix $ARGUMENTS after !`git status` in @a.md")
     assert any("server http" in line and "trust" in line for line in setup.notes) and apply(setup)
 
     write(tmp_path / ".aider.conf.yml", AIDER)
     setup = SETUPS["aider"](tmp_path)
-    assert not setup.settings and KEY not in str(setup) and "nexus login gemini" in str(setup.notes)
-    assert "sonnet" in str(setup.notes) and "dark-mode" in str(setup.notes) and "CONVENTIONS.md" in str(setup.notes)
+    assert not setup.settings and KEY not in str(setup)
+    assert all(word in str(setup.notes) for word in ("sonnet", "dark-mode", "read", "openai-api-key"))
 
 
 def test_what_differs_is_asked_about_and_both_may_stay(tmp_path: Path) -> None:
     write(places().settings, '# mine\nmodel = "openai/a"\n\n[rules]\nallow = ["bash(rm *)"]  # sic\n')
     write(places().config / "NEXUS.md", "Mine.\n")
-    write(
-        tmp_path / "settings.json",
-        json.dumps({"model": {"name": "b"}, "tools": {"exclude": ["run_shell_command(rm)"]}}),
-    )
-    write(tmp_path / "GEMINI.md", "Theirs.\n")
-    setup = SETUPS["gemini"](tmp_path)
+    write(tmp_path / "config.toml", 'model = "b"\n')
+    write(tmp_path / "rules/default.rules", 'prefix_rule(pattern=["rm"], decision="forbidden")\n')
+    write(tmp_path / "AGENTS.md", "Theirs.\n")
+    setup = SETUPS["codex"](tmp_path)
     asked: list[str] = []
 
     def mine(what: str, answers: object) -> str:
@@ -217,7 +169,7 @@ def test_what_differs_is_asked_about_and_both_may_stay(tmp_path: Path) -> None:
     )
     plan = plan_import(setup, places(), lambda what, answers: BOTH if BOTH in answers else THEIRS)
     settings, texts = (one.after for one in plan.changes)
-    assert "# mine" in settings and '"gemini/b"' in settings and settings.count("bash(rm *)") == 2
+    assert "# mine" in settings and '"openai/b"' in settings and settings.count("bash(rm *)") == 2
     assert texts == "Mine.\n\nTheirs.\n"
     settings = plan_import(setup, places(), lambda what, answers: THEIRS).changes[0].after
     assert settings.count("bash(rm *)") == 1 and 'deny = ["bash(rm *)"]' in settings

@@ -178,32 +178,21 @@ def notices(events: list[Event], words: str) -> list[str]:
 
 
 @pytest.mark.matrix
-def test_a_window_that_a_refusal_named_is_tried_once_more_in_each_session(tmp_path: Path) -> None:
+def test_a_window_without_room_that_a_refusal_named_ends_one_session_and_no_later_one(tmp_path: Path) -> None:
     provider = Narrow(lambda request: "done")
     provider.window = 900
-    for asked in (2, 1):
+    for _ in range(2):
         provider.seen.clear()
         _, events, ends = lived(provider, tmp_path, 0, "one", "two", "three")
         for end in ends:
             assert end.error is not None and end.error["kind"] == "overflow"
             assert f"nexus config set 'models.\"{MODEL}\".window' 128000" in end.error["hint"]
-        assert provider.seen == [[]] * asked, "refused, tried once beyond what that said, and then no more"
-    assert len(notices(events, "trying once with 128,000")) == 1
+        assert provider.seen == [[]], "refused, and then no more in this session"
+        assert len(notices(events, "in this session only")) == 1
     provider.window = 10**9
     provider.usage = Usage(2500, 10)
-    for tried in (1, 0):
-        _, events, ends = lived(provider, tmp_path, 0, "one", "two")
-        assert [end.ok for end in ends] == [True, True], "one wrong word of a provider does not end later sessions"
-        assert len(notices(events, "trying once")) == tried, "what was answered beyond it ends the doubt"
-
-
-def test_a_refusal_without_a_number_confirms_the_window_that_an_earlier_one_named(tmp_path: Path) -> None:
-    provider = Narrow(lambda request: "done")
-    provider.window = 900
-    lived(provider, tmp_path, 0, "one")
-    provider.names, provider.seen = False, []
     _, _, ends = lived(provider, tmp_path, 0, "one", "two")
-    assert [end.finish for end in ends] == ["overflow", "overflow"] and provider.seen == [[]]
+    assert [end.ok for end in ends] == [True, True], "one wrong word of a provider does not end later sessions"
 
 
 @pytest.mark.matrix

@@ -163,16 +163,6 @@ def test_a_forgotten_text_leaves_the_file(ledger: Ledger, path: Path, others: in
     assert keep(ledger, "another").id != fact.id, "a number is never given twice"
 
 
-def test_what_an_older_index_holds_of_a_forgotten_text_goes_too(ledger: Ledger, path: Path) -> None:
-    fact = keep(ledger, "the code is Xylophonqqk")
-    with ledger.db.write():
-        ledger.db.run("CREATE VIRTUAL TABLE facts_text USING fts5(words, tokenize = 'unicode61')")
-        ledger.db.run("INSERT INTO facts_text (rowid, words) VALUES (1, 'the code is xylophonqqk')")
-    assert ledger.facts.search("code") == [fact] and b"xylophon" in bytes_of(path)
-    assert ledger.facts.forget(fact.id, LATER) == fact
-    assert b"ylophon" not in bytes_of(path).lower()
-
-
 def test_what_is_kept_gives_way_only_when_the_merged_fact_is_accepted(ledger: Ledger) -> None:
     ids = [keep(ledger, text).id for text in ("use tabs", "tabs, not spaces", "never spaces")]
     merged = ledger.facts.merge(ids[:2], "use tabs, not spaces", LATER)

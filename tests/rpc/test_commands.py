@@ -28,8 +28,8 @@ from nexus_cli.ui.render.theme import Theme
 AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
     *("agents", "cache", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "jobs", "model"),
-    *("permissions", "pin", "plan", "recall", "rename", "status", "timeline", "tools", "transcript", "uncompact"),
-    *("unpin", "why", "hooks"),
+    *("permissions", "pin", "plan", "rename", "status", "timeline", "transcript", "uncompact"),
+    *("why", "hooks"),
 }
 REFUSED = [
     "add-dir ..",

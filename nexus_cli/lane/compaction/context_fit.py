@@ -88,24 +88,12 @@ def count_results(items: Iterable[WindowItem]) -> int:
 
 
 async def ensure_fits(lane_state: LaneState) -> None:
-    """Make the next request fit the window. Raises `NexusError("overflow", ...)` if that is impossible.
+    """Make the next request fit the window. Raises `NexusError("overflow", ...)` if that is impossible."""
+    if await needs_room(lane_state):
+        from nexus_cli.lane.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-    If the window is known only from an earlier refusal, the listed window is tried once: one wrong number must not
-    block every later session.
-    """
-    while True:
-        try:
-            if await needs_room(lane_state):
-                from nexus_cli.lane.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
-
-                await make_room(lane_state, fits=window_request(lane_state).fits)
-                _refuse_if_too_large(lane_state.window, window_request(lane_state))
-            return
-        except NexusError as error:
-            doubt = lane_state.window.doubt_window() if error.kind == "overflow" else None
-            if doubt is None:
-                raise
-            lane_state.emit(doubt)
+        await make_room(lane_state, fits=window_request(lane_state).fits)
+        _refuse_if_too_large(lane_state.window, window_request(lane_state))
 
 
 async def needs_room(lane_state: LaneState) -> bool:

@@ -153,9 +153,8 @@ class Completions(Completer):
                 yield Completion(choice, -place.length, display=sanitize(choice))
             return
         aliases = {name: command for command in known.values() for name in command.aliases}
-        listed = [name for name, command in known.items() if not command.is_former]
-        unlisted = [*aliases, *(name for name in known if name not in listed)]
-        begun = [name for name in unlisted if place.text and name.startswith(place.text.lower())]
+        listed = list(known)
+        begun = [name for name in aliases if place.text and name.startswith(place.text.lower())]
         listed.sort(key=lambda name: _rank(name, known[name], bare=not place.text))
         for name in _fitting(place.text, [*listed, *begun]):
             yield Completion("/" + name, -place.length, display_meta=(aliases | dict(known))[name].summary)

@@ -1,4 +1,4 @@
-"""Token statistics: one calibration per model, and token counts by the hash of a text."""
+"""Calibrations of the token count, one per model."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from dataclasses import replace
 
 from nexus_cli.core.services import Calibration
 from nexus_cli.ledger.database import Database
-
-DIGEST = 16
-"""Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
 
 
 def calibration(db: Database, model: str) -> Calibration:
@@ -41,21 +38,3 @@ def calibrate(db: Database, model: str, value: Calibration) -> None:
         value.window,
         json.dumps({"ratios": value.ratios, "misses": value.misses}),
     )
-
-
-def stored_count(db: Database, encoding: str, digest: bytes) -> int | None:
-    """Return the stored token count of a text, or None."""
-    row = db.one("SELECT tokens FROM counts WHERE digest = ? AND encoding = ?", digest[:DIGEST], encoding)
-    return int(row[0]) if row else None
-
-
-def counts_of(db: Database, session: int) -> dict[tuple[str, bytes], int]:
-    """Return all stored counts of a session by encoding and digest."""
-    rows = db.all("SELECT encoding, digest, tokens FROM counts WHERE session = ?", session)
-    return {(encoding, bytes(digest)): int(tokens) for encoding, digest, tokens in rows}
-
-
-def store_count(db: Database, session: int, encoding: str, digest: bytes, tokens: int) -> None:
-    """Store a count with the next transaction; it is deleted with the session."""
-    statement = "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-    db.run_later(statement, digest[:DIGEST], encoding, tokens, session)
