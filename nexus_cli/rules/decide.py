@@ -21,7 +21,8 @@ from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, short
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.passed_commands import find_passed
-from nexus_cli.rules.readers import cannot_write, check_read_only, gets_names, is_reader, keeps_form, opens_files
+from nexus_cli.rules.reader_options import can_write_nothing, is_reader, reaches_unnamed
+from nexus_cli.rules.readers import check_read_only, keeps_form
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -187,10 +188,10 @@ def _decide_part(
     if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
-    restricting = (rule for rule in search.rules.rules if rule.decision != "allow")
-    strict = next((rule for rule in restricting if rule.effect in (Effect.READ, Effect.RUN)), None)
-    if not reason and strict is not None and (gets_names(command) or opens_files(command)):
-        reason = f"it may be what {strict.decision} {strict.text} names, as its words are not known before it runs"
+    strict = (one for one in search.rules.rules if one.decision != "allow" and one.effect in (Effect.READ, Effect.RUN))
+    passed = next((one for one in strict if not reason and reaches_unnamed(command, one.effect)), None)
+    if passed is not None:
+        reason = f"it may be what {passed.decision} {passed.text} names, as its words are not known before it runs"
     if not reason:
         return CommandPart(shown, "allow", None, "built in", "it only reads"), True
     if level == "all":
@@ -209,7 +210,7 @@ def _decide_part(
 def _beside_writer(command: SimpleCommand, part: CommandPart, rules: RuleSet) -> CommandPart:
     """Return the part of a command in a line that does not run in `read`: there a reader is free only if it can write
     nothing and start no program, or a rule allows it."""
-    if part.source != "built in" or cannot_write(command):
+    if part.source != "built in" or can_write_nothing(command):
         return part
     if (allowed := find_allow(command, rules)) is not None:
         return CommandPart(part.command, "allow", allowed.text, allowed.origin)
