@@ -129,9 +129,6 @@ _NO_TARGETS = frozenset(
 )
 _BLANKS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _REDIRECT = re.compile(rb"[<>]")
-_SILENCED = re.compile(r"2> ?/dev/null|< ?[\w./-]+")
-_MOST_STAGES = 20
-_DEEPEST_STAGE = 4
 _LOWER = re.compile(r"[a-z][a-z0-9_]*")
 """Variables that a read-only line may set: those of programs and of bash itself are in capitals."""
 _NAME = re.compile(r"[A-Za-z_]\w*|\?")
@@ -184,17 +181,13 @@ class _Reader:
         self.end = 0
         self.extras: dict[int, list[Node]] = {}
         """Words of a command that stand behind its redirects, by the command's node."""
-        self.before: dict[int, tuple[int, ...]] = {}
-        """The commands before one in its pipeline, by the command's node."""
-        self.made: dict[int, SimpleCommand] = {}
-        """The commands by the number of their node."""
         self.fed: dict[int, list[str]] = {}
         """Texts of redirects that stand behind a command, by the command's node."""
 
     def read(self, root: Node) -> None:
         if root.has_error:
             self._mark_unclear("a part that does not parse")
-        stack: list[tuple[Node, bool, bool, bool, bool]] = [(root, True, False, False, False)]
+        stack: list[tuple[Node, bool, int, bool, bool]] = [(root, True, -1, False, False)]
         for _ in range(MOST_NODES):
             if not stack:
                 break
@@ -205,11 +198,13 @@ class _Reader:
             if not children:
                 self._check_gap(node)
             first = certain and node.type in _WALKED_FIRST
-            flow = node.type in ("list", "redirected_statement", "negated_command", "subshell", "command")
+            is_pipeline = node.type == "pipeline"
+            flow = node.type in ("list", "redirected_statement", "negated_command", "subshell", "command", "pipeline")
             nested = nested or node.type in _FORMS
             for place in range(len(children) - 1, -1, -1):
                 inner_certain = first and (place == 0 or node.type == "program")
-                inner_piped = (node.type == "pipeline" and place > 0) or (flow and piped)
+                start = node.start_byte if is_pipeline and place > 0 else -1
+                inner_piped = piped if flow and piped >= 0 else start
                 stack.append((children[place], inner_certain, inner_piped, nested, is_doubt))
         if stack or _GAP.fullmatch(self.source[self.end :]) is None:
             self._mark_unclear("a part that is not parsed")
@@ -247,19 +242,14 @@ class _Reader:
             self._mark_unclear("a part that is not parsed")
         self.end = max(self.end, end)
 
-    def _collect(self, node: Node, children: list[Node], certain: bool, piped: bool, nested: bool) -> None:
+    def _collect(self, node: Node, children: list[Node], certain: bool, piped: int, nested: bool) -> None:
+        """Add what a node of the tree is; `piped` is the place of the pipeline whose output it reads, -1 for none."""
         kind = node.type
         if kind == "command":
-            before = self.before.get(node.id, ())
-            inputs = (*self._inputs(children), *self.fed.pop(node.id, []), *self._piped(before))
+            inputs = (*self._inputs(children), *self.fed.pop(node.id, []), *self._piped(piped))
             made = self._read_command(children, self.extras.pop(node.id, []), inputs)
-            made = replace(made, is_certain=certain, reads_pipe=piped, is_nested=nested, place=node.start_byte)
+            made = replace(made, is_certain=certain, reads_pipe=piped >= 0, is_nested=nested, place=node.start_byte)
             self.line.commands.append(made)
-            self.made[node.id] = made
-        elif kind == "pipeline":
-            stages = self._stages(node)
-            for place, one in enumerate(stages):
-                self.before.setdefault(one, stages[:place])
         elif kind == "for_statement":
             self._bind_loop(children)
         elif kind in ("declaration_command", "unset_command"):
@@ -306,21 +296,6 @@ class _Reader:
         body = children[-1]
         self.line.bindings.append(Binding(self._text(children[1]), words, body.start_byte, body.end_byte))
 
-    def _stages(self, node: Node, depth: int = 0) -> tuple[int, ...]:
-        """Return the nodes of the commands of a pipeline, or () for one that is not plain: what a redirect sends to the
-        next command is more than the output."""
-        if node.type == "command":
-            return (node.id,)
-        parts = node.children
-        if depth > _DEEPEST_STAGE or len(parts) > _MOST_STAGES:
-            return ()
-        if node.type == "redirected_statement" and all(_SILENCED.fullmatch(self._text(one)) for one in parts[1:]):
-            return self._stages(parts[0], depth + 1)
-        if node.type != "pipeline" or any(not one.is_named and one.type != "|" for one in parts):
-            return ()
-        found = [self._stages(one, depth + 1) for one in parts if one.is_named]
-        return tuple(one for stages in found for one in stages) if all(found) else ()
-
     def _find_extras(self, children: list[Node]) -> None:
         """Note the words and the input of a command that stand behind it, where the parser leaves them."""
         extras = [one for child in children[1:] for one in _targets(child)[1:]]
@@ -348,9 +323,9 @@ class _Reader:
                 found.append(self._word(node.children[-1]).text)
         return found
 
-    def _piped(self, before: tuple[int, ...]) -> list[str]:
-        """Return the words that `echo` and `printf` put out, of the commands before one."""
-        made = [self.made[one].words for one in before if one in self.made]
+    def _piped(self, start: int) -> list[str]:
+        """Return the words that `echo` and `printf` put out in the pipeline that begins at `start`, -1 for none."""
+        made = [one.words for one in self.line.commands if 0 <= start <= one.place]
         return [" ".join(one.text for one in words[1:]) for words in made if words[0].text in ("echo", "printf")]
 
     def _add_heredoc(self, node: Node, children: list[Node]) -> None:
@@ -470,7 +445,7 @@ class _Reader:
             if any({"$", "`", "\\", '"'} & set(piece.text) for piece in found if not piece.is_variable):
                 return ()
         shapes = "".join(piece.shape for piece in found)
-        is_read = all(one.is_variable or one.stages or one.shape or not one.text for one in found)
+        is_read = all(one.is_variable or one.is_output or one.shape or not one.text for one in found)
         is_read = is_read and not {"{", "~"} & set(shapes)
         return tuple(piece for piece in found if piece != WordPiece()) if is_read else ()
 
@@ -479,9 +454,8 @@ class _Reader:
         text = self._text(node, _LONGEST_UNKNOWN).lstrip(" \t\n")
         if node.type == "simple_expansion" and _NAME.fullmatch(text[1:]):
             return WordPiece(text[1:], is_variable=True)
-        inner = [one for one in node.children if one.is_named and one.type != "comment"]
-        stages = self._stages(inner[0]) if text.startswith("$(") and len(inner) == 1 else ()
-        return WordPiece(stages=stages) if stages else WordPiece("$")
+        is_output = node.type == "command_substitution" and text.startswith("$(")
+        return WordPiece(is_output=True) if is_output else WordPiece("$")
 
     def _piece(self, node: Node) -> tuple[str, str] | None:
         """Return value and unquoted signs of one piece (quoted ones are NUL), or None if bash computes it."""

@@ -14,8 +14,8 @@ class WordPiece(NamedTuple):
     shape: str = ""
     """Its unquoted signs."""
     is_variable: bool = False
-    stages: tuple[int, ...] = ()
-    """The commands of a substitution, one pipeline, by the numbers of their nodes."""
+    is_output: bool = False
+    """True for a substitution."""
 
 
 @dataclass(frozen=True, slots=True)

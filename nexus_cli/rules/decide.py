@@ -11,7 +11,7 @@ import shlex
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +21,8 @@ from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, short
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.passed_commands import find_passed
-from nexus_cli.rules.readers import cannot_write, check_read_only, gets_names, is_reader, keeps_form, opens_files
+from nexus_cli.rules.reader_options import can_write_nothing, is_reader, reaches_unnamed
+from nexus_cli.rules.readers import check_read_only, keeps_form
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -110,50 +111,49 @@ def decide_command(
     asks for.
     """
     line = read_command_line(command)
-    search = _Search(rules, level, command, writes)
+    search = _Search(rules, level, command)
     folders = Folders.of(cwd, project, line, added)
-    parts: list[CommandPart] = []
-    is_read_only = True
-    for one in line.commands:
-        part, only_reads = _decide_part(one, line, level, search, folders)
-        parts.append(part)
-        is_read_only = is_read_only and only_reads
-    inputs = _closed_redirects(line, level, rules, folders)
-    if level not in ("run", "all") and not is_read_only:
-        parts = [_beside_writer(one, part, rules) for one, part in zip(line.commands, parts, strict=True)]
-    parts, is_read_only = [*parts, *inputs], is_read_only and not inputs
-    # Bash joins lines that the parser may have split, and splits those that begin with a backslash.
-    repaired = command.replace("\\\n", "").replace("\n\\", "\n \\")
-    further = [*line.codes, *([repaired] if repaired != command else [])]
-    line.is_unclear = line.is_unclear or len(further) > MOST_INNER
-    for text in further[:MOST_INNER]:
-        nested = read_command_line(text)
-        line.is_unclear = line.is_unclear or nested.is_unclear
-        found = _restricted_parts(nested, search)
-        parts += [part for part in found if part.decision == "deny" or level != "all"]
-    if line.is_unclear and level == "all":
-        parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
+    looks = [_look_at(one, line, search, folders, writes=writes) for one in line.commands]
+    closed = _closed_redirects(line, level, rules, folders)
+    only_reads = not closed and not any(look.reason or look.restricted for look in looks)
+    hidden = _find_hidden(command, line, search)
     if any(one.name in os.environ for one in line.bindings):
         line.doubts["an assignment to a variable of the environment"] = None
     named = [*line.doubts, *_check_redirects(line, folders)]
-    forms = [] if is_read_only else list(line.forms)
-    named += ["an empty command"] * (not parts and not named and not forms)
-    doubts = [*named, *forms]
+    doubts = [*named, *([] if only_reads else line.forms)]
+    if not doubts and not looks and not hidden:
+        doubts = named = ["an empty command"]
+    profile: Profile = "none" if level == "all" or outside or not confined else "net" if network else "write"
+    if profile == "write" and only_reads and not doubts:
+        profile = "read"
+    parts = [*(_judge(look, profile, search) for look in looks), *closed, *hidden]
     denied = next((part for part in parts if part.decision == "deny"), None)
+    if denied is not None:
+        return CommandDecision("deny", profile, tuple(parts), denied.why)
     asks = [] if level == "all" else _find_reasons(command, line, doubts, parts, level, rules)
     wishes = _find_wishes(confined, network, outside)
     if wishes and not doubts and not line.redirects and _are_lifted(parts, rules):
         wishes = []
-    profile: Profile = "none" if level == "all" or outside or not confined else "net" if network else "write"
-    if profile == "write" and is_read_only and not doubts:
-        profile = "read"
-    if denied is not None:
-        return CommandDecision("deny", profile, tuple(parts), denied.why)
     if level != "all" and (asks or wishes):
         stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
         why = "; ".join([*dict.fromkeys([*wishes, *asks])][:3])
         return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(named) if level != "run" else ())
     return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is known of one command before its line has a profile."""
+
+    command: SimpleCommand
+    reason: str
+    """The reason that it does not run as a reader; "" if it does."""
+    restricted: CommandPart | None
+    """The part, if a deny or ask rule decides."""
+
+    def part(self, decision: Decision, rule: PermissionRule | None, source: str, why: str = "") -> CommandPart:
+        shown = tuple(word.text for word in self.command.words)
+        return CommandPart(shown, decision, rule.text if rule else None, rule.origin if rule else source, why)
 
 
 def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
@@ -162,59 +162,78 @@ def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
     return bool(parts) and all(part.decision == "allow" and (part.rule, part.source) in lifting for part in parts)
 
 
-def _decide_part(
-    command: SimpleCommand, line: CommandLine, level: Level, search: _Search, folders: Folders
-) -> tuple[CommandPart, bool]:
-    """Return one part, and True if it only reads."""
-    shown = tuple(word.text for word in command.words)
+def _look_at(command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders, *, writes: bool) -> _Look:
+    """Return what words and rules say about one command. Follows a `cd` in `folders`."""
+    level, rules = search.level, search.rules
     if level == "all" or line.is_long:
         reason = "a line of this length is never read-only"
         if command.words and program_name(command.words[0]) == "cd":
             with suppress(NotReadOnly):
                 folders.enter(command)
     else:
-        reason = check_read_only(command, folders) or ("it asks for write access" if search.writes else "")
+        reason = check_read_only(command, folders) or ("it asks for write access" if writes else "")
     if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
         folders.is_lost = True
+    strict = (one for one in rules.rules if one.decision != "allow" and one.effect in (Effect.READ, Effect.RUN))
+    passed = next((one for one in strict if not reason and reaches_unnamed(command, one.effect)), None)
+    if passed is not None:
+        reason = f"it may be what {passed.decision} {passed.text} names, as its words are not known before it runs"
+    look = _Look(command, reason, None)
     found = search.find(command, line.inputs)
     if found is not None and (found[0] == "deny" or level != "all"):
-        return CommandPart(shown, *found), False
-    written = find_written(command, (), search.rules, folders)
+        return replace(look, restricted=CommandPart(tuple(word.text for word in command.words), *found))
+    written = find_written(command, (), rules, folders)
     if written is not None and (level != "all" or written.decision == "deny"):
         why = f"it writes what {written.decision} {written.text} names ({written.origin})"
-        return CommandPart(shown, written.decision, written.text, written.origin, why), False
-    closed = _find_closed_file(command.words[1:], search.rules, folders, [folders.assumed])
+        return replace(look, restricted=look.part(written.decision, written, "", why))
+    closed = _find_closed_file(command.words[1:], rules, folders, [folders.assumed])
     if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
-        return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
-    restricting = (rule for rule in search.rules.rules if rule.decision != "allow")
-    strict = next((rule for rule in restricting if rule.effect in (Effect.READ, Effect.RUN)), None)
-    if not reason and strict is not None and (gets_names(command) or opens_files(command)):
-        reason = f"it may be what {strict.decision} {strict.text} names, as its words are not known before it runs"
-    if not reason:
-        return CommandPart(shown, "allow", None, "built in", "it only reads"), True
+        return replace(look, restricted=look.part("deny" if level == "all" else "ask", closed, "", why))
+    return look
+
+
+def _judge(look: _Look, profile: Profile, search: _Search) -> CommandPart:
+    """Return the part of a command in a line that runs in `profile`.
+
+    With writes a reader is free only if it can write nothing and start no program. With the network, or without a
+    sandbox, the line asks whatever its parts are.
+    """
+    level, reason = search.level, look.reason
+    if look.restricted is not None:
+        return look.restricted
+    if not reason and (profile != "write" or can_write_nothing(look.command)):
+        return look.part("allow", None, "built in", "it only reads")
     if level == "all":
-        return CommandPart(shown, "allow", None, "level all"), False
-    allowed = find_allow(command, search.rules)
+        return look.part("allow", None, "level all")
+    allowed = find_allow(look.command, search.rules)
     if allowed is not None:
-        return CommandPart(shown, "allow", allowed.text, allowed.origin), False
+        return look.part("allow", allowed, "")
     if level == "run":
-        return CommandPart(shown, "allow", None, "level run"), False
-    narrow = next((rule for rule in search.rules.of("allow") if rule.match(command.words) == "yes"), None)
-    if narrow is not None and not command.assignments:
+        return look.part("allow", None, "level run")
+    narrow = next((rule for rule in search.rules.of("allow") if rule.match(look.command.words) == "yes"), None)
+    if reason and narrow is not None and not look.command.assignments:
         reason = f"allow {narrow.text} covers what only reads, and {reason}"
-    return CommandPart(shown, "ask", None, f"level {level}", reason), False
+    return look.part("ask", None, f"level {level}", reason or "it could write, as the line does not run read-only")
 
 
-def _beside_writer(command: SimpleCommand, part: CommandPart, rules: RuleSet) -> CommandPart:
-    """Return the part of a command in a line that does not run in `read`: there a reader is free only if it can write
-    nothing and start no program, or a rule allows it."""
-    if part.source != "built in" or cannot_write(command):
-        return part
-    if (allowed := find_allow(command, rules)) is not None:
-        return CommandPart(part.command, "allow", allowed.text, allowed.origin)
-    why = "it could write, as the line has a command that is no reader"
-    return CommandPart(part.command, "ask", None, "built in", why)
+def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[CommandPart]:
+    """Return the parts that a deny or ask rule names in text of the line that the parser may have read otherwise."""
+    parts = []
+    # Bash joins lines that the parser may have split, and splits those that begin with a backslash.
+    repaired = command.replace("\\\n", "").replace("\n\\", "\n \\")
+    further = [*line.codes, *([repaired] if repaired != command else [])]
+    line.is_unclear = line.is_unclear or len(further) > MOST_INNER
+    for text in further[:MOST_INNER]:
+        nested = read_command_line(text)
+        line.is_unclear = line.is_unclear or nested.is_unclear
+        for one in nested.commands:
+            found = search.find(one, nested.inputs)
+            if found is not None and (found[0] == "deny" or search.level != "all"):
+                parts.append(CommandPart(tuple(word.text for word in one.words), *found))
+    if line.is_unclear and search.level == "all":
+        parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
+    return parts
 
 
 def _find_closed_file(
@@ -317,13 +336,12 @@ class _Search:
     What may be that asks. At level `all`, at which nothing asks, what may be what a deny rule names is refused.
     """
 
-    def __init__(self, rules: RuleSet, level: Level, line: str, writes: bool) -> None:
+    def __init__(self, rules: RuleSet, level: Level, line: str) -> None:
         self.strict = [*rules.of("deny"), *([] if level == "all" else rules.of("ask"))]
         self.names = {rule.argv[0].rpartition("/")[2].casefold() for rule in self.strict if rule.argv}
         self.rules = rules
         self.level = level
         self.line = line
-        self.writes = writes
         self.left = MOST_INNER_OF_LINE
 
     def find(self, command: SimpleCommand, inputs: Iterable[str]) -> Found | None:
@@ -402,17 +420,6 @@ class _Search:
                 made.codes += [text] if line.is_unclear else []
                 queue.extendleft((part, depth + 1, line.inputs, made.passed) for part in line.commands)
         return made
-
-
-def _restricted_parts(line: CommandLine, search: _Search) -> list[CommandPart]:
-    """Return the parts of `line` that a deny or ask rule names."""
-    parts = []
-    for command in line.commands:
-        found = search.find(command, line.inputs)
-        if found is not None:
-            shown = tuple(word.text for word in command.words)
-            parts.append(CommandPart(shown, *found))
-    return parts
 
 
 def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:

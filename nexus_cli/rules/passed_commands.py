@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 
 from nexus_cli.rules.command_line import SimpleCommand, Word
 from nexus_cli.rules.foreign_code import is_interpreter
-from nexus_cli.rules.readers import READERS
+from nexus_cli.rules.reader_options import READERS
 from nexus_cli.rules.stored_prefix import SUBCOMMANDS
 from nexus_cli.rules.wrappers import ARGUMENT_READERS, SHELLS, find_wrapper, program_name
 

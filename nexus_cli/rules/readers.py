@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,49 +19,21 @@ from nexus_cli.config.programs import find_program
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
-from nexus_cli.rules.foreign_code import is_plain_sed
 from nexus_cli.rules.read_only_environment import ENVIRONMENT, HARMLESS_VARIABLES
-from nexus_cli.rules.wrappers import GIT_VALUED, WRAPPERS, find_inner, find_wrapper, skip_options, system_name
+from nexus_cli.rules.reader_options import (
+    AWKS,
+    READERS,
+    SUBCOMMANDS_THAT_READ,
+    can_write_nothing,
+    find_verb,
+    is_reader,
+    wants_to_write,
+)
+from nexus_cli.rules.wrappers import WRAPPERS, find_inner, find_wrapper, skip_options, system_name
 from nexus_cli.sandbox.profile import find_worktree_folder
 
 MOST_VALUES = 400
 """Values of the variables in all words of a line that are looked at."""
-READERS = frozenset(
-    """
-    ls cat head tail tac rev nl wc cut paste column tr fold fmt expand unexpand join comm uniq sort grep egrep fgrep
-    zgrep zcat rg ag ack fd fdfind find stat file du df tree diff cmp od hexdump xxd strings base64 base32 realpath
-    readlink basename dirname echo printf date jq yq sed awk gawk mawk test which whereis type uname id seq md5sum
-    sha1sum sha224sum sha256sum sha384sum sha512sum b2sum shasum cksum sum nproc sleep true false : whoami arch tty
-    groups pwd tsort printenv expr numfmt shuf iconv less more bat eza nm objdump readelf size cloc tokei scc zipinfo
-    exit break continue xargs ps pgrep ss lsof who uptime free mount lsblk
-    """.split()
-)
-"""Programs that run unasked with whatever options."""
-PLAIN = frozenset(
-    """
-    ls cat head tail tac nl wc cut paste tr fold grep egrep fgrep stat du df realpath readlink basename dirname echo
-    test true false : pwd cd which uname id seq sleep cmp diff od cksum md5sum sha1sum sha256sum whoami nproc exit break
-    continue
-    """.split()
-)
-"""Readers that write nothing and start no program, whatever their options."""
-AWKS = frozenset({"awk", "gawk", "mawk"})
-SUBCOMMANDS_THAT_READ: Mapping[str, frozenset[str]] = {
-    name: frozenset(verbs.split())
-    for name, verbs in {
-        "git": "status diff log show whatchanged reflog shortlog rev-list blame annotate grep ls-files ls-tree "
-        "cat-file rev-parse describe merge-base name-rev for-each-ref show-ref symbolic-ref count-objects check-ignore "
-        "check-attr diff-tree diff-index diff-files range-diff cherry branch tag remote stash worktree config version",
-        "npm": "ls list ll view info outdated explain why root prefix",
-        "pnpm": "ls list why outdated",
-        "yarn": "list why info",
-        "cargo": "tree metadata pkgid",
-        "go": "list env version doc",
-        "pip": "list show freeze check",
-        "pip3": "list show freeze check",
-    }.items()
-}
-"""Subcommands that run unasked, of programs that do more."""
 _CHANGES = {
     "branch": re.compile(r".*(?: -(?!-)\w*[dDmMcCfu]| --(?:del|move|copy|forc|set|unset|edit|track|create)| [^- ])"),
     "tag": re.compile(r".*(?: -(?!-)\w*[adfFmsu]| --(?:del|forc|sign|anno|mess|file|edit|local-user)| [^- ])"),
@@ -77,18 +49,6 @@ _LISTS = re.compile(r".* (?:-\w*[ln]\d*|--(?:list|(?:no-)?contains|(?:no-)?merge
 """An option with which `git branch` and `git tag` list what the words behind it name."""
 MIXED = frozenset(_CHANGES) - {"reflog", "symbolic-ref"}
 """Those of them that an allow rule covers whole: they are there for changes too."""
-IN_PLACE = {
-    "sed": re.compile(r"-[a-zA-Z]*i|--in-place"),
-    "perl": re.compile(r"-[a-zA-Z]*i"),
-    "sort": re.compile(r"-[a-zA-Z]*o|--output"),
-    "find": re.compile(r"-(?:delete|fprint|fls)"),
-    "git": re.compile(r"--output|-O"),
-    "tree": re.compile(r"-o"),
-    "yq": re.compile(r"-i"),
-    "gawk": re.compile(r"-i|inplace"),
-    "awk": re.compile(r"-i|inplace"),
-}
-"""Programs that change what they name with such an option."""
 _VERSIONS = frozenset(
     "python python3 rustc uv ruby gcc g++ clang cc make cmake ninja docker perl php tar curl bash sh git java".split()
 ) | frozenset({"node", *SUBCOMMANDS_THAT_READ})
@@ -98,27 +58,8 @@ _TEXTS = frozenset("echo printf basename dirname seq expr true false : tr sleep 
 """Readers whose words are no paths."""
 _CODE_FIRST = AWKS | {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "jq", "yq", "fd", "fdfind"}
 """Readers whose first operand is a pattern or a script."""
-_OPENS = {
-    "jq": re.compile(r"import|include"),
-    "yq": re.compile("load"),
-    **dict.fromkeys(AWKS, re.compile(r"getline|system|ARGV|[|@<]|-f")),
-}
-"""What opens files in a script."""
 _SCRIPT = re.compile(r"-\w*e|--(?:expression|regexp)")
 """An option before a pattern or a script."""
-_OTHERS = re.compile(
-    r"--(?:exec|pre(?:=|$)|host|pager|ackrc|files0|comp(?!a)|open|ext-diff|textconv|batch|file(?:=|$)|from|use)"
-    r"|-Wexec|-{1,2}toolexec|-O|@(?!{)"
-)
-"""Options and words of readers that name programs, or files with the names of files."""
-_OTHER_SIGNS = {
-    **dict.fromkeys(("fd", "fdfind"), "xX"),
-    **dict.fromkeys(AWKS, "fEl"),
-    **dict.fromkeys((name for name in READERS if name.endswith("sum")), "c"),
-    "tar": "IF",
-    "file": "f",
-}
-"""Letters of options that do, by program."""
 _SHOWN = frozenset({"HOME", "PWD", "USER", "?"})
 """Variables that may be printed."""
 _DELIMITER = re.compile(r"-\w*[dtFs]")
@@ -143,26 +84,6 @@ def check_read_only(command: SimpleCommand, folders: Folders) -> str:
     return ""
 
 
-def is_reader(words: Sequence[Word]) -> bool:
-    """Return True if the program, with its subcommand, is on the list."""
-    name = system_name(words[0]) if words else ""
-    verb = find_verb(words) if name in SUBCOMMANDS_THAT_READ else 0
-    return name in READERS or (0 < verb < len(words) and words[verb].text in SUBCOMMANDS_THAT_READ[name])
-
-
-def find_verb(words: Sequence[Word]) -> int:
-    """Return the place of the subcommand, behind the options of the program."""
-    place = 1
-    while place < len(words) and words[place].text.startswith("-"):
-        place += 1 + (words[place].text in GIT_VALUED)
-    return place
-
-
-def wants_to_write(name: str, words: Sequence[Word]) -> bool:
-    """Return True if an option says that program `name` writes: it need not be tried first."""
-    return name in IN_PLACE and any(IN_PLACE[name].match(word.text) for word in words[1:])
-
-
 def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
     """Return True if an allow rule that begins with `argv` covers `words`, which begin so.
 
@@ -175,53 +96,9 @@ def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
     places = Folders("/", "/", "/", [], anywhere=True)
     if len(argv) > 1 + (argv[0] == "git") and check_read_only(SimpleCommand(named), places):
         return True
-    if named[0].text != "git" and not cannot_write(SimpleCommand(words)):
+    if named[0].text != "git" and not can_write_nothing(SimpleCommand(words)):
         return False
     return not check_read_only(SimpleCommand(words), places)
-
-
-def cannot_write(command: SimpleCommand) -> bool:
-    """Return True for a reader that writes nothing and starts no program where nothing keeps it from that."""
-    name = system_name(command.words[0]) if command.words else ""
-    texts = [word.text for word in command.words[1:]]
-    if command.assignments or name in PLAIN:
-        return name in PLAIN
-    if not all(word.is_known for word in command.words):
-        return False
-    if name in ("find", "rg"):
-        return not any(re.match(r"-(?:exec|ok|delete|fprint|fls)|--(?:pre|host)", text) for text in texts)
-    if name == "uniq":
-        return sum(not text.startswith("-") for text in texts) < 2
-    if name == "sort":
-        return not any(re.match(r"-\w*o|--[ocf]", text) for text in texts)
-    return name == "sed" and not opens_files(command) and not any(re.match(r"--|-\w*[is]", text) for text in texts)
-
-
-def gets_names(command: SimpleCommand) -> bool:
-    """Return True if a command runs programs, or opens files, that its words do not show."""
-    name = system_name(command.words[0]) if command.words else ""
-    signs = _OTHER_SIGNS.get(name, "")
-    if name.endswith("sum") and any(word.text.startswith("--c") for word in command.words):
-        return True
-    return any(
-        not word.is_known
-        or word.text in ("xargs", "-exec")
-        or (name not in PLAIN - {"wc", "du", *_OTHER_SIGNS} and _OTHERS.match(word.text))
-        or (signs and re.match(rf"-\w*[{signs}]|\w+[{signs}]\w*$" if name == "tar" else rf"-\w*[{signs}]", word.text))
-        for word in command.words
-    )
-
-
-def opens_files(command: SimpleCommand) -> bool:
-    """Return True if a script in a command may open files that its words do not name."""
-    texts = [word.text for word in command.words]
-    programs = [text.rpartition("/")[2] for text in texts]
-    if any(_OPENS[name].search(text) for name in {*programs} & {*_OPENS} for text in texts):
-        return True
-    behind = texts[programs.index("sed") + 1 :] if "sed" in programs else []
-    scripts = [text for before, text in pairwise(["", *behind]) if _SCRIPT.fullmatch(before)]
-    scripts = scripts or [text for text in behind if not text.startswith("-")][:1]
-    return not all(map(is_plain_sed, scripts)) or any(re.match(r"-\w*[ef].|-\w*f|--[ef]", text) for text in behind)
 
 
 def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) -> None:
@@ -404,7 +281,7 @@ def _check_computed(word: Word, is_shown: bool, command: SimpleCommand, folders:
     for place, piece in enumerate(word.pieces):
         if piece.is_variable:
             _check_variable(piece.text, place == 0, is_shown, command, folders)
-        elif not piece.stages and (not is_shown or {"*", "?", "["} & set(piece.shape)):
+        elif not piece.is_output and (not is_shown or {"*", "?", "["} & set(piece.shape)):
             is_first = place == 0 and piece.text.startswith(("/", "~"))
             if piece.text == "$" or ".." in piece.text or (is_first and len(word.pieces) > 1):
                 raise NotReadOnly(f"{shorten(word.text)} may lie outside the project")

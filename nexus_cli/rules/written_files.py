@@ -14,7 +14,7 @@ from pathlib import Path
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.command_line import SimpleCommand, Word
 from nexus_cli.rules.folders import Folders
-from nexus_cli.rules.readers import IN_PLACE
+from nexus_cli.rules.reader_options import wants_to_write
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, find_by_path
 from nexus_cli.rules.wrappers import program_name
 
@@ -53,7 +53,7 @@ def _written_words(words: Sequence[Word]) -> Sequence[Word]:
     if name == "git":
         place = next((at for at, word in enumerate(given) if not word.text.startswith("-")), len(given))
         return given[place + 1 :] if given[place : place + 1] and given[place].text in OF_GIT else ()
-    if name in WRITERS or (name in IN_PLACE and any(IN_PLACE[name].match(word.text) for word in given)):
+    if name in WRITERS or wants_to_write(name, words):
         return given
     if name not in TO_LAST:
         return ()

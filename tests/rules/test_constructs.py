@@ -163,3 +163,8 @@ def test_a_hidden_sign_asks_and_is_named(sign: str) -> None:
 def test_a_word_that_bash_may_join_or_split_asks(word: str) -> None:
     found = decide(f"ls {word}", HERE, "read", RuleSet())
     assert found.decision == "ask" and "join or split" in found.why
+
+
+@pytest.mark.parametrize("line", ["{ echo 'rm x'; } | sh", "ls | (echo 'rm x' | sh)", "echo 'rm x' 2>&1 | (sh | cat)"])
+def test_what_a_group_or_a_pipeline_puts_out_is_the_input_of_a_shell_behind_it(tmp_path: Path, line: str) -> None:
+    assert decide(line, tmp_path, "all").decision == "deny"

@@ -269,3 +269,47 @@ def test_two_variables_in_one_word_are_both_seen(project: Path) -> None:
     lines = ['x=a; echo "$x ${y}"', 'x=a; echo "$x $y"', 'x=src; y=/../../b; cat "$x$y"']
     lines += ['x=a; y=/etc/passwd; cat "$y$x"', 'x=src; y=..; cat "$x/$y/$y/z"']
     assert len(asked(lines, project)) == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "runs"),
+    [
+        ("find src -execdir cat {} +", True),
+        ("timeout 5 fd -x cat", True),
+        ("pip list --python ./x", True),
+        ("nm --plugin ./x.so a.txt", True),
+        ("cargo metadata --config names.txt", True),
+        ("tar tf x.tar --to-command=sh", True),
+        ("gawk -E names.txt", True),
+        ("ack --files-from=names.txt x", False),
+        ("file --files-from names.txt", False),
+        ("find -files0-from names.txt", False),
+        ("sha256sum -c names.txt", False),
+        ("wc --files0-from=names.txt", False),
+        ("git cat-file --batch", False),
+        ("git config -l --includes --file names.txt", False),
+    ],
+)
+def test_a_reader_that_runs_or_opens_what_is_not_named_asks_where_a_rule_restricts_that(
+    project: Path, line: str, runs: bool
+) -> None:
+    def why(rule: str) -> str:
+        return decide(line, project, "read", RuleSet((parse_rule("deny", rule, TOOLS),))).why
+
+    assert "read_file(secrets/**)" in why("read_file(secrets/**)")
+    assert ("bash(rm *)" in why("bash(rm *)")) is runs
+
+
+def test_a_reader_that_names_what_it_reads_is_free_where_a_rule_restricts(project: Path) -> None:
+    lines = ["ls -la src", "grep -rn x src", "rg -f names.txt src", "find src -name a.py", "sort -u names.txt"]
+    lines += ["jq .name a.txt", "git log --oneline -5", "file src/a.py", "sha256sum a.txt", "awk '{print $1}' a.txt"]
+    rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS),))
+    assert {decide(one, project, "read", rules).decision for one in lines} == {"allow"}
+
+
+def test_more_readers_are_free_beside_a_command_that_runs_with_writes(project: Path) -> None:
+    rules = RuleSet((parse_rule("allow", "bash(make *)", TOOLS),))
+    free = ["make x | jq .", "make x | sort | uniq -c", "fd -e py; make x", "make x | column -t"]
+    assert {decide(one, project, "read", rules).decision for one in free} == {"allow"}
+    writing = ["make x | uniq a.txt b.txt", "fd -x rm; make x", "xxd a.txt b.txt; make x", "sed --i p a.txt; make x"]
+    assert {decide(one, project, "read", rules).decision for one in writing} == {"ask"}
