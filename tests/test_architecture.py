@@ -444,11 +444,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_469, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (65_997, 0, 5),
+    "cli": (65_954, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (25_905, 0, 17),
+    "commands": (25_848, 0, 17),
     "config": (33_280, 0, None),
-    "context": (78_726, 0, 194),
+    "context": (78_913, 0, 194),
     "core": (43_744, 0, None),
     "defaults": (0, 30_975, 0),
     "hooks": (6_554, 0, 17),
@@ -459,7 +459,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_572, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (31_623, 0, 52),
-    "reports": (76_270, 8_414, None),
+    "reports": (76_178, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_579, 0, 19),
     "runs": (23_934, 0, 46),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (941_589, 67_598)
+SUM = (941_584, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
