@@ -459,7 +459,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_572, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (31_623, 0, 52),
-    "reports": (76_270, 8_414, None),
+    "reports": (76_178, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_375, 0, 17),
     "runs": (23_934, 0, 46),

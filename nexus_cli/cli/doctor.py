@@ -251,8 +251,6 @@ def _keys(look: CheckInput) -> Check:
         rows = [f"{name} (in {place})" if place else name for name, place in places.items()]
         return Check("keys", "ok", ", ".join(rows))
     names = ", ".join(look.settings.default_models)
-    if not names:
-        return Check("keys", "note", "not looked for", "The names of their variables are in the settings")
     hint = f"`nexus login PROVIDER` stores one ({', '.join(LOGIN_NAMES)}); or set one of these variables: {names}"
     return Check("keys", "note", "none", hint)
 
@@ -393,14 +391,6 @@ def _terminal(look: CheckInput) -> Check:
     return Check("terminal", "ok", f"{term or 'TERM is not set'}; {', '.join(kinds) or 'none of the streams'} on it")
 
 
-def _program(name: str, without: str) -> Callable[[CheckInput], Check]:
-    def look_for(look: CheckInput) -> Check:
-        found = find_program(name)
-        return Check(name, "ok", found) if found else Check(name, "note", "is not on the PATH", without)
-
-    return look_for
-
-
 CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
     _python,
     _nexus,
@@ -417,9 +407,10 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
     _local,
     _network,
     _terminal,
-    _program("git", "Ignore rules are then read by nexus itself"),
-    _program("rg", "Searching is slower without ripgrep"),
 )
+
+PROGRAMS = {"git": "Ignore rules are then read by nexus itself", "rg": "Searching is slower without ripgrep"}
+"""Programs that nexus uses, and what is so without them."""
 
 
 def _load_defaults() -> Settings:
@@ -443,9 +434,9 @@ def _instructions(settings: Settings, folder: Path) -> Check:
     except NexusError as error:
         return Check("instructions", "broken", error.message, error.hint)
     hint = "`nexus doctor --instructions` has their prices, and what they repeat"
-    found = plural(sum(bool(layer.text) for layer in layers), "file")
-    notices = "; ".join(layer.notice for layer in layers if layer.notice)
-    return Check("instructions", "note" if notices else "ok", f"{found}; {notices}" if notices else found, hint)
+    notices = [layer.notice for layer in layers if layer.notice]
+    found = "; ".join([plural(len([layer for layer in layers if layer.text]), "file"), *notices])
+    return Check("instructions", "note" if notices else "ok", found, hint)
 
 
 Instructions = Annotated[bool, typer.Option("--instructions", help="Price the instruction files and check their text.")]
@@ -474,7 +465,8 @@ def doctor(json: Json = False, instructions: Instructions = False) -> int:
     """Check everything that nexus needs; exit 1 only if something is broken."""
     if instructions:
         return _report_instructions(json)
-    found, checks = places(), []
+    found = places()
+    checks: list[Check] = []
     misplaced: tuple[str, ...] = ()
     try:
         loaded = load_settings(found, defaults_dir(), os.environ)
@@ -483,17 +475,20 @@ def doctor(json: Json = False, instructions: Instructions = False) -> int:
         settings = _load_defaults()
         checks.append(Check("settings", "broken", error.message, error.hint))
     look = CheckInput(found, settings, os.environ, misplaced)
-    for check in CHECKS:
-        if check is not _config or not any(done.name == "settings" for done in checks):
-            checks.append(check(look))
+    left_out = _config if checks else None
+    checks += [check(look) for check in CHECKS if check is not left_out]
+    for name, without in PROGRAMS.items():
+        path = find_program(name)
+        checks.append(Check(name, "ok", path) if path else Check(name, "note", "is not on the PATH", without))
     folder = working_folder()
-    checks += [Check("project", "note", line) for line in list_gaps(project_root(folder))]
+    project = project_root(folder)
+    checks += [Check("project", "note", line) for line in list_gaps(project)]
     checks.append(_instructions(settings, folder))
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus trust` shows what changed, `/hooks` lists all"))
-    if named := [f"`{one.name}`" for one in list_checks(project_root(folder), settings.check, runs_project=False)]:
+    if named := [f"`{one.name}`" for one in list_checks(project, settings.check, runs_project=False)]:
         checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
-    walls = inspect_sandbox(settings.sandbox, found, project_root(folder), folder)
+    walls = inspect_sandbox(settings.sandbox, found, project, folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     ok = all(check.status != "broken" for check in checks)
     model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)

@@ -11,8 +11,7 @@ from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
 PREVIEW = "--preview"
-DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
-"""Dashes that an editor or a terminal may substitute for a typed one."""
+PREVIEWS = (PREVIEW, "-preview", "-p")
 
 
 async def compact(context: CommandContext, rest: str) -> None:
@@ -24,10 +23,10 @@ async def compact(context: CommandContext, rest: str) -> None:
     """
     option, _, instructions = rest.partition(" ")
     instructions = instructions.strip()
-    if _means_preview(option, alone=not instructions):
+    if option.lower() in PREVIEWS or rest == "preview":
         await _preview(context, instructions)
         return
-    if option.startswith(tuple(DASHES)) and len(option) > 1:  # a dash alone is a list item
+    if option.startswith(("-", "\u2013", "\u2014")) and len(option) > 1:  # a dash alone is a list item
         raise usage_error("compact", option, "no such option", f"Use /compact {PREVIEW}")
 
     async def work() -> None:
@@ -35,12 +34,6 @@ async def compact(context: CommandContext, rest: str) -> None:
             context.feed(event)
 
     await context.busy("compacting", work())
-
-
-def _means_preview(option: str, *, alone: bool) -> bool:
-    """True if `option` is `preview` with any dashes. Without dashes it must be the only word."""
-    word, dashed = option.lstrip(DASHES).casefold(), option.startswith(tuple(DASHES))
-    return (word == "preview" and (dashed or alone)) or (word == "p" and dashed)
 
 
 async def _preview(context: CommandContext, instructions: str) -> None:

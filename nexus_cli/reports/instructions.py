@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.paths import defaults_dir, project_root, with_tilde
 from nexus_cli.config.programs import find_program
 from nexus_cli.context.sections.contributor import View
-from nexus_cli.context.sections.instruction_files import instruction_layers
-from nexus_cli.context.sections.path_rules import list_path_rules
+from nexus_cli.context.sections.instruction_files import list_instructions
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import cut_at_word, one_line, plural
@@ -82,7 +81,7 @@ class ConfiguredValue:
 def instructions_report(
     folder: Path, info: ModelInfo | None, count: Callable[[str], int], is_denied: Callable[[Path], bool]
 ) -> InstructionsReport:
-    """Return the report on the files that a session in `folder` reads; blocks. Prices are those of `info`.
+    """Return the report on the files that a session in `folder` can send; blocks. Prices are those of `info`.
 
     What `is_denied` is not imported; neither is a rule that is a link to it.
     """
@@ -91,10 +90,8 @@ def instructions_report(
     texts: dict[str, str] = {}
     findings: list[InstructionFinding] = []
     price = _read_price(info)
-    layers = [(one.path, one.text, one.notice, one.part, ()) for one in instruction_layers(folder, is_denied)]
-    named = [one for one in list_path_rules(folder, is_denied) if one.globs]
-    rules = [(one.path, one.text, one.notice, one.name, one.globs) for one in named]
-    for path, text, notice, part, globs in (*layers, *rules):
+    for layer, globs in list_instructions(folder, is_denied):
+        path, text, notice = layer.path, layer.text, layer.notice
         name = _shown(path, root) if path else ""
         name = "built-in instructions" if path and path.parent == defaults_dir() else name
         if notice:
@@ -104,9 +101,8 @@ def instructions_report(
             continue
         texts[name] = text
         tokens = count(text)
-        kind: Any = (
-            "rule" if f"{os.sep}.claude{os.sep}rules{os.sep}" in str(path) else "import" if part else "instructions"
-        )
+        rule = layer.part.startswith(".claude/rules/")
+        kind: Any = "rule" if rule else "import" if layer.part else "instructions"
         cost = None if price is None else round_dollars(tokens * price * REQUESTS / 1e6)
         files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
         if tokens > LONG:
@@ -131,7 +127,7 @@ def instructions_report(
 
 def _read_price(info: ModelInfo | None) -> float | None:
     """Return the price of a million tokens that come from the cache, or of plain input without one."""
-    if info is None or info.input_price is None:
+    if info is None:
         return None
     return info.input_price if info.cache_read_price is None else info.cache_read_price
 

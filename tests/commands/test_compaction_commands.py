@@ -88,7 +88,7 @@ def test_pins_of_another_session_are_not_there(context: FakeContext) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
-    "line", sample(["--prevew", "--preview=1 names", "-- keep names", "-keep names", "\u2013x"], 3)
+    "line", sample(["--prevew", "--preview=1 names", "-- keep names", "-keep names", "\u2014preview"], 3)
 )
 def test_an_option_that_there_is_not_compacts_nothing(line: str, context: FakeContext) -> None:
     filled(context)
@@ -102,10 +102,8 @@ def test_an_option_that_there_is_not_compacts_nothing(line: str, context: FakeCo
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize(
-    "line", sample(["preview", "-preview", "-p", "\u2014preview", "\u2013p", "--PREVIEW", "-p keep the names"], 3)
-)
-def test_a_preview_is_meant_with_any_dashes_or_none_and_sends_nothing(line: str, context: FakeContext) -> None:
+@pytest.mark.parametrize("line", sample(["preview", "-preview", "-p", "--PREVIEW", "-p keep the names"], 3))
+def test_a_preview_is_meant_with_one_dash_two_or_none_and_sends_nothing(line: str, context: FakeContext) -> None:
     filled(context)
     sent = len(context.provider.seen)
     form, value = context.run(f"compact {line}").shown[-1]

@@ -230,6 +230,19 @@ def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> Non
     assert "doctor --instructions" in place.run("doctor").text
 
 
+@pytest.mark.matrix
+def test_doctor_names_the_files_of_folders_below_with_their_folder(place: Stage) -> None:
+    for name in ("api/NEXUS.md", "api/v1/users.ts", "lib/own/.git/HEAD", "lib/own/NEXUS.md", "node_modules/a/NEXUS.md"):
+        (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (place.folder / name).write_text("Endpoints return cents.\n")
+    value = place.run("doctor", "--instructions", "--json").result
+    files = {one["path"]: one for one in value["files"]}
+    assert files["api/NEXUS.md"]["paths"] == ["api/"] and files["api/NEXUS.md"]["tokens"] > 0
+    assert not [name for name in files if "own" in name or "node_modules" in name]
+    assert value["tokens"] == sum(one["tokens"] for one in value["files"] if not one["paths"])
+    assert "api/NEXUS.md (instructions, for api/)" in place.run("doctor", "--instructions").text
+
+
 def test_a_file_that_a_deny_rule_names_is_not_imported(place: Stage) -> None:
     place.settings(QUICK + PRICED + '[rules]\ndeny = ["read_file(.env)", "read_file(private/**)"]\n')
     (place.folder / ".env").write_text("DENIED ONE")

@@ -18,9 +18,10 @@ from pathlib import Path
 from nexus_cli.config.paths import defaults_dir, project_root
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
-from nexus_cli.context.loader import ContextLayer, load_folder, load_layers
+from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layers
 from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, trim_text
-from nexus_cli.context.sections.path_rules import FOLDER, list_rules
+from nexus_cli.context.sections.path_rules import FOLDER, PathRule, list_path_rules, list_rules
+from nexus_cli.context.sections.project_outline import walk_files
 from nexus_cli.context.text_file import read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -40,6 +41,8 @@ MOST_LOOKED_FOR = 2000
 """Most names after `@` in a session that are looked for on disk."""
 NAMED = 5
 """Most imports of one file that its notice names."""
+_NOT_OWN = MADE_BY_TOOLS | {".git", ".nexus", ".claude"}
+"""Folded names of folders whose files are not instructions for what is in them."""
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})([^`]*)$")
 _NO_TEXT = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|<!--.*?-->")
 """A code span, or a comment."""
@@ -74,19 +77,34 @@ def layers_below(
     is_denied: Callable[[Path], bool] | None = None,
 ) -> list[ContextLayer]:
     """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, outermost first, without
-    those of `instruction_layers`, which `known` returns. Folders that tools install or build into have none."""
+    those of `instruction_layers`, which `known` returns. Folders that tools install or build into have none, nor have
+    other repositories."""
     here = Path(os.path.realpath(cwd))
     gate = UnaskedFiles(project_root(here), is_denied)
     inside = [path for path in paths if path.startswith(os.path.join(gate.project, ""))]
     folders = _list_folders(inside, str(gate.project)) - {str(folder) for folder in (here, *here.parents)}
     own = (Path(folder) for folder in sorted(folders) if any(map(os.path.lexists, _named_in(folder))))
-    layers = [load_folder(folder, gate) for folder in islice(own, MOST_FOLDERS) if not _is_made(folder, gate)]
+    layers = [load_folder(folder, gate) for folder in islice(own, MOST_FOLDERS) if _is_own(folder, gate.project)]
     reader = _ImportReader({os.path.realpath(layer.path) for layer in known() if layer.path} if layers else set())
     found: list[ContextLayer] = []
     for layer in layers:
         is_new = layer.path is None or reader.is_new(layer.path)
         found += reader.with_rules(layer if is_new else ContextLayer(layer.name, layer.folder), gate, inside)
     return [layer for layer in found if layer.text or layer.notice]
+
+
+def list_instructions(cwd: Path, is_denied: Callable[[Path], bool]) -> Iterator[tuple[ContextLayer, tuple[str, ...]]]:
+    """Yield all layers that a session in `cwd` can send, rules as well, with the globs or the folder of the files that
+    they are sent with. Blocks."""
+    root = Path(os.path.realpath(project_root(cwd)))
+    layers = instruction_layers(cwd, is_denied)
+    yield from ((layer, ()) for layer in layers)
+    names, _ = walk_files(root)
+    for layer in layers_below(cwd, (f"{root}/{name}" for name in names), lambda: layers, is_denied):
+        yield layer, (f"{layer.folder.relative_to(root)}/",)
+    for rule in list_path_rules(cwd, is_denied):
+        if rule.globs:
+            yield _rule_layer("local", rule), rule.globs
 
 
 def _list_folders(paths: Iterable[str], project: str) -> set[str]:
@@ -102,8 +120,11 @@ def _named_in(folder: str) -> Iterator[str]:
     return (f"{folder}/{name}" for name in (*INSTRUCTION_FILES, *FOREIGN_FILES, FOLDER))
 
 
-def _is_made(folder: Path, gate: UnaskedFiles) -> bool:
-    return any(name.casefold() in MADE_BY_TOOLS for name in folder.relative_to(gate.project).parts)
+def _is_own(folder: Path, project: Path) -> bool:
+    """Return True if neither `folder` nor one between it and `project` is made by tools or a repository of its own."""
+    names = folder.relative_to(project).parts
+    is_repository = any(os.path.lexists(one / ".git") for one in (folder, *folder.parents)[: len(names)])
+    return not is_repository and _NOT_OWN.isdisjoint(map(str.casefold, names))
 
 
 def find_imports(text: str) -> Iterator[tuple[int, str]]:
@@ -118,6 +139,11 @@ def find_imports(text: str) -> Iterator[tuple[int, str]]:
                 path = found.replace("\\ ", " ").partition("#")[0].rstrip(_ENDS)
                 if path:
                     yield number, path
+
+
+def _rule_layer(name: Name, rule: PathRule) -> ContextLayer:
+    part = one_line(rule.name)
+    return ContextLayer(name, rule.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond, part=part)
 
 
 @dataclass
@@ -141,10 +167,7 @@ class _ImportReader:
         found = self.with_imports(layer, gate)
         for rule in list_rules(layer.folder, gate):
             if (not rule.globs or any(map(rule.names, paths))) and self.is_new(rule.path):
-                part = one_line(rule.name)
-                made = ContextLayer(
-                    layer.name, layer.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond, part=part
-                )
+                made = _rule_layer(layer.name, rule)
                 found += [made] if rule.globs else self.with_imports(made, gate)
         return found
 

@@ -19,7 +19,6 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.context.sections.front_matter import read_front_matter
-from nexus_cli.context.sections.section import unread_note
 from nexus_cli.context.text_file import read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -130,7 +129,7 @@ def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
         paths, problem = "", "has an unclosed list in `paths`"
     globs = list(_expand(paths))
     notice = found.notice or (f"{shown} {problem}: it always counts" if problem else "")
-    text = replace_surrogates(trim_text(front.text) + unread_note(found.beyond, path.name))
+    text = replace_surrogates(trim_text(front.text))
     return PathRule(path, folder, tuple(globs[:MOST]), text, notice, found.beyond)
 
 

@@ -13,7 +13,7 @@ class InstructionFileObject(TypedDict):
     path: str
     kind: Literal["instructions", "import", "rule"]
     paths: list[str]
-    """The globs of a rule that comes with the files that they name."""
+    """The globs of a rule, or the folder of a file, that is sent with the first file there."""
     tokens: int
     cost_usd: float | None
     """For as many requests as the report says, read from the cache; null if the price is unknown."""

@@ -277,3 +277,16 @@ def test_a_folder_below_has_what_the_folders_above_do_not_and_no_credentials(rep
     assert "web/NEXUS.md" in notices and "left out" in notices
     assert below(repo / "lib")[0] == [], "a session there has its own"
     assert layers_below(repo, [str(repo / "lib" / "a.py")], list)[-1].text == "Of lib."
+
+
+def test_a_repository_or_a_folder_of_programs_inside_the_project_gives_no_instructions(repo: Path) -> None:
+    put(repo / "tool" / "NEXUS.md", "Of a tool.")
+    put(repo / "tool" / "other" / ".git" / "HEAD", "ref: refs/heads/main")
+    put(repo / "tool" / "module" / ".git", "gitdir: ../../.git/modules/module")
+    foreign = ("tool/other", "tool/other/src", "tool/module", ".git", "tool/.nexus", ".claude", "node_modules/left")
+    for name in foreign:
+        put(repo / name / "NEXUS.md", f"Of {name}.")
+    found = layers_below(repo, [str(repo / name / "a.py") for name in foreign], lambda: instruction_layers(repo))
+    assert [one.text for one in found] == ["Of a tool."]
+    inside = instruction_layers(repo / "tool" / "other")
+    assert [one.text for one in inside if one.name != "global"] == ["Of tool/other."]

@@ -18,7 +18,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.context.sections.instruction_files import layers_below
-from nexus_cli.context.sections.path_rules import list_path_rules
+from nexus_cli.context.sections.path_rules import PathRule, list_path_rules
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.message import replace_surrogates
@@ -47,39 +47,48 @@ def read(sources: Sources) -> Value:
     root = project_root(sources.cwd)
     numbers = {folder: number for number, folder in enumerate(dict.fromkeys(layer.folder for layer in layers))}
     return [
-        {
-            "id": _id(layer, numbers[layer.folder]),
-            "slot": SLOTS[layer.name],
-            "header": replace_surrogates(layer.header),
-            "text": replace_surrogates(layer.text + unread_note(layer.beyond, (layer.path or layer.folder).name)),
-            "source": _source(layer.path or layer.folder, root),
-            "notice": layer.notice,
-            "beyond": layer.beyond,
-        }
+        {"slot": SLOTS[layer.name], **_record(_id(layer, numbers[layer.folder]), layer.header, layer, root)}
         for layer in layers
     ]
+
+
+def _record(name: str, header: str, one: ContextLayer | PathRule, root: Path) -> dict[str, Any]:
+    path = one.path or one.folder
+    return {
+        "id": name,
+        "header": replace_surrogates(header),
+        "text": replace_surrogates(one.text + unread_note(one.beyond, path.name)),
+        "source": _source(path, root),
+        "notice": one.notice,
+        "beyond": one.beyond,
+    }
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
     """Return one section per layer with a text; one above its share of the cap is never sent whole (`least`)."""
     value = [layer for layer in value if layer["text"]]
-    sizes = [view.count(layer["text"]) for layer in value]
-    headers = [view.count(layer["header"]) + MARGIN for layer in value]
-    shares = share(sizes, view.instruction_cap - sum(headers))
+    headers = sum(view.count(layer["header"]) + MARGIN for layer in value)
+    return _sections(value, view, view.instruction_cap - headers, Layer.SYSTEM)
+
+
+def _sections(value: Value, view: View, cap: int, layer: Layer) -> tuple[Section, ...]:
+    """Return the sections of the records in `value`, which share `cap`. On a tool result one within its share is sent
+    whole."""
+    sizes = [view.count(one["text"]) for one in value]
     sections = []
-    for layer, size, room in zip(value, sizes, shares, strict=True):
-        forms = _forms(layer, size, room, view.count)
+    for one, size, room in zip(value, sizes, share(sizes, cap), strict=True):
+        forms = _forms(one, size, room, view.count)
         sections.append(
             Section(
-                layer["id"],
-                Phase.CONSTRAINT + layer["slot"],
-                forms,
-                Layer.SYSTEM,
+                one["id"],
+                Phase.CONSTRAINT + one.get("slot", SLOT_OF_RULES),
+                forms[:1] if layer is Layer.EVENT and size <= room else forms,
+                layer,
                 PRIORITY,
                 sticky=True,
-                source=layer["source"],
+                source=one["source"],
                 least=1 if size > room and len(forms) > 1 else 0,
-                unread_bytes=layer["beyond"],
+                unread_bytes=one["beyond"],
             )
         )
     return tuple(sections)
@@ -164,44 +173,18 @@ def read_path_rules(sources: Sources) -> Value:
     touched = {os.path.realpath(os.path.join(sources.cwd, path)) for path in sources.touched()}
     root = Path(os.path.realpath(project_root(sources.cwd)))
     found = [
-        (layer.header, layer.path or layer.folder, layer)
-        for layer in layers_below(sources.cwd, touched, sources.instructions, sources.is_denied)
+        (layer.header, layer) for layer in layers_below(sources.cwd, touched, sources.instructions, sources.is_denied)
     ] + [
-        (f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})", rule.path, rule)
+        (f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})", rule)
         for rule in list_path_rules(sources.cwd, sources.is_denied)
         if rule.text and rule.globs and any(map(rule.names, touched))
     ]
-    return [
-        {
-            "id": f"path_rules.{_source(path, root)}",
-            "header": replace_surrogates(header),
-            "text": replace_surrogates(one.text),
-            "source": _source(path, root),
-            "notice": one.notice,
-            "beyond": one.beyond,
-        }
-        for header, path, one in found
-    ]
+    return [_record(f"path_rules.{_source(one.path or one.folder, root)}", header, one, root) for header, one in found]
 
 
 def render_path_rules(value: Value, view: View) -> tuple[Section, ...]:
     """Return one section per rule: whole within its share of half the instruction cap, else shortened."""
-    value = [rule for rule in value if rule["text"]]
-    sizes = [view.count(rule["text"]) for rule in value]
-    shares = share(sizes, view.instruction_cap // 2)
-    return tuple(
-        Section(
-            rule["id"],
-            Phase.CONSTRAINT + SLOT_OF_RULES,
-            (f"{rule['header']}\n{rule['text']}",) if size <= room else _forms(rule, size, room, view.count),
-            Layer.EVENT,
-            PRIORITY,
-            sticky=True,
-            source=rule["source"],
-            unread_bytes=rule["beyond"],
-        )
-        for rule, size, room in zip(value, sizes, shares, strict=True)
-    )
+    return _sections([rule for rule in value if rule["text"]], view, view.instruction_cap // 2, Layer.EVENT)
 
 
 CONTRIBUTORS = (
