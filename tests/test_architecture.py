@@ -444,11 +444,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_469, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (65_988, 0, 5),
+    "cli": (65_945, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (25_758, 0, 17),
+    "commands": (25_701, 0, 17),
     "config": (33_099, 0, None),
-    "context": (78_726, 0, 194),
+    "context": (78_913, 0, 194),
     "core": (43_744, 0, None),
     "defaults": (0, 30_975, 0),
     "hooks": (6_554, 0, 17),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (939_002, 67_598)
+SUM = (938_997, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
