@@ -9,7 +9,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.forms import find_form
 
 
-@pytest.mark.matrix
 def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext) -> None:
     context.run("timeline")
     assert [row["kind"] for row in context.shown[-1][1]["rows"]] == ["start"]

@@ -134,7 +134,6 @@ def planned(session: Session, events: list[Event]) -> None:
     assert plans == sent[-len(plans) :]
 
 
-@pytest.mark.matrix
 def test_after_messages_results_and_reports_every_place_says_the_same(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(Provider(script), tmp_path) as session:

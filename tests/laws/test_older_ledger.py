@@ -73,7 +73,6 @@ def test_a_session_of_every_schema_opens_replays_and_goes_on_with_the_same_prefi
         assert begins_with(around.server.requests[0].body, before[-1].manifest.sha256)
 
 
-@pytest.mark.matrix
 def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:
     with world(place, MODEL, window=7000, steps=12) as around:
         unpack(2)

@@ -65,7 +65,6 @@ def test_an_answer_without_the_last_mark_counts_after_its_reason(form: str, mode
                 assert (heard.reply.finish, heard.reply.message.content) == ("stop", TEXT), framing
 
 
-@pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize(("fault", "expected"), sample([("no_finish", ("none", TEXT)), ("empty", ("empty", ""))], 3))
 def test_an_answer_without_a_reason_is_not_finished(
@@ -78,7 +77,6 @@ def test_an_answer_without_a_reason_is_not_finished(
             assert (heard.reply.finish, heard.reply.message.content) == expected, framing
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("after", sample([-1, 0, 2], 3))
 @FORMS
 def test_a_body_that_is_cut_is_never_finished(form: str, after: int, model_server: ScriptedServer) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from rules.rows import TOOLS, decide, read_rows
 
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
@@ -18,7 +17,6 @@ def count_asked(rules: RuleSet, level: str, folder: Path) -> list[str]:
     return [row[0] for row in rows if decide(row[0], folder, level, rules).decision != "allow"]  # type: ignore[arg-type]
 
 
-@pytest.mark.matrix
 def test_few_commands_ask_under_run(tmp_path: Path) -> None:
     rows = read_rows("corpus.tsv")
     assert len(rows) >= 300
@@ -27,7 +25,6 @@ def test_few_commands_ask_under_run(tmp_path: Path) -> None:
         assert len(asked) <= len(rows) * 0.05, asked
 
 
-@pytest.mark.matrix
 def test_fewer_commands_ask_under_read_than_with_peers(tmp_path: Path) -> None:
     rows = read_rows("corpus.tsv")
     asked = count_asked(NONE, "read", tmp_path)

@@ -63,7 +63,6 @@ def grow(folder: Path, how: random.Random) -> None:
         (one / ".gitignore").write_text("\n".join(how.choice(("", "", "!")) + line for line in lines) + "\n")
 
 
-@pytest.mark.matrix
 def test_files_outside_a_repository_are_those_that_git_would_list(tmp_path: Path) -> None:
     how = random.Random(25)
     for number in range(1000 if SEARCHES else 40):
@@ -80,7 +79,6 @@ def test_files_outside_a_repository_are_those_that_git_would_list(tmp_path: Path
         assert found == wanted or not wanted, texts
 
 
-@pytest.mark.matrix
 def test_a_folder_that_a_file_above_ignores_is_listed_when_it_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("out\n*.log\n")
     for name in ("out/sub/a.txt", "src/a.py", "src/b.log"):

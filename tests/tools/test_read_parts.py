@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ TOTAL = 60
 ranges = st.tuples(st.sampled_from(["a", "b"]), st.integers(1, TOTAL), st.integers(1, 30))
 
 
-@pytest.mark.matrix
 @given(st.lists(ranges, min_size=1, max_size=5), st.integers(60, 900), st.booleans())
 def test_exactly_the_lines_that_were_sent_are_recorded(
     new_desk: Callable[[], Any], parts: list[tuple[str, int, int]], cap: int, has_tail: bool

@@ -17,7 +17,6 @@ from nexus_cli.session.session_state import SessionState
 from nexus_cli.turn.resume_epoch import RESUME, begin_resume_epoch
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("limits", [Limits(), Limits(tools=frozenset({"bash"}))], ids=["recalls", "never recalls"])
 def test_a_recap_that_nothing_was_sent_with_is_made_again_with_the_same_drop(tmp_path: Path, limits: Limits) -> None:
     def opened(resume: str = "") -> Session:

@@ -21,7 +21,6 @@ LOST = ProviderError("network", "the connection was lost", started=True)
 ANSWER = (TextDelta("the rest"), FinishDelta("stop"))
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("mark", [INTERRUPTED, BROKEN_OFF, CUT_OFF])
 def test_a_complete_reply_that_ends_in_our_mark_is_complete(mark: str, tmp_path: Path) -> None:
     session = opened(Steps((TextDelta(f"The mark is {mark}"), FinishDelta("stop"))), tmp_path)
@@ -32,7 +31,6 @@ def test_a_complete_reply_that_ends_in_our_mark_is_complete(mark: str, tmp_path:
     assert outcome.error and outcome.error["message"].startswith("nothing to ask")
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("fork", [False, True])
 @pytest.mark.parametrize("end", sample([LOST, FinishDelta("length"), FinishDelta("content_filter")], 3))
 def test_half_a_reply_is_unfinished_also_in_a_fork(

@@ -54,7 +54,6 @@ async def looked(session: Session) -> Mapping[str, Any]:
     return found[0]
 
 
-@pytest.mark.matrix
 def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Path) -> None:
     """The provider counts otherwise than we do."""
 
@@ -220,7 +219,6 @@ def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_whic
     asyncio.run(live())
 
 
-@pytest.mark.matrix
 def test_the_room_of_the_pins_is_one_figure(tmp_path: Path) -> None:
     async def live() -> None:
         session = opened(Remembering(listing), tmp_path, settings=WIDE)

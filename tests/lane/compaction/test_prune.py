@@ -85,7 +85,6 @@ def pruned(events: list[Event]) -> list[ContextDrop]:
     return [event for event in events if isinstance(event, ContextDrop) and event.drop.cause is Cause.PRUNED]
 
 
-@pytest.mark.matrix
 def test_stale_results_leave_the_window_in_batches_and_can_be_read_back_exactly(tmp_path: Path) -> None:
     project(tmp_path)
     provider = reading(60)
@@ -186,7 +185,6 @@ def test_what_will_be_taken_out_is_told_before(tmp_path: Path, monkeypatch: pyte
     assert 0.7 < said / saved <= 1, (line, done)
 
 
-@pytest.mark.matrix
 def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
     project(tmp_path)
     provider = reading(6)
@@ -206,7 +204,6 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
     assert taken and all(one.drop.entries != (3, 3) for one in taken)
 
 
-@pytest.mark.matrix
 def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     project(tmp_path)
     off = replace(SMALL, compact=CompactSettings(prune=False))
