@@ -334,10 +334,17 @@ class RemoteAgent(ReplBackend):
         self._begin(self._synchronize())
 
     async def _synchronize(self) -> None:
-        """Read the agent's figures again: what happened before the connection is no event of this stream."""
+        """Read the agent's figures again: what happened before the connection is no event of this stream.
+
+        An agent is at work until a moment after the last event of a turn, so of one whose events were all seen only
+        that it is idle is news.
+        """
         await self._read_figures()
-        if self._seen <= self._agent["next"]:
-            self._seen, self._in_turn = self._agent["next"], self._agent["state"] in AT_WORK
+        at_work = self._agent["state"] in AT_WORK
+        if self._seen < self._agent["next"]:
+            self._seen, self._in_turn = self._agent["next"], at_work
+        elif not at_work:
+            self._in_turn = False
         self._news.set()
         self._connected.set()
         self.watch()
@@ -347,6 +354,8 @@ class RemoteAgent(ReplBackend):
         if line["type"] == "gap":
             missed = line["last"] - line["first"] + 1
             self.repl.show_note(f"{'1 event was' if missed == 1 else f'{missed} events were'} missed", "warn")
+        elif line["type"] == "result":  # of a turn whose end came before this connection
+            self._in_turn = False
         elif (event := _event_of(line)) is not None:
             self._show(event)
         self._seen = max(self._seen, line.get("seq", -1) + 1)

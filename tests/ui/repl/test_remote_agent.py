@@ -160,6 +160,36 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     play(tmp_path, scene, provider)
 
 
+@pytest.mark.parametrize("last", ["turn.end", "result"])
+def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
+    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
+    real, look, calls = Client.events, Client.list_agents, list[Any]()
+
+    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
+        calls.append(given)
+        async for event in real(client, *given):
+            yield event
+            if len(calls) == 1 and event["type"] == last:
+                raise ConnectionError("the connection broke off")
+
+    async def looks_early(client: Client) -> Any:
+        rows = await look(client)
+        return [{**row, "state": "running"} if len(calls) > 1 else row for row in rows]
+
+    monkeypatch.setattr(Client, "events", breaks_once)
+    monkeypatch.setattr(Client, "list_agents", looks_early)
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        await until(lambda: calls)
+        say(repl, "first")
+        await until(lambda: "echo first" in view.text and len(calls) > 1)
+        await idle(repl)
+
+    play(tmp_path, scene)
+
+
 @pytest.mark.matrix
 def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
