@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,9 +15,7 @@ from typing import Any
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import Episode
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.ledger import blobs, lanes
 from nexus_cli.ledger.database import Database
@@ -128,7 +125,7 @@ def create(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, spawner,"
         f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {db.next_use})",
         session,
-        _check_name(db, name),
+        check_name(db, name),
         replace_surrogates(folder),
         replace_surrogates(project),
         model,
@@ -187,56 +184,17 @@ def list_sessions(
 
     A listing of one folder leaves out empty sessions of side work.
     """
-    where, values = _of_front(folder, repository, runs)
+    where, values = of_front(folder, repository, runs)
     where += " AND entries > 0" * only_used
-    rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY {LAST_USED} LIMIT ?", *values, limit)
-    return [_info(row) for row in rows]
+    return select(db, f"{where} ORDER BY {LAST_USED} LIMIT ?", *values, limit)
 
 
-def list_in_worktree(db: Database, project: str | None, worktree: str) -> list[SessionInfo]:
-    """Return the sessions of one project, or of all, that work in worktrees of this name, newest first."""
-    of_project = "" if project is None else " AND project = ?"
-    rows = db.all(
-        f"SELECT {_COLUMNS} FROM sessions WHERE spawner IS NULL AND worktree = ?{of_project} ORDER BY {LAST_USED}",
-        *(worktree, *([] if project is None else [replace_surrogates(project)])),
-    )
-    return [_info(row) for row in rows]
+def select(db: Database, where: str, *values: Any) -> list[SessionInfo]:
+    """Return the sessions that fulfil a condition, which may end with an order."""
+    return [_info(row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions WHERE {where}", *values)]
 
 
-def count_sessions(db: Database, folder: str | None, *, runs: bool = True, repository: str = "") -> int:
-    """Return the number of sessions that `list_sessions` would list without a limit."""
-    where, values = _of_front(folder, repository, runs)
-    return db.number(f"SELECT count(*) FROM sessions WHERE {where}", *values)
-
-
-def search_titles(
-    db: Database,
-    words: str,
-    folder: str | None,
-    limit: int,
-    *,
-    runs: bool = True,
-    without: str = "",
-    repository: str = "",
-) -> tuple[list[SessionInfo], int]:
-    """Find sessions by title: each of `words` must be in the name or first message, or begin the id or its shown part,
-    ignoring case. Sessions without entries and session `without` are left out. Return the `limit` used last, and the
-    total."""
-    where, values = _of_front(folder, repository, runs)
-    where += " AND entries > 0 AND id <> ?"
-    rows = db.all(
-        f"SELECT key, id, name, first_text FROM sessions WHERE {where} ORDER BY {LAST_USED}",
-        *values,
-        without,
-    )
-    wanted = replace_surrogates(words).casefold().split()
-    texts = ((key, own.casefold(), f"{name}\n{text}".casefold()) for key, own, name, text in rows)
-    found = [key for key, own, text in texts if all(word in text or _is_part(own, word) for word in wanted)]
-    infos = (db.one(f"SELECT {_COLUMNS} FROM sessions WHERE key = ?", key) for key in found[:limit])
-    return [_info(row) for row in infos if row], len(found)
-
-
-def _is_part(own: str, word: str) -> bool:
+def is_part_of_id(own: str, word: str) -> bool:
     """True if `word` may mean the id `own`: the id begins with it, or its shown part does.
 
     For the shown part, one or two letters are not enough.
@@ -244,20 +202,14 @@ def _is_part(own: str, word: str) -> bool:
     return own.startswith(word) or (len(word) > 2 and own[-SHOWN_ID:].startswith(word))
 
 
-def _of_front(folder: str | None, repository: str, runs: bool) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on sessions and its values, as `_in_folder`; without `runs`, those of `nexus ask` are
+def of_front(folder: str | None, repository: str, runs: bool) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on sessions and its values, as `in_folder`; without `runs`, those of `nexus ask` are
     excluded."""
-    where, values = _in_folder(folder, repository)
+    where, values = in_folder(folder, repository)
     return where + f" AND front <> '{RUN}'" * (not runs), values
 
 
-def count_runs(db: Database, folder: str, repository: str = "") -> int:
-    """Count the sessions of a folder and a repository that are runs of `nexus ask`."""
-    where, values = _in_folder(folder, repository)
-    return db.number(f"SELECT count(*) FROM sessions WHERE {where} AND front = '{RUN}'", *values)
-
-
-def _in_folder(folder: str | None, repository: str) -> tuple[str, tuple[str, ...]]:
+def in_folder(folder: str | None, repository: str) -> tuple[str, tuple[str, ...]]:
     """Return a condition on sessions and its values. Workers are excluded: they are found through their parent
     session."""
     if folder is None:
@@ -273,50 +225,6 @@ def of_place(folder: str, repository: str) -> tuple[str, tuple[str, ...]]:
     if not repository:
         return "folder = ?", (replace_surrogates(folder),)
     return "(folder = ? OR project = ?)", (replace_surrogates(folder), replace_surrogates(repository))
-
-
-def short_ids(db: Database, wanted: Sequence[str]) -> list[str]:
-    """Return the shown form of the ids `wanted`: the last six characters, or the whole id if another id ends in these.
-
-    `find` accepts it.
-    """
-    ids = [str(row[0]) for row in db.all("SELECT id FROM sessions")]
-    uses = Counter(one[-SHOWN_ID:] for one in ids) + Counter(one[:SHOWN_ID] for one in ids)
-    return [one[-SHOWN_ID:] if uses[one[-SHOWN_ID:]] == 1 else one for one in wanted]
-
-
-def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
-    """Return the sessions of `project` that were used last, with their titles, newest first.
-
-    Leaves out session `without`, its ancestors, the sessions that it works for, and their forks; also unnamed sessions
-    whose first message the person did not type (they have a memo `trigger`).
-    """
-    rows = db.all(
-        f"""WITH RECURSIVE up (id) AS (
-            SELECT id FROM sessions WHERE id = ? UNION SELECT coalesce(spawner, parent) FROM up JOIN sessions USING (id)
-            WHERE coalesce(spawner, parent) IS NOT NULL),
-        line (id) AS (SELECT id FROM up UNION SELECT s.id FROM line JOIN sessions s ON s.parent = line.id)
-        SELECT id, updated, name, first_text FROM sessions
-        WHERE project = ? AND turns > 0 AND spawner IS NULL
-        AND id NOT IN (SELECT id FROM line) AND (name <> '' OR NOT EXISTS (
-            WITH RECURSIVE shown (lane, last) AS (
-                SELECT sessions.main, sessions.entries UNION ALL
-                SELECT l.parent, {db.least}(shown.last, l.parent_entry)
-                FROM shown JOIN lanes l ON l.id = shown.lane WHERE l.parent IS NOT NULL)
-            SELECT 1 FROM shown JOIN memos m ON m.lane = shown.lane AND m.kind = 'trigger' AND m.entry <= shown.last
-            WHERE NOT EXISTS (SELECT 1 FROM shown s JOIN entries e ON e.lane = s.lane
-                WHERE e.kind = 'user' AND e.id < m.entry AND e.id <= s.last)))
-        ORDER BY used DESC, updated DESC, key DESC LIMIT ?""",
-        without,
-        replace_surrogates(project),
-        limit,
-    )
-    return [Episode(row[0], row[1], _title(row[2] or row[3])) for row in rows]
-
-
-def _title(text: str) -> str:
-    """Return the typed part of a message on one line."""
-    return " ".join(typed_text(text).split())
 
 
 def is_empty(db: Database, key: int) -> bool:
@@ -350,32 +258,6 @@ def find(db: Database, key: str) -> SessionInfo:
         raise _unknown_session(db, key)
     names = name_first([f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows], 5)
     raise NexusError("usage", f'"{key}" matches {len(rows)} sessions', names, "Give more of the id")
-
-
-def rename(db: Database, session: str, name: str) -> None:
-    """Rename a session; raise `NexusError("usage", ...)` for an unknown session or a name that is taken."""
-    key = key_of(db, session)
-    with db.write():
-        db.run("UPDATE sessions SET name = ? WHERE key = ?", _check_name(db, name, key), key)
-
-
-def touch(
-    db: Database, session: str, *, model: str | None, recipe: str | None, front: str | None, at: str | None
-) -> None:
-    """Record that a session continues with `model`, in `recipe` or in `front`, or was used at `at`."""
-    key = key_of(db, session)
-    with db.write():
-        db.run(
-            "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe), front = coalesce(?, front),"
-            f" updated = {db.greatest}(updated, coalesce(?, updated)),"
-            f" used = CASE WHEN ? THEN {db.next_use} ELSE used END WHERE key = ?",
-            model,
-            recipe,
-            front,
-            at,
-            at is not None,
-            key,
-        )
 
 
 def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
@@ -432,17 +314,11 @@ def add_cost(db: Database, key: int, usage: Usage) -> None:
     )
 
 
-def workers(db: Database, session: str) -> list[SessionInfo]:
-    """Return the workers of `session`, oldest first."""
-    rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE spawner = ? ORDER BY key", session)
-    return [_info(row) for row in rows]
-
-
 def _one_line(name: str) -> str:
     return " ".join(replace_surrogates(name).split())
 
 
-def _check_name(db: Database, name: str, own: int = 0) -> str:
+def check_name(db: Database, name: str, own: int = 0) -> str:
     """Return `name` as it is stored; raise `NexusError("usage", ...)` if `find` would find a session other than `own`
     by it."""
     title = _one_line(name)

@@ -8,6 +8,7 @@ several processes one file.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -20,7 +21,9 @@ from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Calibration
+from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import calibrations, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
@@ -263,7 +266,7 @@ class Ledger:
 
     def workers(self, session: str) -> list[SessionInfo]:
         """Return the workers of `session`, oldest first."""
-        return sessions.workers(self.db, session)
+        return sessions.select(self.db, "spawner = ? ORDER BY key", session)
 
     def usage(self, session: str) -> Usage:
         """Return the usage of a session and its workers."""
@@ -290,22 +293,36 @@ class Ledger:
 
     def sessions_in_worktree(self, project: str | None, worktree: str) -> list[SessionInfo]:
         """Return the sessions of one project or of all in worktrees of this name, last used first."""
-        return sessions.list_in_worktree(self.db, project, worktree)
+        where, values = "spawner IS NULL AND worktree = ?", [worktree]
+        if project is not None:
+            where, values = f"{where} AND project = ?", [worktree, replace_surrogates(project)]
+        return sessions.select(self.db, f"{where} ORDER BY {sessions.LAST_USED}", *values)
 
     def count_sessions(self, folder: str | None = None, *, runs: bool = True) -> int:
         """Count the sessions that `sessions` would list without a limit."""
-        return sessions.count_sessions(self.db, folder, runs=runs, repository=self._repository_of(folder))
+        where, values = sessions.of_front(folder, self._repository_of(folder), runs)
+        return self.db.number(f"SELECT count(*) FROM sessions WHERE {where}", *values)
 
     def search_titles(
         self, words: str, folder: str | None = None, limit: int = 50, *, runs: bool = True, without: str = ""
     ) -> tuple[list[SessionInfo], int]:
-        """Find sessions by title; see `nexus_cli.ledger.sessions.search_titles`."""
-        repository = self._repository_of(folder)
-        return sessions.search_titles(self.db, words, folder, limit, runs=runs, without=without, repository=repository)
+        """Find sessions by title: each of `words` must be in the name or first message, or begin the id or its shown
+        part, ignoring case. Sessions without entries and session `without` are left out. Return the `limit` used last,
+        and the total."""
+        where, values = sessions.of_front(folder, self._repository_of(folder), runs)
+        where += f" AND entries > 0 AND id <> ? ORDER BY {sessions.LAST_USED}"
+        rows = self.db.all(f"SELECT key, id, name, first_text FROM sessions WHERE {where}", *values, without)
+        wanted = replace_surrogates(words).casefold().split()
+        texts = ((key, own.casefold(), f"{name}\n{text}".casefold()) for key, own, name, text in rows)
+        found = [
+            key for key, own, text in texts if all(word in text or sessions.is_part_of_id(own, word) for word in wanted)
+        ]
+        return [info for key in found[:limit] for info in sessions.select(self.db, "key = ?", key)], len(found)
 
     def count_runs(self, folder: str) -> int:
         """Count the sessions of `folder` that are runs of `nexus ask`."""
-        return sessions.count_runs(self.db, folder, self._repository_of(folder))
+        where, values = sessions.in_folder(folder, self._repository_of(folder))
+        return self.db.number(f"SELECT count(*) FROM sessions WHERE {where} AND front = '{sessions.RUN}'", *values)
 
     def search(self, text: str, folder: str | None = None, limit: int = 20) -> SearchResult:
         """Find entries by their text in the sessions of one folder or of all; see `nexus_cli.ledger.search.search`."""
@@ -314,12 +331,38 @@ class Ledger:
         return search(self.db, text, folder, limit, repository=self._repository_of(folder))
 
     def short_ids(self, wanted: Sequence[str]) -> list[str]:
-        """Return the shown form of each id: its last six characters, or the whole id if these are ambiguous."""
-        return sessions.short_ids(self.db, wanted)
+        """Return the shown form of each id: its last six characters, or the whole id if another id ends in these."""
+        shown, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.all("SELECT id FROM sessions")]
+        uses = Counter(one[-shown:] for one in ids) + Counter(one[:shown] for one in ids)
+        return [one[-shown:] if uses[one[-shown:]] == 1 else one for one in wanted]
 
     def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
-        """Return the last used sessions of a project, newest first, without those related to session `without`."""
-        return sessions.list_episodes(self.db, project, without, limit)
+        """Return the sessions of a project that were used last, with their titles, newest first.
+
+        Leaves out session `without`, its ancestors, the sessions that it works for, and their forks; also unnamed
+        sessions whose first message the person did not type (they have a memo `trigger`).
+        """
+        rows = self.db.all(
+            f"""WITH RECURSIVE up (id) AS (
+                SELECT id FROM sessions WHERE id = ? UNION SELECT coalesce(spawner, parent) FROM up JOIN sessions
+                USING (id) WHERE coalesce(spawner, parent) IS NOT NULL),
+            line (id) AS (SELECT id FROM up UNION SELECT s.id FROM line JOIN sessions s ON s.parent = line.id)
+            SELECT id, updated, name, first_text FROM sessions
+            WHERE project = ? AND turns > 0 AND spawner IS NULL
+            AND id NOT IN (SELECT id FROM line) AND (name <> '' OR NOT EXISTS (
+                WITH RECURSIVE shown (lane, last) AS (
+                    SELECT sessions.main, sessions.entries UNION ALL
+                    SELECT l.parent, {self.db.least}(shown.last, l.parent_entry)
+                    FROM shown JOIN lanes l ON l.id = shown.lane WHERE l.parent IS NOT NULL)
+                SELECT 1 FROM shown JOIN memos m ON m.lane = shown.lane AND m.kind = 'trigger' AND m.entry <= shown.last
+                WHERE NOT EXISTS (SELECT 1 FROM shown s JOIN entries e ON e.lane = s.lane
+                    WHERE e.kind = 'user' AND e.id < m.entry AND e.id <= s.last)))
+            ORDER BY {sessions.LAST_USED} LIMIT ?""",
+            without,
+            replace_surrogates(project),
+            limit,
+        )
+        return [Episode(row[0], row[1], " ".join(typed_text(row[2] or row[3]).split())) for row in rows]
 
     def count_misses(self, project: str, kind: str, most: int) -> dict[str, tuple[int, int]]:
         """Return how often sections were left out in the project, and how often of these recalled (`drops`)."""
@@ -328,8 +371,11 @@ class Ledger:
         return drops.count_misses(self.db, project, kind, most)
 
     def rename_session(self, session: str, name: str) -> None:
-        """Rename a session; "" removes its name."""
-        sessions.rename(self.db, session, name)
+        """Rename a session, "" removes its name; raise `NexusError("usage", ...)` for a name that is taken."""
+        key = sessions.key_of(self.db, session)
+        with self.db.write():
+            title = sessions.check_name(self.db, name, key)
+            self.db.run("UPDATE sessions SET name = ? WHERE key = ?", title, key)
 
     def touch_session(
         self,
@@ -340,8 +386,20 @@ class Ledger:
         front: str | None = None,
         at: str | None = None,
     ) -> None:
-        """Record the session's current model, recipe and front end, or that it was used."""
-        sessions.touch(self.db, session, model=model, recipe=recipe, front=front, at=at)
+        """Record that a session continues with `model`, in `recipe` or in `front`, or was used at `at`."""
+        key, db = sessions.key_of(self.db, session), self.db
+        with db.write():
+            db.run(
+                "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe),"
+                f" front = coalesce(?, front), updated = {db.greatest}(updated, coalesce(?, updated)),"
+                f" used = CASE WHEN ? THEN {db.next_use} ELSE used END WHERE key = ?",
+                model,
+                recipe,
+                front,
+                at,
+                at is not None,
+                key,
+            )
 
     def delete_session(self, session: str) -> int:
         """Purge a session with its workers, except for records that another session needs, and return the bytes freed.

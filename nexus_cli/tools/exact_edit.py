@@ -1,7 +1,7 @@
 """Apply exact replacements to a text, keep line ends, and explain why a text to replace is not found.
 
 Look-alikes are characters that a person reads as the same (quotes, dashes, accents, blanks, invisible characters): an
-error names them; they never match.
+error says so; they never match.
 """
 
 from __future__ import annotations
@@ -20,35 +20,9 @@ from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError, keep_line_ends, near_line_end, to_lf
 from nexus_cli.tools.omission import find_new_omission
 
+_ALIKE = "only characters that look alike differ"
 _LARGEST = 4_000_000
 """Most characters of a text that are searched."""
-_MOST_NAMED = 8
-
-
-def name_lookalikes(text: str, old: str) -> str:
-    """Name the characters in which `old` differs from the first passage of `text` that looks the same, with lines.
-
-    A difference reads `U+2019 (right single quotation mark) for '`: first the character in the text, then that in
-    `old`. Returns "" if no passage looks the same.
-    """
-    old = re.sub(r"(?<!\r)\r*+\n", "\n", old)
-    wanted = _fold(old)
-    if not wanted.strip():
-        return ""
-    lines = re.sub(r"(?<!\r)\r*+\n", "\n", text[:_LARGEST]).split("\n")
-    folded = [_fold(line) for line in lines]
-    joined = "\n".join(folded)
-    place = joined.find(wanted)
-    while place >= 0 and unicodedata.combining(joined[place + len(wanted) : place + len(wanted) + 1] or " "):
-        # The last letter has a combining mark in the text that `old` lacks.
-        place = joined.find(wanted, place + 1)
-    if place < 0:
-        return ""
-    first = joined.count("\n", 0, place)
-    last = first + wanted.count("\n")
-    region = "\n".join(lines[first : last + 1])
-    offset = place - (joined.rfind("\n", 0, place) + 1)
-    return _describe(_differences(region, old, offset, first + 1))
 
 
 def _fold(text: str) -> str:
@@ -103,72 +77,7 @@ def _form(char: str) -> str:
     return "".join(_form(part) for part in plain)
 
 
-def _differences(region: str, old: str, offset: int, line: int) -> dict[tuple[str, str], list[int]]:
-    """Return pairs of unequal pieces (in the text, in `old`) with their lines."""
-    there, given = _pieces(region), _pieces(old)
-    found: dict[tuple[str, str], list[int]] = {}
-    skipped = at = 0
-    while at < len(there) and skipped < offset:
-        skipped += len(there[at][1])
-        line += there[at][0].count("\n")
-        at += 1
-    index = 0
-    while at < len(there) and index < len(given):
-        (one, one_form), (other, other_form) = there[at], given[index]
-        at, index = at + 1, index + 1
-        while one_form != other_form and (at < len(there) or index < len(given)):
-            if len(one_form) <= len(other_form) and at < len(there):
-                one, one_form, at = one + there[at][0], one_form + there[at][1], at + 1
-            elif index < len(given):
-                other, other_form, index = other + given[index][0], other_form + given[index][1], index + 1
-            else:
-                break
-        if one != other:
-            lines = found.setdefault(_unequal_part(one, other), [])
-            if lines[-1:] != [line]:
-                lines.append(line)
-        line += one.count("\n")
-    return found
-
-
-def _unequal_part(one: str, other: str) -> tuple[str, str]:
-    """Strip the common prefix of two different pieces, unless both are blank or the rest has combining marks."""
-    shared = 0
-    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
-        shared += 1
-    blank = not one.strip() and not other.strip()
-    marks = any(unicodedata.combining(char) for char in (one + other)[shared:])
-    return (one, other) if blank or marks else (one[shared:], other[shared:])
-
-
-def _describe(found: dict[tuple[str, str], list[int]]) -> str:
-    named = [
-        f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
-        f"{', ...' if len(lines) > _MOST_NAMED else ''}: {_name(there)} for {_name(given)}"
-        for (there, given), lines in list(found.items())[:_MOST_NAMED]
-    ]
-    more = len(found) - len(named)
-    return "; ".join(named) + (f"; {more} more" if more > 0 else "")
-
-
-def _name(piece: str) -> str:
-    """Describe a piece: ASCII characters as they are, blanks counted, others by code point."""
-    if not piece:
-        return "nothing"
-    parts: list[str] = []
-    for run in re.finditer(r"(.)\1*", piece[:24], re.DOTALL):
-        char, count = run[1], len(run[0])
-        times = f"{count} x " if count > 1 else ""
-        if char == " ":
-            parts.append("a space" if count == 1 else f"{count} spaces")
-        elif char.isascii() and char.isprintable():
-            parts.append(run[0])
-        else:
-            name = "tab" if char == "\t" else unicodedata.name(char, "control character").lower()
-            parts.append(f"{times}U+{ord(char):04X} ({name})")
-    return " + ".join(parts)
-
-
+_MOST_NAMED = 8
 _MOST_LINES = 20_000
 _MOST_COUNTED = 100_000
 _MOST_COMPARED = 50_000_000
@@ -330,23 +239,29 @@ def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
 def describe_nearest(text: str, old: str, stop: StopFlag, what: str = "`old`") -> str:
     """Explain why `old`, which the model knows as `what`, is not found: white space, look-alike characters, and the
     most similar passages."""
-    alike = name_lookalikes(text, old)
     if respelled := _find_respelled(text, old, stop):
         first, count, exact, differs = respelled
         which = f"line {first}" if count == 1 else f"lines {first}-{first + count - 1}"
-        reason = f" ({differs})" if differs else ""
-        reason += f": only characters that look alike differ, the file has {alike}" if alike else ""
         changes = _diff_lines(to_lf(old).removeprefix(_BOM).strip("\n").split("\n"), exact.split("\n"), first)
         if len(changes) < len(exact):
-            return f"{reason}. {which[0].upper()}{which[1:]} would match if you changed {what} so:\n{changes}"
-        return f"{reason}. Use {which} as {what}:\n{exact}"
+            return f" ({differs}). {which[0].upper()}{which[1:]} would match if you changed {what} so:\n{changes}"
+        return f" ({differs}). Use {which} as {what}:\n{exact}"
     blanks, places = _find_candidates(text, old, stop)
     why = " (only white space differs)" if blanks else ""
-    if alike:
-        why += f": only characters that look alike differ, the file has {alike}. Quote the file's own characters"
+    if not blanks and _looks_like_part(text, old):
+        why = f" ({_ALIKE}). Quote the file's own characters"
     near = "\n".join(f"line {first + 1}:\n" + "\n".join(block[:20]) for first, block in places)
     where = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
     return f"{why}. Nearest{where}:\n{near}" if near else why
+
+
+def _looks_like_part(text: str, old: str) -> bool:
+    """Return True if a part of `text` differs from `old` only in look-alikes."""
+    wanted, folded = _fold(to_lf(old)), _fold(to_lf(text[:_LARGEST]))
+    _, found, rest = folded.partition(wanted) if wanted.strip() else ("", "", "")
+    return bool(found) and not unicodedata.combining(
+        rest[:1] or " "
+    )  # else its last letter has a mark that `old` lacks
 
 
 def _diff_lines(old: Sequence[str], found: Sequence[str], first: int) -> str:
@@ -386,7 +301,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
                 differs = "only white space differs"
             elif not differs and [_fold(line) for line in found] != [_fold(part) for part in parts]:
                 differs = "only quotes differ" if _same_blanks(found, parts) else "only white space and quotes differ"
-            return places[0] + 1, len(found), "\n".join(found), differs
+            return places[0] + 1, len(found), "\n".join(found), differs or _ALIKE
     return None
 
 

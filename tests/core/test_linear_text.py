@@ -16,7 +16,9 @@ CASES = {
     "carriage returns": ("from nexus_cli.tools.files import split_lines as run", "\r" * MANY + "x\r" * 9 + "\n"),
     "carriage returns before an end": ("from nexus_cli.tools.files import split_lines as run", "\r" * MANY + "\n"),
     "carriage returns in an edit": (
-        "from nexus_cli.tools.exact_edit import name_lookalikes\nrun = lambda text: name_lookalikes(text, 'a\\nb')",
+        "from nexus_cli.tools.cancellable_thread import StopFlag\n"
+        "from nexus_cli.tools.exact_edit import describe_nearest\n"
+        "run = lambda text: describe_nearest(text, 'a\\nb', StopFlag())",
         "\r" * MANY + "x",
     ),
     "names before a refusal": (

@@ -277,33 +277,29 @@ def test_a_change_of_line_ends_alone_is_no_edit_and_one_of_the_last_line_is_one(
 
 
 @pytest.mark.parametrize(
-    ("text", "old", "named"),
+    ("text", "old"),
     [
-        ("x\nsay \u2018it\u2019s\u2019\n", "say 'it's'", "line 2: U+2018 (left single quotation mark) for '"),
-        ("a \u2013 b", "a - b", "line 1: U+2013 (en dash) for -"),
-        ("a - b", "a \u2014 b", "line 1: - for U+2014 (em dash)"),
-        ("a\u00a0b", "a b", "line 1: U+00A0 (no-break space) for a space"),
-        ("a\tb", "a    b", "line 1: U+0009 (tab) for 4 spaces"),
-        ("if x:\n\treturn 1\n", "if x:\n    return 1", "line 2: U+0009 (tab) for 4 spaces"),
-        ("caf\u00e9", "cafe\u0301", "U+00E9 (latin small letter e with acute) for e + U+0301 (combining acute accent)"),
-        ("cafe\u0301 x", "caf\u00e9 x", "e + U+0301 (combining acute accent) for U+00E9"),
-        ("\uff11\uff12 \uff08", "12 (", "U+FF11 (fullwidth digit one) for 1"),
-        ("foo\u200bbar", "foobar", "line 1: U+200B (zero width space) for nothing"),
-        ("foobar", "foo\u200bbar", "line 1: nothing for U+200B (zero width space)"),
-        ("\ufb01n", "fin", "U+FB01 (latin small ligature fi) for f + i"),
-        ("a\r\nb \u201cc\u201d", 'a\nb "c"', 'line 2: U+201C (left double quotation mark) for "'),
-        ("x\u2026y", "x...y", "U+2026 (horizontal ellipsis) for ..."),
-        ("\ud55c", "\u1112\u1161\u11ab", "U+D55C"),
-        ("e\u0323\u0302!", "e\u0302\u0323!", "U+0323"),
-        ("\u2212 1", "- 1", "U+2212 (minus sign) for -"),
+        ("x\nsay \u2018it\u2019s\u2019\n", "say 'it's'"),
+        ("a \u2013 b", "a - b"),
+        ("a - b", "a \u2014 b"),
+        ("and a \u2013 b", "a - b"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("cafe\u0301 x", "caf\u00e9 x"),
+        ("\uff11\uff12 \uff08", "12 ("),
+        ("foo\u200bbar", "foobar"),
+        ("foobar", "foo\u200bbar"),
+        ("x\u2026y", "x...y"),
+        ("\ud55c", "\u1112\u1161\u11ab"),
+        ("e\u0323\u0302!", "e\u0302\u0323!"),
+        ("\u2212 1", "- 1"),
     ],
 )
-def test_characters_that_only_look_alike_are_named_and_nothing_is_edited(
-    desk: Any, text: str, old: str, named: str
+def test_of_characters_that_only_look_alike_the_error_says_so_and_nothing_is_edited(
+    desk: Any, text: str, old: str
 ) -> None:
     path = desk.write("a", text)
     error = desk.run("edit_file", path="a", edits=[_edit(old, "new")]).error
-    assert "only characters that look alike differ" in error and named in error, error
+    assert "only characters that look alike differ" in error, error
     assert path.read_bytes() == text.encode()
 
 

@@ -18,10 +18,10 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolResultEvent
-from nexus_cli.core.memory import TOLD, Fact, FactState, MemorySlot
+from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.lane import user_input
-from nexus_cli.ledger import Ledger, fact_traces
+from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.reports import memory as reports
@@ -34,15 +34,6 @@ AT = "2026-01-13T14:30:00.000Z"
 FACT = "Deploys with fly, never with heroku"
 SAID = "We always deploy with fly, never with heroku."
 WORDING_WAITS = "m1 (project): the quoted sentence is kept; this wording waits for the person: /memory accept m1"
-
-
-SEARCH_TEXTS = fact_traces._find_in_texts
-
-
-@pytest.fixture(autouse=True)
-def no_text_of_ours_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which facts were told is a field of the ledger; their texts are searched for older rows alone."""
-    monkeypatch.setattr(fact_traces, "_find_in_texts", lambda db, fact: ({}, set()))
 
 
 def calling(*calls: tuple[str, dict[str, Any]]) -> Callable[[Request], Answer]:
@@ -434,20 +425,6 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
         for held in value["facts"][0]["told_in"]:
             ledger.delete_session(held)
         assert find_sessions_with(ledger.db, fact) == []
-
-
-def test_of_rows_without_the_memo_the_texts_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with the_ledger() as ledger:
-        fact = session_facts.add_fact(ledger, MemorySlot.PROJECT, FACT, str(tmp_path), AT)
-    told = opened(Played(lambda request: "fine"), tmp_path)
-    assert say(told, "how do I deploy this?")[1].ok
-    searched = opened(Played(calling(("search_memory", {"query": "m1"}))), tmp_path)
-    assert any(FACT in text for text in results(say(searched, "zzz")[0]))
-    monkeypatch.setattr(fact_traces, "_find_in_texts", SEARCH_TEXTS)
-    with the_ledger() as ledger:
-        assert find_sessions_with(ledger.db, fact) == [told.id, searched.id]
-        assert ledger.db.run("DELETE FROM memos WHERE kind = ?", TOLD) is not None
-        assert find_sessions_with(ledger.db, fact) == [told.id, searched.id]
 
 
 async def put_in_order(session: Any) -> None:
