@@ -38,6 +38,7 @@ _TOKENS = frozenset({";", "&&", "||", "|", "|&", "\n", "!", '"', ">", ">>", "&>"
 _FORMS = frozenset(
     {
         "command_substitution",
+        "process_substitution",
         "simple_expansion",
         "special_variable_name",
         "for_statement",
@@ -53,7 +54,7 @@ _FORMS = frozenset(
 """Kinds that a line may have whose commands all only read; every word that they make is checked where it is used."""
 _FORM_TOKENS = frozenset(
     """
-    for in do done if then elif else fi { } $( $ ? == !=
+    for in do done if then elif else fi { } $( <( $ ? == !=
     """.split()
 )
 _NAMES = {
@@ -454,7 +455,7 @@ class _Reader:
         text = self._text(node, _LONGEST_UNKNOWN).lstrip(" \t\n")
         if node.type == "simple_expansion" and _NAME.fullmatch(text[1:]):
             return WordPiece(text[1:], is_variable=True)
-        is_output = node.type == "command_substitution" and text.startswith("$(")
+        is_output = node.type.endswith("_substitution") and text.startswith(("$(", "<("))
         return WordPiece(is_output=True) if is_output else WordPiece("$")
 
     def _piece(self, node: Node) -> tuple[str, str] | None:
