@@ -130,6 +130,8 @@ _NO_TARGETS = frozenset(
 )
 _BLANKS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _REDIRECT = re.compile(rb"[<>]")
+_BRACES = re.compile(r"(?!.*\.\.)([\w./~-]*)\{([\w./*-]*(?:,[\w./*-]*)+)\}([\w./*-]*)")
+"""One group of braces in a word, whose words are plain or globs."""
 _LOWER = re.compile(r"[a-z][a-z0-9_]*")
 """Variables that a read-only line may set: those of programs and of bash itself are in capitals."""
 _NAME = re.compile(r"[A-Za-z_]\w*|\?")
@@ -418,11 +420,22 @@ class _Reader:
         shape = "".join(bare)
         inside = shape[shape.find("{") : shape.rfind("}")] if "{" in shape else ""
         if "," in inside or ".." in inside:
-            self.line.doubts["a brace expansion"] = None
-            return Word(self._text(node, _LONGEST_UNKNOWN), False)
+            return Word(self._text(node, _LONGEST_UNKNOWN), False, pieces=self._expand_braces(node))
         if _LATE_TILDE.match(shape):
             return Word(text, False)
         return Word(text, True, bool(_GLOB & set(shape)), shape.startswith("~"))
+
+    def _expand_braces(self, node: Node) -> tuple[WordPiece, ...]:
+        """Return a variable with the words that bash makes of one group of braces; () for more than that, a doubt."""
+        found = _BRACES.fullmatch(self._text(node))
+        if found is None:
+            self.line.doubts["a brace expansion"] = None
+            return ()
+        self.line.forms["a brace expansion"] = None
+        made = [found[1] + one + found[3] for one in found[2].split(",")]
+        words = tuple(Word(text, has_glob="*" in text, has_tilde=text.startswith("~")) for text in made)
+        self.line.bindings.append(Binding(found[0], words, 0, len(self.source)))
+        return (WordPiece(found[0], is_variable=True),)
 
     def _computed(self, nodes: list[Node]) -> tuple[WordPiece, ...]:
         """Return the pieces of a word that bash computes, or () where one is more than a variable or a substitution."""
