@@ -85,6 +85,8 @@ class CallPermission:
         self._denied: dict[tuple[Path, ...], DeniedFiles] = {}
         """By the added folders that were searched."""
         self._told: set[str] = set()
+        self._is_told = False
+        """True if a result of this turn has said that a reader which failed ran read-only."""
         self._lock = threading.Lock()
 
     @property
@@ -348,6 +350,7 @@ class CallPermission:
     def begin_turn(self) -> None:
         """Let this turn look again for denied files, and for rules if the personal settings file has changed."""
         self._denied = {}
+        self._is_told = False
         stamp = read_version(places().settings)
         if stamp != self._stamp:
             self._stamp, self._names_rules, self._is_outdated = stamp, None, self._rules is not None
@@ -450,7 +453,8 @@ class CallPermission:
         confinement = held if held.backend != "none" else None
 
         def denial(command: str, text: str, failed: bool) -> str:
-            return describe_denial(made, command, text, held.backend, asks=asks, failed=failed)
+            is_told, self._is_told = self._is_told, self._is_told or (failed and profile == "read")
+            return describe_denial(made, command, text, held.backend, asks=asks, failed=failed, is_told=is_told)
 
         return CommandSandbox(confinement, env, told, denial, partial(self._describe_missing, taken))
 

@@ -38,6 +38,7 @@ _TOKENS = frozenset({";", "&&", "||", "|", "|&", "\n", "!", '"', ">", ">>", "&>"
 _FORMS = frozenset(
     {
         "command_substitution",
+        "process_substitution",
         "simple_expansion",
         "special_variable_name",
         "for_statement",
@@ -53,7 +54,7 @@ _FORMS = frozenset(
 """Kinds that a line may have whose commands all only read; every word that they make is checked where it is used."""
 _FORM_TOKENS = frozenset(
     """
-    for in do done if then elif else fi { } $( $ ? == !=
+    for in do done if then elif else fi { } $( <( $ ? == !=
     """.split()
 )
 _NAMES = {
@@ -129,6 +130,8 @@ _NO_TARGETS = frozenset(
 )
 _BLANKS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _REDIRECT = re.compile(rb"[<>]")
+_BRACES = re.compile(r"(?!.*\.\.)([\w./~-]*)\{([\w./*-]*(?:,[\w./*-]*)+)\}([\w./*-]*)")
+"""One group of braces in a word, whose words are plain or globs."""
 _LOWER = re.compile(r"[a-z][a-z0-9_]*")
 """Variables that a read-only line may set: those of programs and of bash itself are in capitals."""
 _NAME = re.compile(r"[A-Za-z_]\w*|\?")
@@ -417,11 +420,22 @@ class _Reader:
         shape = "".join(bare)
         inside = shape[shape.find("{") : shape.rfind("}")] if "{" in shape else ""
         if "," in inside or ".." in inside:
-            self.line.doubts["a brace expansion"] = None
-            return Word(self._text(node, _LONGEST_UNKNOWN), False)
+            return Word(self._text(node, _LONGEST_UNKNOWN), False, pieces=self._expand_braces(node))
         if _LATE_TILDE.match(shape):
             return Word(text, False)
         return Word(text, True, bool(_GLOB & set(shape)), shape.startswith("~"))
+
+    def _expand_braces(self, node: Node) -> tuple[WordPiece, ...]:
+        """Return a variable with the words that bash makes of one group of braces; () for more than that, a doubt."""
+        found = _BRACES.fullmatch(self._text(node))
+        if found is None:
+            self.line.doubts["a brace expansion"] = None
+            return ()
+        self.line.forms["a brace expansion"] = None
+        made = [found[1] + one + found[3] for one in found[2].split(",")]
+        words = tuple(Word(text, has_glob="*" in text, has_tilde=text.startswith("~")) for text in made)
+        self.line.bindings.append(Binding(found[0], words, 0, len(self.source)))
+        return (WordPiece(found[0], is_variable=True),)
 
     def _computed(self, nodes: list[Node]) -> tuple[WordPiece, ...]:
         """Return the pieces of a word that bash computes, or () where one is more than a variable or a substitution."""
@@ -454,7 +468,7 @@ class _Reader:
         text = self._text(node, _LONGEST_UNKNOWN).lstrip(" \t\n")
         if node.type == "simple_expansion" and _NAME.fullmatch(text[1:]):
             return WordPiece(text[1:], is_variable=True)
-        is_output = node.type == "command_substitution" and text.startswith("$(")
+        is_output = node.type.endswith("_substitution") and text.startswith(("$(", "<("))
         return WordPiece(is_output=True) if is_output else WordPiece("$")
 
     def _piece(self, node: Node) -> tuple[str, str] | None:

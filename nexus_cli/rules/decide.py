@@ -180,7 +180,7 @@ def _look_at(command: SimpleCommand, line: CommandLine, search: _Search, folders
         reason = f"it may be what {passed.decision} {passed.text} names, as its words are not known before it runs"
     look = _Look(command, reason, None)
     found = search.find(command, line.inputs)
-    if found is not None and (found[0] == "deny" or level != "all"):
+    if found is not None:
         return replace(look, restricted=CommandPart(tuple(word.text for word in command.words), *found))
     written = find_written(command, (), rules, folders)
     if written is not None and (level != "all" or written.decision == "deny"):
@@ -229,7 +229,7 @@ def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[Comma
         line.is_unclear = line.is_unclear or nested.is_unclear
         for one in nested.commands:
             found = search.find(one, nested.inputs)
-            if found is not None and (found[0] == "deny" or search.level != "all"):
+            if found is not None:
                 parts.append(CommandPart(tuple(word.text for word in one.words), *found))
     if line.is_unclear and search.level == "all":
         parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]

@@ -26,7 +26,8 @@ _INTERPRETERS: Mapping[str, frozenset[str]] = {
 """Programs that run code of their language, with the options that begin it; without a file they run their input."""
 _GIT_CODE = frozenset({"rebase", "submodule", "filter-branch", "difftool", "mergetool", "bisect", "config"})
 """Subcommands of git of which an argument may be a command."""
-_AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "original-awk"})
+AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "original-awk"})
+"""Implementations of awk, whose scripts may run programs, open files and write them."""
 _ADDRESS = r"(?:\d+|\$|/[^/\\\[]*/)"
 _CHANGE = r"s([/|,#])(?:(?!\1)[^\n\[]){0,99}\1(?:(?!\1)[^\n\[]){0,99}\1[gipI\d]*"
 _SED = re.compile(rf"(?:(?:{_ADDRESS}(?:,{_ADDRESS})?!?)?(?:[pdqn=]|{_CHANGE})(?:; *|\Z))*")
@@ -55,7 +56,7 @@ def find_code(name: str, arguments: Sequence[str]) -> tuple[list[str], bool]:
         interpreter = _INTERPRETERS[name.rstrip("0123456789.")]
         is_inline = any(one.startswith(flag) for one in arguments for flag in interpreter)
         return ([text] if is_inline else []), not any(not one.startswith("-") for one in arguments)
-    if name in _AWKS:
+    if name in AWKS:
         return ([text] if any(sign in text for sign in ("system", "|", "@")) else []), False
     if name == "sed":
         return [one for one in arguments if not is_plain_sed(one)], False

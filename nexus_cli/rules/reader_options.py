@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.command_line import SimpleCommand, Word
-from nexus_cli.rules.foreign_code import is_plain_sed
+from nexus_cli.rules.foreign_code import AWKS, is_plain_sed
 from nexus_cli.rules.wrappers import GIT_VALUED, system_name
 
 
@@ -65,7 +65,6 @@ SUBCOMMANDS_THAT_READ: Mapping[str, frozenset[str]] = {
     }.items()
 }
 """Subcommands that run unasked, of programs that do more."""
-AWKS = frozenset({"awk", "gawk", "mawk"})
 _AWK = ReaderOptions("-i|inplace", r"-W|-\w*[fEl]|(?s:.*(?:getline|system|ARGV|[|@<]))")
 _CHECKSUM = ReaderOptions(opens=r"-\w*c|--c")
 _BINARY = ReaderOptions(runs="--plugin", opens="@")

@@ -19,9 +19,9 @@ from nexus_cli.config.programs import find_program
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
+from nexus_cli.rules.foreign_code import AWKS
 from nexus_cli.rules.read_only_environment import ENVIRONMENT, HARMLESS_VARIABLES
 from nexus_cli.rules.reader_options import (
-    AWKS,
     READERS,
     SUBCOMMANDS_THAT_READ,
     can_write_nothing,
@@ -144,17 +144,9 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
     if name == "date":
         _check_date(words[1:])
     _check_words(words, name, command, folders)
-    found = find_inner(words)
     if name in ("xargs", "find", "fd", "fdfind"):
+        found = find_inner(words)
         for rest in [*found.commands, *found.guesses]:
-            before = words[1 : words.index(rest[0])] if name == "xargs" and rest[0] in words else ()
-            signs = [word.text.removeprefix("-I") for word in before]
-            if any(
-                sign and sign in word.text
-                for sign in signs
-                for word in rest[: 1 + (rest[0].text in SUBCOMMANDS_THAT_READ)]
-            ):
-                raise NotReadOnly(f"what {name} runs is not known")
             _check(rest, command, folders)
 
 

@@ -120,6 +120,8 @@ _EVALUATES = frozenset(
 """Builtins that evaluate the subscript of a variable's name, also a quoted one."""
 _SUBSCRIPT = re.compile(r"\[[^\[\]]*?(?:\$\(|`|\$\{)")
 _SPLIT = re.compile(r"-[^-uCS]*S|--split-string=?|--split-s\w*=?")
+_REPLACED = re.compile(r"\0(?:-\w*I\0?|--replace=)([^\0]+)")
+"""The sign that lines replace in the words of xargs, which NUL joins."""
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -247,7 +249,9 @@ def _unwrap(words: tuple[Word, ...], wrapper: Wrapper, head: int, inner: InnerCo
     rest, sure = skip_options(words, wrapper, head)
     feeds = program_name(words[0]) in ("xargs", "parallel")
     if rest:
-        inner.commands.append((*_with_unknown(rest), Word("$@", False)) if feeds else rest)
+        before = "\0".join(word.text for word in words[: len(words) - len(rest)])
+        sign = found[1] if feeds and (found := _REPLACED.search(before)) else "{}"
+        inner.commands.append((*_with_unknown(rest, sign), Word("$@", False)) if feeds else rest)
         inner.is_hidden = inner.is_hidden or (feeds and program_name(rest[0]) in SHELLS and len(rest) == 1)
     if words[0].text == "coproc" and any("{" in word.text for word in words):  # the parser knows no such group
         inner.is_hidden = True
@@ -296,9 +300,9 @@ def _read_find(words: tuple[Word, ...], inner: InnerCommands) -> None:
                 inner.commands.append(_with_unknown(rest[:end]))
 
 
-def _with_unknown(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the words of a command, those in which file names or lines are put as not known."""
-    return tuple(Word(word.text, False) if "{}" in word.text else word for word in words)
+def _with_unknown(words: tuple[Word, ...], sign: str = "{}") -> tuple[Word, ...]:
+    """Return the words of a command, those in which file names or lines replace `sign` as not known."""
+    return tuple(Word(word.text.replace(sign, "{}"), False) if sign in word.text else word for word in words)
 
 
 def _add_text(words: tuple[Word, ...], inner: InnerCommands) -> None:

@@ -84,16 +84,18 @@ def describe_denial(
     *,
     asks: bool = True,
     failed: bool = True,
+    is_told: bool = False,
 ) -> str:
     """Return lines with the restrictions of `profile` that a command hit, "" if it did not fail, or neither its output
     nor its programs show one. They name the way to ask for more rights only if the session `asks`.
 
-    In the profile `read` a refusal counts whatever the exit status, and any failure may be one.
+    In the profile `read` a refusal counts whatever the exit status. Any failure may be one, which is left out where the
+    model `is_told`.
     """
     if profile.name == "none":
         return ""
     lines = [VIEW] if _VIEWS.search(command) else []
-    if profile.name == "read" and (failed or _REFUSAL.search(output[-_TAIL:])):
+    if profile.name == "read" and ((failed and not is_told) or _REFUSAL.search(output[-_TAIL:])):
         lines.append(f"[nexus: ran read-only: no writes, no network; {ASK_WRITE if asks else NOBODY_WRITE}]")
     return "\n".join(
         [*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks) if failed else ""])]

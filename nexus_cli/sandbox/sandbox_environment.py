@@ -69,7 +69,7 @@ def sandbox_environment(
         env = _OFFLINE | env
     if profile.name == "read":
         env["PATH"] = _path_outside(env.get("PATH", os.defpath), profile)
-        env["NPM_CONFIG_GLOBALCONFIG"] = os.devnull
+        env["NPM_CONFIG_GLOBALCONFIG"] = "/dev/null/npmrc"
         env = {name: value for name, value in env.items() if not _GIT_SETTING.fullmatch(name)}
         env |= read_git_settings(environ, profile.project).variables
     return env, taken

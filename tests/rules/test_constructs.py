@@ -168,3 +168,11 @@ def test_a_word_that_bash_may_join_or_split_asks(word: str) -> None:
 @pytest.mark.parametrize("line", ["{ echo 'rm x'; } | sh", "ls | (echo 'rm x' | sh)", "echo 'rm x' 2>&1 | (sh | cat)"])
 def test_what_a_group_or_a_pipeline_puts_out_is_the_input_of_a_shell_behind_it(tmp_path: Path, line: str) -> None:
     assert decide(line, tmp_path, "all").decision == "deny"
+
+
+@pytest.mark.parametrize("option", ["-I X", "-IX", "--replace=X", "-0 -I X", "-rI X"])
+def test_a_sign_of_xargs_that_stands_for_a_program_may_be_a_denied_one(tmp_path: Path, option: str) -> None:
+    for line in (f"echo rm | xargs {option} X a", f"echo push | xargs {option} git X"):
+        assert decide(line, tmp_path, "all").decision == "deny", line
+        assert decide(line, tmp_path, "read", RuleSet()).decision == "ask", line
+    assert decide(f"ls | xargs {option} cat X", tmp_path, "read", RuleSet()).decision == "allow"

@@ -313,3 +313,17 @@ def test_more_readers_are_free_beside_a_command_that_runs_with_writes(project: P
     assert {decide(one, project, "read", rules).decision for one in free} == {"allow"}
     writing = ["make x | uniq a.txt b.txt", "fd -x rm; make x", "xxd a.txt b.txt; make x", "sed --i p a.txt; make x"]
     assert {decide(one, project, "read", rules).decision for one in writing} == {"ask"}
+
+
+def test_the_words_of_one_group_of_braces_are_looked_at_and_more_asks(project: Path, tmp_path: Path) -> None:
+    (project / "out").symlink_to(tmp_path)
+    free = ["cat {a,b}.txt", "ls src/{a.py,*}", "wc -l a{.txt,}", "for f in {a,b}.txt; do cat $f; done", "echo {x,y}"]
+    assert not asked(free, project)
+    lines = ["cat {a,/etc/passwd}", "cat {a.txt,out/x}", "cat ~/{a,b}", "cat {a,{b,c}}", "cat {1..3}", "cat {../a,b}"]
+    lines += ["{ls,/etc}", "touch {a,b}", "cat $HOME/{a,b}", "cat {a,b}{c,d}", "cat 'a'{b,c}", "grep x {a.txt,~/b}"]
+    assert asked(lines, project) and len(asked(lines, project)) == len(lines), set(lines) - {
+        one.partition(": ")[0] for one in asked(lines, project)
+    }
+    rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS),))
+    assert decide("cat {secrets/a,b}", project, "read", rules).decision == "ask"
+    (project / "out").unlink()

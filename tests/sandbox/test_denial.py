@@ -123,6 +123,8 @@ def test_a_reader_that_failed_or_was_refused_says_that_it_ran_read_only(
     read = replace(WRITE, name="read", writable=())
     line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed)
     assert line == ("[nexus: ran read-only: no writes, no network; write=true asks the person]" if is_told else "")
+    again = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed, is_told=True)
+    assert ("ran read-only" in again) is ("denied" in output or "Read-only" in output)
     line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed, asks=False)
     assert ("nobody can be asked for write=true, which level auto allows" in line) == is_told
     assert not describe_denial(WRITE, "sed -n 'w x' f", output, Backend.BWRAP, failed=False)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.config.paths import Places
-from nexus_cli.sandbox.profile import make_profile
+from nexus_cli.sandbox.profile import ProfileName, make_profile
 from nexus_cli.sandbox.sandbox_environment import is_secret, mask_secrets, sandbox_environment
 
 PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5v\n-----END OPENSSH PRIVATE KEY-----"
@@ -181,6 +181,17 @@ def test_a_secret_value_is_taken_out_told_masked_and_passed_as_one_with_a_secret
     assert taken == ("DATABASE_URL",) and "DATABASE_URL" not in env and env["REDIS_URL"] == environ["REDIS_URL"]
     text, names = mask_secrets(f"connecting to {environ['DATABASE_URL']}", environ, ["REDIS_URL"])
     assert text == "connecting to [DATABASE_URL]" and names == ("DATABASE_URL",)
+
+
+@pytest.mark.parametrize("name", ["read", "write"])
+def test_npm_gets_two_files_for_its_settings_as_it_refuses_one_for_both(name: ProfileName, tmp_path: Path) -> None:
+    own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
+    environ = {"PATH": "/bin", "HOME": "/h"}
+    profile = make_profile(name, project=tmp_path, cwd=tmp_path, own=own, temp=tmp_path, environ=environ)
+    env, _ = sandbox_environment(profile, environ)
+    assert env["NPM_CONFIG_USERCONFIG"] != env["NPM_CONFIG_GLOBALCONFIG"]
+    env, _ = sandbox_environment(profile, {**environ, "NPM_CONFIG_GLOBALCONFIG": "/dev/null"})
+    assert (env["NPM_CONFIG_GLOBALCONFIG"] == "/dev/null") is (name == "write"), "a reader sees no settings of npm"
 
 
 WORD = st.text(string.ascii_letters + string.digits, min_size=1, max_size=12)
