@@ -444,21 +444,21 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_469, 0, 1),
     "adapters": (724, 1_037, 0),
-    "cli": (65_412, 0, 5),
+    "cli": (65_299, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_750, 0, 17),
     "config": (33_286, 0, None),
     "context": (78_913, 0, 194),
-    "core": (43_744, 0, None),
+    "core": (43_752, 0, None),
     "defaults": (0, 30_975, 0),
     "hooks": (6_554, 0, 17),
     "imports": (15_115, 0, 8),
-    "lane": (57_506, 0, 181),
+    "lane": (57_551, 0, 181),
     "ledger": (50_220, 0, 34),
     "mcp": (17_167, 0, 18),
     "permission": (10_572, 0, 44),
     "plugins": (6_199, 0, 22),
-    "provider": (32_121, 0, 54),
+    "provider": (32_170, 0, 54),
     "reports": (76_178, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_618, 0, 19),
@@ -470,7 +470,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (56_385, 27_172, 48),
-    "turn": (21_579, 0, 15),
+    "turn": (21_600, 0, 15),
     "ui": (100_875, 0, 47),
     "undo": (30_777, 0, 28),
     "workers": (9_728, 0, 1),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (941_547, 67_598)
+SUM = (941_557, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
