@@ -40,8 +40,6 @@ from nexus_cli.core.certificates import (
     FILE_VARIABLES,
     HAS_NATIVE_STORE,
     certificate_file,
-    describe_certificate_error,
-    find_certificate_error,
     named_file,
 )
 from nexus_cli.core.elide import plural
@@ -52,6 +50,7 @@ from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.lane.available_models import keys_present
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.provider.endpoint import find_address, resolve_endpoint
+from nexus_cli.provider.failures import NEEDS_PROXY, describe_unreachable
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.doctor import doctor_text
@@ -65,13 +64,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-TESTED = ((1, 100, 5), (1, 101))
-"""The range of tested litellm versions; its end is excluded."""
-TABLES = {
-    "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
-    "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
-}
-"""tiktoken's tables, and the names of their files in litellm."""
 NETWORK_VARIABLES = (
     *(name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())),
     *FILE_VARIABLES,
@@ -139,23 +131,17 @@ def _path(look: CheckInput) -> Check:
 
 def _litellm(look: CheckInput) -> Check:
     try:
-        version = metadata.version("litellm")
+        return Check("litellm", "ok", metadata.version("litellm"))
     except metadata.PackageNotFoundError:
         return Check("litellm", "broken", "is not installed", "Reinstall nexus with its dependencies")
-    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
-    if not TESTED[0] <= numbers < TESTED[1]:
-        return Check("litellm", "note", f"{version}, which was not tested", "Install litellm>=1.100.5,<1.101")
-    return Check("litellm", "ok", version)
 
 
 def _tiktoken(look: CheckInput) -> Check:
-    spec = find_spec("litellm")
-    folder = Path(spec.origin).parent / "litellm_core_utils" / "tokenizers" if spec and spec.origin else None
-    missing = [name for name, file in TABLES.items() if folder is None or not (folder / file).is_file()]
-    if missing or find_spec("tiktoken") is None:
-        what = f"tables are missing: {', '.join(missing)}" if missing else "tiktoken is not installed"
-        return Check("token tables", "note", what, "Tokens are estimated by length; reinstall nexus to count them")
-    return Check("token tables", "ok", f"{', '.join(TABLES)}, offline")
+    if find_spec("tiktoken"):
+        return Check("token tables", "ok", "offline")
+    return Check(
+        "token tables", "note", "tiktoken is not installed", "Tokens are estimated; reinstall nexus to count them"
+    )
 
 
 def _ledger(look: CheckInput) -> Check:
@@ -297,12 +283,9 @@ def _try_connection(url: str) -> Check:
     host = urlsplit(url).hostname or ""
     try:
         open_connection(url, HANDSHAKE_SECONDS)[0].close()
-    except ProxyError as error:
-        return Check("network", "broken", str(error), "The form is HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT")
-    except OSError as error:
-        if refused := find_certificate_error((error,)):
-            return Check("network", "broken", *describe_certificate_error(refused, host))
-        return Check("network", "note", f"{host}: {error}", "Check the connection, and a proxy if one is set")
+    except (OSError, ProxyError) as error:
+        why, hint = describe_unreachable(error, host)
+        return Check("network", "note" if NEEDS_PROXY in hint else "broken", why, hint)
     return Check("network", "ok", f"connected to {host}")
 
 

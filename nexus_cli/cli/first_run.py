@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.login import ReadKey, ask_key
 from nexus_cli.cli.terminal_line import read_hidden_line
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import Places, defaults_dir, places, project_root
-from nexus_cli.config.programs import find_program
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
@@ -58,7 +56,7 @@ def is_first_run(found: Places) -> bool:
 class FirstRun:
     """Asks a person for the first settings, or for a key if no model is usable.
 
-    Raises the `NexusError("config", ...)` of `choose_model` if no model is usable, `NexusError("usage", ...)` after
+    Raises `NexusError("config", ...)` if no key is given and no model is usable, `NexusError("usage", ...)` after
     three invalid answers, and `SystemExit(0)` at Esc or the end of input. Nothing more is written then.
     """
 
@@ -89,7 +87,7 @@ class FirstRun:
         self._print_found(servers)
         models = self._usable(servers)
         if not models and not named_model(self._environ, self._settings):
-            self.log_in(servers)
+            self.log_in()
             models = self._usable(servers)
         model = self._model(models)
         allow = self._level()
@@ -99,66 +97,39 @@ class FirstRun:
         models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
         return models
 
-    def log_in(self, servers: Sequence[LocalServer] = ()) -> None:
-        """Ask for a provider and its key, and store the key; without a key, raise the error of `choose_model`.
+    def log_in(self) -> None:
+        """Ask for a provider and its key, and store the key; without a key raise `NexusError("config", ...)`.
 
         A provider whose address the environment names is the first one, with that address.
         """
-        known = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
-        named = {name: address_from_env(f"{name}/", self._environ) for name in known}
-        known.sort(key=lambda name: not named[name])
-        if known:
-            self._say("nexus needs an API key, and none is set. Which provider is your key from?")
-            rows = [
-                (str(place), SHAPES[name].title, named[name] or SHAPES[name].page)
-                for place, name in enumerate(known, 1)
-            ]
-            self._put("\n".join(f"  {line}" for line in table([("", "", ""), *rows], self._width - 2)[-len(rows) :]))
-            self._say("Without a key:")
-            self._ways()
-            name = self._ask("Provider", known[0], lambda text: _provider(text, known))
-            if key := ask_key(name, self._environ, self._stream, self._read_key):
-                self._say(f"Stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes it.")
-                return
-        else:
-            self._say("No model is usable yet. Any one of these is enough:")
-            self._ways()
-        self._refuse(servers)
-
-    def _print_found(self, servers: Sequence[LocalServer]) -> None:
-        keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
-        reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none was reached"
-        term = self._environ.get("TERM", "") or "TERM is not set"
-        colours = "colours" if self._stream.colour else "no colours"
-        git = find_program("git", environ=self._environ)
+        usable = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
+        named = {name: address_from_env(f"{name}/", self._environ) for name in usable}
+        known = sorted(usable, key=lambda name: not named[name])
+        self._say("nexus needs an API key, and none is set. Which provider is your key from?")
         rows = [
-            ("keys", keys),
-            ("model servers", reached),
-            ("terminal", f"{term}, {colours}, {self._stream.width} columns"),
-            ("git", git or "not on the PATH; nexus works without it"),
+            (str(place), SHAPES[name].title, named[name] or SHAPES[name].page) for place, name in enumerate(known, 1)
         ]
-        for name, text in rows:
-            self._put("\n".join(filled(f"{name}: {text}", self._width, "    ", "  ")))
-
-    def _refuse(self, servers: Sequence[LocalServer]) -> None:
-        """Raise the error of `choose_model`, with a hint that refers to the list just printed."""
-        try:
-            choose_model("", self._environ, self._settings, servers=lambda: servers)
-        except NexusError as error:
-            if servers or keys_present(self._environ, self._settings):
-                raise
-            raise NexusError(error.kind, error.what, error.why, "One of the ways above is enough") from None
-
-    def _ways(self) -> None:
-        names = list(self._settings.default_models) or ["OPENAI_API_KEY"]
+        self._put("\n".join(f"  {line}" for line in table([("", "", ""), *rows], self._width - 2)[-len(rows) :]))
+        self._say("Without a key:")
         ways = [
             "a subscription to GitHub Copilot or ChatGPT: nexus login github-copilot, nexus login chatgpt",
             "start a local server, such as Ollama, with a model",
-            f"keys in the environment are found too: export {names[0]}=...",
+            f"keys in the environment are found too: export {key_variable(known[0])}=...",
             "nexus --model PROVIDER/NAME for any other model that litellm knows",
         ]
         for way in ways:
             self._put("\n".join(filled(way, self._width, "    ", "  - ")))
+        name = self._ask("Provider", known[0], lambda text: _provider(text, known))
+        if key := ask_key(name, self._environ, self._stream, self._read_key):
+            self._say(f"Stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes it.")
+            return
+        raise NexusError("config", "no model", "no key was given", "One of the ways above is enough")
+
+    def _print_found(self, servers: Sequence[LocalServer]) -> None:
+        keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
+        reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none was reached"
+        for row in (f"keys: {keys}", f"model servers: {reached}"):
+            self._put("\n".join(filled(row, self._width, "    ", "  ")))
 
     def _model(self, models: Sequence[Mapping[str, Any]]) -> str:
         self._say("Which model? Type its number, or the name of any model. $ is per million tokens.")
@@ -168,17 +139,12 @@ class FirstRun:
         return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
     def _resolve_name(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
+        if numbered := _numbered(text, [str(model["name"]) for model in models], "models"):
+            return numbered
         name = resolve_alias(text, self._settings)
-        if len(text) > LONGEST:
-            raise NexusError(
-                "usage", f"{text[:20]}...", "this is not the name of a model", "A name is written PROVIDER/MODEL"
-            )
-        if text.isascii() and text.isdigit():
-            if 1 <= int(text) <= len(models):
-                return str(models[int(text) - 1]["name"])
-            raise NexusError("usage", text, f"there are {len(models)} models", "Type one of the numbers, or a name")
-        if not name.isprintable() or any(char.isspace() for char in name):
-            raise NexusError("usage", repr(text), "this is not the name of a model", "A name is written PROVIDER/MODEL")
+        if len(text) > LONGEST or not name.isprintable() or any(char.isspace() for char in name):
+            what = repr(cut_line(text, 20))
+            raise NexusError("usage", what, "this is not the name of a model", "A name is written PROVIDER/MODEL")
         begins = [str(model["name"]) for model in models if name.casefold() in str(model["name"]).casefold()]
         if len(begins) == 1:
             return begins[0]
@@ -251,14 +217,21 @@ def _format_models(models: Sequence[Mapping[str, Any]], width: int) -> list[str]
     return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
 
 
+def _numbered(text: str, items: Sequence[str], what: str) -> str:
+    """Return the item with this number, "" for any other text. Raises `NexusError("usage", ...)`."""
+    if not (text.isascii() and text.isdigit()):
+        return ""
+    if 1 <= int(text[:6]) <= len(items):
+        return items[int(text[:6]) - 1]
+    raise NexusError("usage", text[:20], f"there are {len(items)} {what}", "Type one of the numbers, or a name")
+
+
 def _provider(text: str, known: Sequence[str]) -> str:
     """Parse an answer as the number or a name of a provider. Raises `NexusError("usage", ...)`."""
     if looks_like_key(text):
         raise NexusError("usage", "that is a key", "choose the provider first", "Type its number or its name")
-    if text.isascii() and text.isdigit():
-        if 1 <= int(text[:3]) <= len(known):
-            return known[int(text[:3]) - 1]
-        raise NexusError("usage", text[:20], f"there are {len(known)} providers", "Type one of the numbers, or a name")
+    if numbered := _numbered(text, known, "providers"):
+        return numbered
     try:
         return find_provider(text[:20])
     except NexusError:
@@ -267,11 +240,10 @@ def _provider(text: str, known: Sequence[str]) -> str:
 
 
 def _level(text: str, levels: Sequence[str]) -> str:
-    """Parse an answer as one of `levels`: its number, name, a prefix of it, or its former name."""
-    if text in map(str, range(1, len(levels) + 1)):
-        return levels[int(text) - 1]
+    """Parse an answer as one of `levels`: its number, name or former name."""
+    if numbered := _numbered(text, levels, "levels"):
+        return numbered
     named = name_level(parse_level(text))
-    found = named if named in levels else next((level for level in levels if level.startswith(text.lower())), None)
-    if found is None:
+    if named not in levels:
         raise NexusError("usage", repr(text[:20]), f"must be one of {', '.join(levels)}", "Type a word or its number")
-    return found
+    return named

@@ -21,11 +21,9 @@ from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.settings import own_settings
 from nexus_cli.config.stored_keys import store_key, stored_names
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.core.redact_secrets import protect_secret
-from nexus_cli.lane.available_models import keys_to_choose_from, unnamed_model
+from nexus_cli.lane.available_models import unnamed_model
 from nexus_cli.provider.endpoint import (
     KEY_VARIABLES,
-    address_from_env,
     is_provider_key,
     read_env_key,
     resolve_endpoint,
@@ -49,7 +47,6 @@ from nexus_cli.ui.print.stream import QuietStream, Stream
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MOST = 64 * 1024
 """Most bytes read from a pipe."""
-TRIES = 3
 MOST_COLUMNS = 88
 ReadKey = Callable[[str], str]
 """Writes a prompt and returns the typed line, "" at Esc or the end of input."""
@@ -143,43 +140,23 @@ def _what_next(provider: str) -> str:
     with suppress(NexusError):  # invalid settings must not prevent a login
         settings = own_settings()
         model = unnamed_model(os.environ, settings)
-        several = not model and len(keys_to_choose_from(os.environ, settings)) > 1
-        if model:
-            notes.append(f"The model is {model}; to use another: `nexus model use NAME`.")
-        else:
-            why = "There are several keys now. " if several else ""
-            notes.append(f"{why}Choose a model: `nexus model use NAME`.")
+        named = f"The model is {model}; to use another" if model else "Choose a model"
+        notes.append(f"{named}: `nexus model use NAME`.")
     return "".join(f"\n{note}" for note in notes)
 
 
 def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_key: ReadKey) -> str:
-    """Ask for the key of `provider` and return it; "" for an empty line, the end of input, or three invalid answers.
+    """Ask for the key of `provider` and return it; "" for an empty line, the end of input, or three invalid answers."""
+    from nexus_cli.provider.key_check import KeyPrompt  # noqa: PLC0415  (few starts ask for a key)
 
-    A key that the provider refuses is invalid until it is given again: a gateway may refuse the question alone.
-    """
-    from nexus_cli.provider.key_check import find_refusal  # noqa: PLC0415  (few starts ask for a key)
-
-    shape = SHAPES[provider]
-    host = address_from_env(f"{provider}/", environ)
-    page = f"Create a key for {shape.title} at {shape.page}."
-    goes = f"The key is sent to {host}: the environment names this address for {shape.title}."
-    _say(stream, f"{goes if host else page} Paste it here (Esc to cancel).")
-    refused = ""
-    for left in reversed(range(TRIES)):
-        line = read_key("Key (not shown): ")
-        protect_secret(line.strip())
-        if not line.strip():
-            return ""
-        try:
-            key = clean_key(provider, line, environ)
-        except NexusError as error:
-            _say(stream, f"{error.message}. {error.hint}.")
-            continue
-        if key == refused or not (refusal := find_refusal(provider, key, environ)):
+    prompt = KeyPrompt(provider, environ)
+    _say(stream, prompt.intro)
+    while prompt.left and (line := read_key("Key (not shown): ")).strip():
+        key, text = prompt.read(line)
+        if text:
+            _say(stream, text)
+        if key:
             return key
-        refused = key
-        again = "Paste another one, or the same again to store it." if left else "Nothing was stored."
-        _say(stream, f"{shape.title} refuses this key: {refusal}. {again}")
     return ""
 
 

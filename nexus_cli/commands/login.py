@@ -11,13 +11,11 @@ from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, login_command
-from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider, find_subscription
+from nexus_cli.provider.key_shapes import SHAPES, find_provider, find_subscription
 from nexus_cli.provider.model_table import provider_of
 
 LONGEST_NAME = 24
 """Longest name of a provider; a longer word may be a key and is not quoted."""
-TRIES = 3
-"""Most attempts to enter a key of the right shape."""
 
 
 async def log_in(context: CommandContext, rest: str) -> None:
@@ -66,26 +64,19 @@ async def _choose_provider(context: CommandContext) -> str:
 
 async def _ask_key(context: CommandContext, provider: str) -> str:
     """Prompt for the key, "" for none."""
-    from nexus_cli.provider.key_check import find_refusal  # noqa: PLC0415  (few sessions ask for a key)
+    from nexus_cli.provider.key_check import KeyPrompt  # noqa: PLC0415  (few sessions ask for a key)
 
-    shape = SHAPES[provider]
-    context.say(f"Create a key for {shape.title} at {shape.page}, and paste it here.")
-    refused = ""
-    for left in reversed(range(TRIES)):
-        line = await context.ask_hidden(f"{shape.title} key (not shown, Esc cancels)")
-        if line is None or not line.strip():
+    prompt = KeyPrompt(provider, os.environ)
+    context.say(prompt.intro)
+    while prompt.left:
+        line = await context.ask_hidden(f"{SHAPES[provider].title} key (not shown, Esc cancels)")
+        if not (line or "").strip():
             return ""
-        protect_secret(line.strip())
-        try:
-            key = clean_key(provider, line, os.environ)
-        except NexusError as error:
-            context.say(f"{error.message}. {error.hint.replace('nexus login', '/login')}.")
-            continue
-        if key == refused or not (refusal := await asyncio.to_thread(find_refusal, provider, key, os.environ)):
+        key, text = await asyncio.to_thread(prompt.read, line or "")
+        if text:
+            context.say(text.replace("nexus login", "/login"))
+        if key:
             return key
-        refused = key
-        again = "Paste another one, or the same again to store it." if left else "Nothing was stored."
-        context.say(f"{shape.title} refuses this key: {refusal}. {again}")
     return ""
 
 

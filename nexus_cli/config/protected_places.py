@@ -367,6 +367,10 @@ _PROCESSES = (Path("/proc/self"), Path("/proc/thread-self"))
 """Environment, memory and open files of processes; `/proc/PID` is treated as `/proc/self`."""
 
 
+HOLDS_SECRETS = "holds credentials, which the sandbox hides from commands"
+"""The end of the reason for which a command that reads such a place does not run unasked."""
+
+
 class SecretPlaces:
     """Places that no call may read or write: credentials, nexus's own folders, the targets of links there, and files
     of processes in /proc.

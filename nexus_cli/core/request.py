@@ -137,6 +137,8 @@ class ModelInfo:
     known: bool = True
     """False if it is not in the table: without a window from elsewhere, 128,000 is assumed, with a notice."""
     images: bool = False
+    blind: bool = False
+    """True if its server states that it takes no images."""
     tools: bool = True
     """False if its server states that it takes no tools."""
     cache: bool = False

@@ -41,7 +41,9 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
         setup.notes.append(f"hooks ({events[:120]}): they run commands; copy those that you want, see nexus docs hooks")
     if plugins := [one_line(str(name))[:60] for name, on in as_table(settings.get("enabledPlugins")).items() if on]:
         setup.notes.append(f"plugins ({', '.join(plugins[:10])}): nexus plugin add, see nexus docs plugins")
-    used = ("permissions", "model", "effortLevel", "env", "hooks", "enabledPlugins", "$schema")
+    if "statusLine" in settings:
+        setup.notes.append("statusLine: nexus config set ui.status_command COMMAND, see nexus docs personal")
+    used = ("permissions", "model", "effortLevel", "env", "hooks", "enabledPlugins", "statusLine", "$schema")
     setup.note_unused(settings, used, where)
     if text := setup.read(home / "CLAUDE.md"):
         setup.add_text("", text, home / "CLAUDE.md")

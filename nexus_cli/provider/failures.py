@@ -121,6 +121,8 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
 
 
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
+UNKNOWN_NAME = "was not found"
+NEEDS_PROXY = "a network with a proxy needs HTTPS_PROXY (nexus docs network)"
 PROXY_LOGIN = 407
 """The status with which a proxy wants a login."""
 LOST = frozenset({"RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"})
@@ -361,17 +363,28 @@ def _describe_network(f: ErrorFacts, error: BaseException, hint: str) -> tuple[s
     with suppress(ProxyError):
         proxy = find_proxy(scheme, host, port or (443 if scheme == "https" else 80)) if host else None
     if proxy is None:
-        return _network_line(error, f.line, f" to {place}" if place else "", place), hint, True
+        line = _network_line(error, f.line, f" to {place}" if place else "", place)
+        return line, f"{hint}; {NEEDS_PROXY}" if line.endswith(UNKNOWN_NAME) else hint, True
     way = f"the proxy {proxy.name} ({proxy.variable})"
     hint = f"Check {proxy.variable}, http://USER:PASSWORD@HOST:PORT; for no proxy: NO_PROXY={host}"
     answered = next((link for link in links if type(link).__name__ == "ProxyError"), None)
     if answered is not None or f.status == PROXY_LOGIN:
         why = answered or f"{f.status} {f.line}"
-        why = f"it wants a name and a password ({PROXY_LOGIN})" if str(PROXY_LOGIN) in str(why) else why
+        wants = "it does not accept its name and password" if proxy.headers else "it wants a name and a password"
+        why = f"{wants} ({PROXY_LOGIN})" if str(PROXY_LOGIN) in str(why) else why
         return f"{way} refused the connection to {place}: {why}", hint, False
     if any(isinstance(link, ConnectionRefusedError) for link in links):
         return f"{way} cannot be reached: the connection was refused", hint, True
     return _network_line(error, f.line, f" to {place} through {way}", f"of {way}"), hint, True
+
+
+def describe_unreachable(error: Exception, host: str) -> tuple[str, str]:
+    """Return why no connection to `host` can be made, and what to do about it."""
+    if isinstance(error, ProxyError):
+        return str(error), "The form is HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+    if refused := find_certificate_error((error,)):
+        return describe_certificate_error(refused, host)
+    return _network_line(error, str(error), f" to {host}", host), f"Check the connection; {NEEDS_PROXY}"
 
 
 def _network_line(error: BaseException, line: str, to: str, name: str) -> str:
@@ -384,7 +397,7 @@ def _network_line(error: BaseException, line: str, to: str, name: str) -> str:
     text = "\n".join(str(link) for link in links)
     kinds = {type(link).__name__ for link in links}
     if "gaierror" in kinds or "ame or service not known" in text:
-        return f"the server's name{' ' + name if name else ''} was not found"
+        return f"the server's name{' ' + name if name else ''} {UNKNOWN_NAME}"
     if kinds & LOST:
         return f"the connection{to} was lost"
     return format_error_line(str(error)) or f"the connection{to} failed"

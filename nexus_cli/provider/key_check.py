@@ -1,4 +1,4 @@
-"""Ask a provider, by one free request, whether it accepts a key that a person has just typed."""
+"""Take a key that a person types, and ask its provider by one free request whether it accepts it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from threading import Thread
+from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.proxy import ProxyError, open_connection
-from nexus_cli.provider.endpoint import Endpoint, find_address
+from nexus_cli.core.redact_secrets import protect_secret
+from nexus_cli.provider.endpoint import Endpoint, address_from_env, find_address
 from nexus_cli.provider.error_text import find_error, format_error_line
-from nexus_cli.provider.failures import NO_KEY
+from nexus_cli.provider.failures import NO_KEY, describe_unreachable
+from nexus_cli.provider.key_shapes import SHAPES, clean_key
 
+TRIES = 3
 SECONDS = 3.0
 """Time limit of the question, with the look-up of the name. An answer that comes later does not count."""
 MOST_ANSWER = 100_000
 """Most bytes of an answer that are read."""
-UNAUTHORIZED, BAD_REQUEST = 401, 400
-"""Status with which providers refuse a key; Gemini and xAI use the second one, with words."""
+OK, UNAUTHORIZED, BAD_REQUEST = 200, 401, 400
+"""Status of an accepted key, and those of a refused one; Gemini and xAI use the last, with words."""
 _PATHS: Mapping[str, str] = {
     "openai": "/v1/models",
     "anthropic": "/v1/models",
@@ -36,27 +40,66 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
 """Headers with the key; those of other providers are usual ones."""
 
 
-def find_refusal(provider: str, key: str, environ: Mapping[str, str]) -> str:
-    """Return why the provider refuses `key`, at the address of the environment or its own; "" if it accepts the key, or
-    cannot be asked. Blocks for `SECONDS` at most."""
-    found: list[str] = []
+class KeyPrompt:
+    """The dialog in which a person types the key of a provider; each front end reads the lines in its own way."""
+
+    def __init__(self, provider: str, environ: Mapping[str, str]) -> None:
+        self._provider, self._environ, self._refused = provider, environ, ""
+        self.left = TRIES
+        shape, host = SHAPES[provider], address_from_env(f"{provider}/", environ)
+        self._name = host or shape.title
+        page = f"Create a key for {shape.title} at {shape.page}."
+        goes = f"The key is sent to {host}: the environment names this address for {shape.title}."
+        self.intro = f"{goes if host else page} Paste it here (Esc to cancel)."
+
+    def read(self, line: str) -> tuple[str, str]:
+        """Return the key of a typed line, "" if it is none, and what to tell the person; blocks.
+
+        A key that the provider refuses counts once it is given again: a gateway may refuse the question alone.
+        """
+        self.left -= 1
+        protect_secret(line.strip())
+        try:
+            key = clean_key(self._provider, line, self._environ)
+        except NexusError as error:
+            return "", f"{error.message}. {error.hint}."
+        refusal, untried = ("", "") if key == self._refused else check_key(self._provider, key, self._environ)
+        if not refusal:
+            return key, f"The key was not tried: {untried}." if untried else ""
+        self._refused = key
+        again = "Paste another one, or the same again to store it." if self.left else "Nothing was stored."
+        return "", f"{self._name} refuses this key: {refusal}. {again}"
+
+
+def check_key(provider: str, key: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return why the provider refuses `key`, at the address of the environment or its own, and why it could not be
+    asked; "" each if not so. Blocks for `SECONDS` at most."""
+    from http.client import HTTPException  # noqa: PLC0415  (few processes store a key)
+
+    try:
+        address = find_address(Endpoint(provider, "", None, None), environ)
+    except NexusError as error:
+        return "", error.why
+    if provider not in _PATHS or not address:
+        return "", ""
+    host = urlsplit(address).hostname or address
+    found = ("", f"{host} did not answer within {SECONDS:g} s")
 
     def ask() -> None:
-        with suppress(OSError, ValueError, ProxyError, NexusError):
-            found.append(_ask(provider, key, environ))
+        nonlocal found
+        try:
+            found = _ask(provider, address, key)
+        except (OSError, ValueError, ProxyError, HTTPException) as error:
+            found = "", "; ".join(describe_unreachable(error, host))
 
     thread = Thread(target=ask, daemon=True)
     thread.start()
     thread.join(SECONDS)
-    return found[0] if found else ""
+    return found
 
 
-def _ask(provider: str, key: str, environ: Mapping[str, str]) -> str:
-    from http.client import HTTPException  # noqa: PLC0415  (few processes store a key)
-
-    path, address = _PATHS.get(provider, ""), find_address(Endpoint(provider, "", None, None), environ)
-    if not path or not address:
-        return ""
+def _ask(provider: str, address: str, key: str) -> tuple[str, str]:
+    path = _PATHS[provider]
     address = address.rstrip("/").removesuffix(path.rpartition("/")[0]).removesuffix("/v1")
     headers = _HEADERS.get(provider, {"Authorization": "Bearer {}"})
     headers = {name: text.format(key) for name, text in headers.items()}
@@ -65,12 +108,11 @@ def _ask(provider: str, key: str, environ: Mapping[str, str]) -> str:
         connection.request("GET", target, headers={**headers, **more})
         answer = connection.getresponse()
         text = answer.read(MOST_ANSWER).decode("utf-8", "replace")
-    except HTTPException:
-        return ""
     finally:
         connection.close()
-    is_refused = answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and NO_KEY.search(text) is not None)
-    return (_read_reason(text) or f"HTTP status {answer.status}") if is_refused else ""
+    if answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and NO_KEY.search(text)):
+        return _read_reason(text) or f"HTTP status {answer.status}", ""
+    return "", "" if answer.status == OK else f"{connection.host} answers with HTTP status {answer.status}"
 
 
 def _read_reason(text: str) -> str:

@@ -143,6 +143,7 @@ def served_model_info(
         choose = partial(server.choose_question, info.provider, bare)
         is_told, row = server.ask(choose, bare, waits=waits, saves=saves), server.describe(info.provider, bare)
     stated = {key: value for key, value in row.items() if key in _STATED and key not in given}
+    stated["blind"] = row.get("blind") is True and not {**stated, **given}.get("images")
     runs_here = is_loopback(server.base) and (info.provider != "openai" or row.get("owner") in _FREE)
     if info.input_price is None and runs_here:
         stated = {"input_price": 0.0, "output_price": 0.0, **stated}
@@ -214,13 +215,13 @@ def _read_shown(answer: object, name: str) -> Rows:
     chosen = max(map(int, _NUM_CTX.findall(str(shown.get("parameters")))), default=0)
     window = min(filter(None, (trained, chosen or (trained and MOST_UNSET))), default=0)
     able = shown.get("capabilities")
-    return {name: _make_row(window, able) | _refuse_tools(able)}
+    return {name: {"blind": bool(able)} | _make_row(window, able) | _refuse_tools(able)}
 
 
 def _read_props(answer: object, name: str) -> Rows:
     """Read llama.cpp's facts: the length of one slot."""
     window = _number(as_table(as_table(answer).get("default_generation_settings")).get("n_ctx"))
-    return {name: _make_row(window, answer)}
+    return {name: {"blind": "modalities" in as_table(answer)} | _make_row(window, answer)}
 
 
 def _read_list(answer: object, name: str) -> Rows:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.config.paths import is_below, places
-from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.config.protected_places import HOLDS_SECRETS, SecretPlaces
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
 
 MOST_FOLDERS = 8
@@ -104,7 +104,8 @@ def check_path(word: Word, folders: Folders) -> None:
         if word.has_glob:
             check_glob(path, folders)
         elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
-            raise NotReadOnly(f"{shorten(text)} lies outside the project")
+            secret = SecretPlaces(places(), Path(folders.project)).find(Path(os.path.realpath(path)))
+            raise NotReadOnly(f"{shorten(text)} {HOLDS_SECRETS if secret else 'lies outside the project'}")
 
 
 def check_glob(path: str, folders: Folders) -> None:

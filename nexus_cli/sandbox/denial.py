@@ -55,7 +55,7 @@ _SOCKET = re.compile(
 _UNIX = re.compile(r"dial unix|unix://|\.sock\b|d-?bus", re.IGNORECASE)
 _REFUSED = (
     r"(?:permission denied|read-only file system|operation not permitted|device or resource busy"
-    r"|is(?:n't| not) writable)"
+    r"|is(?:n't| not) writable|no such file or directory)"
 )
 _WRITE = re.compile(
     rf"(?<![\w./~-])(?P<before>(?=/[^\s\"'`\u2019:]|[\w-]*+[./])[^\s\"'`\u2019:]++)[\"'`\u2019]?:? {{0,9}}{_REFUSED}"
@@ -132,7 +132,7 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str) -> str:
             return f"[sandbox: a deny rule keeps {path} as it is]"
         if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):
             return f"[sandbox: {path} is hidden; {outside}]"
-        if profile.name == "read":
+        if profile.name == "read" or "no such file" in found[0].lower():
             continue
         if not is_below(os.path.realpath(path), map(str, profile.roots)):
             return f"[sandbox: write to {path} refused; {outside}]"

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
+from nexus_cli.config.protected_places import HOLDS_SECRETS
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
@@ -403,6 +404,8 @@ class Dispatcher:
             context = self._tool_context(window, control, call, targets)
             if tool.check and need.kind == "network" and (error := await tool.check(checked, context)):
                 return error
+            if need.why.endswith(HOLDS_SECRETS):
+                return self._refuse(call, tool, f"not permitted: {need.why}", GUARDED)
             level = name_level(self.limits.allow or LEVELS[0])
             why = f"not permitted: {need.why}, and nobody can be asked here (--allow {level})"
             needed = "" if need.kind == CONFIRM else await self._level_needed(tool, checked, targets)

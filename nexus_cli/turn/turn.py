@@ -74,6 +74,8 @@ async def request(lane_state: LaneState) -> None:
     epoch = lane_state.lane.epoch.id
     await attach_changes(lane_state)
     await begin_pending_epoch(lane_state)
+    if lane_state.model.info.blind:
+        take_out_images(lane_state.window, lane_state.control)
     prune_if_due(lane_state)
     await ensure_fits(lane_state)
     await _send_lost_again(lane_state, epoch)

@@ -76,6 +76,7 @@ class Person:
 @pytest.fixture(autouse=True)
 def _no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "local_servers", list)
+    monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("", ""))
 
 
 @contextmanager
@@ -263,7 +264,7 @@ def test_a_key_that_is_typed_as_a_model_is_not_repeated(key: str) -> None:
 def test_a_key_that_the_provider_refuses_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = "sk-proj-0000000000000000"
     monkeypatch.setattr(
-        "nexus_cli.provider.key_check.find_refusal", lambda name, key, environ: "unknown key" * (key == refused)
+        "nexus_cli.provider.key_check.check_key", lambda name, key, environ: ("unknown key" * (key == refused), "")
     )
     person = Person(["openai", refused, "sk-proj-1111111111111111", "openai/gpt-5.4-mini", ""])
     person.start({})
@@ -274,7 +275,7 @@ def test_a_key_that_the_provider_refuses_is_not_stored(monkeypatch: pytest.Monke
 
 def test_a_refused_key_that_is_given_again_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-proj-0000000000000000"
-    monkeypatch.setattr("nexus_cli.provider.key_check.find_refusal", lambda *asked: "no list of models here")
+    monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("no list of models here", ""))
     person = Person(["openai", key, key, "", ""])
     person.start({})
     assert "the same again to store it" in " ".join(person.text.split())
@@ -284,11 +285,11 @@ def test_a_refused_key_that_is_given_again_is_stored(monkeypatch: pytest.MonkeyP
 def test_the_provider_whose_address_the_environment_names_is_asked_for_first(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
-    def accept(name: str, *rest: object) -> str:
+    def accept(name: str, *rest: object) -> tuple[str, str]:
         tried.append(name)
-        return ""
+        return "", "the server's name was not found"
 
-    monkeypatch.setattr("nexus_cli.provider.key_check.find_refusal", accept)
+    monkeypatch.setattr("nexus_cli.provider.key_check.check_key", accept)
     person = Person(["", "team-key-000000000000", "openai/team", ""])
     person.start({"OPENAI_API_BASE": "http://127.0.0.1:9/v1"})
     assert "1  OpenAI" in person.text and "Provider [openai]" in person.text
@@ -296,3 +297,4 @@ def test_the_provider_whose_address_the_environment_names_is_asked_for_first(mon
     assert first.endswith("127.0.0.1:9") and "console.anthropic.com" in second
     assert "The key is sent to 127.0.0.1:9" in person.text and "platform.openai.com" not in person.text
     assert tried == ["openai"] and stored_key("OPENAI_API_KEY") == "team-key-000000000000"
+    assert "The key was not tried: the server's name was not found." in " ".join(person.text.split())

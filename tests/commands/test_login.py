@@ -82,7 +82,7 @@ def test_a_key_that_the_provider_refuses_is_asked_for_again(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "nexus_cli.provider.key_check.find_refusal", lambda name, key, environ: "unknown key" * (key != KEY)
+        "nexus_cli.provider.key_check.check_key", lambda name, key, environ: ("unknown key" * (key != KEY), "")
     )
     context.secrets = ["sk-wrong-0123456789", KEY]
     context.run("login openai")
@@ -91,7 +91,7 @@ def test_a_key_that_the_provider_refuses_is_asked_for_again(
 
 
 def test_the_third_refused_key_ends_the_question(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nexus_cli.provider.key_check.find_refusal", lambda *asked: "wrong key")
+    monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("wrong key", ""))
     context.secrets = [f"{KEY}{number}" for number in range(3)]
     context.run("login openai")
     assert "refuses this key: wrong key. Nothing was stored." in "\n".join(context.said)
@@ -99,8 +99,20 @@ def test_the_third_refused_key_ends_the_question(context: FakeContext, monkeypat
 
 
 def test_a_refused_key_that_is_given_again_is_stored(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nexus_cli.provider.key_check.find_refusal", lambda *asked: "no list of models here")
+    monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("no list of models here", ""))
     context.secrets = [KEY, KEY]
     context.run("login openai")
     assert "the same again to store it" in "\n".join(context.said)
+    assert [path.read_text() for path in stored()] == [KEY]
+
+
+def test_behind_a_gateway_the_key_is_said_to_go_there(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", "https://gateway.firm.example/v1")
+    answers = iter([("wrong key", ""), ("", "the server's name gateway.firm.example was not found")])
+    monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: next(answers))
+    context.secrets = ["sk-wrong-0123456789", KEY]
+    context.run("login openai")
+    said = "\n".join(context.said)
+    assert "The key is sent to gateway.firm.example" in said and "platform.openai.com" not in said
+    assert "gateway.firm.example refuses this key: wrong key" in said and "The key was not tried:" in said
     assert [path.read_text() for path in stored()] == [KEY]

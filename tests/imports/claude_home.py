@@ -26,6 +26,7 @@ SETTINGS = {
     },
     "hooks": {"PostToolUse": [{"matcher": "Edit", "hooks": [{"type": "command", "command": "prettier"}]}]},
     "cleanupPeriodDays": 365,
+    "statusLine": {"type": "command", "command": "status.sh"},
     "enabledPlugins": {"commit-commands@claude-code-plugins": True, "old@x": False},
 }
 SERVERS = {

@@ -47,6 +47,7 @@ def test_settings_are_moved_in_once_and_nothing_gets_broader(place: Stage) -> No
     assert other < done.text.index("allow Bash(git * main)") and "read there" in done.text
     assert other < done.text.index("would allow more than there, without the rule NotebookEdit"), "ours edits notebooks"
     assert "plugins (commit-commands@claude-code-plugins): nexus plugin add" in done.text
+    assert "statusLine: nexus config set ui.status_command COMMAND" in done.text
     assert "nexus login anthropic" in done.text and "nexus login GITHUB_TOKEN" in done.text
     made = personal_files(place)
     assert (

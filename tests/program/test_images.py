@@ -77,7 +77,7 @@ def test_an_image_that_the_provider_refuses_leaves_the_window_with_a_drop(seen: 
     assert "image_url" in with_image and "image_url" not in without + later
     assert "odd.png" in without and "drop d1" in without
     assert (shown["second"].status, shown["second"].stdout) == (0, b"hello\n")
-    assert "refused by the provider" in shown["drops"] and shown["replay"].status == 0
+    assert "not taken by the model" in shown["drops"] and shown["replay"].status == 0
 
 
 @pytest.mark.matrix
@@ -91,3 +91,19 @@ def test_a_session_goes_on_after_a_refusal_for_another_reason_too(seen: Seen) ->
 def test_an_image_that_was_answered_stays(seen: Seen) -> None:
     shown = seen["answered_before"]
     assert shown["second"].status == 1 and shown["requests"] == 2 and shown["drops"]["drops"] == []
+
+
+@pytest.mark.matrix
+def test_a_model_whose_server_says_that_it_sees_nothing_is_sent_no_image(tmp_path: Path) -> None:
+    with stage(tmp_path, ["I cannot see it.", "hello"]) as place:
+        (place.folder / "red.png").write_bytes(png())
+        env = {"OLLAMA_API_BASE": place.server.url, "NEXUS_MODEL": "ollama_chat/scripted"}
+        first = place.ask("--json", "-f", "red.png", "look", env=env)
+        second = place.ask("-c", "say hello", env=env)
+        replay = place.run("replay", env=env)
+    assert (first.status, second.status, replay.status) == (0, 0, 0) and clean(first)
+    assert [(drop["cause"], drop["what"]) for drop in first.result["drops"]] == [("refused", "image red.png")]
+    assert "image red.png" in first.stderr.decode() and "not taken by the model" in first.stderr.decode()
+    messages = [message for request in place.server.requests for message in request.body["messages"]]
+    assert not any(message.get("images") for message in messages)
+    assert any("this model takes no images" in str(message) for message in messages), "the model is told of it"

@@ -362,3 +362,20 @@ def test_a_server_states_whether_a_model_takes_tools(
     at(answers)
     assert served_model_info(name, {}).tools is takes_tools
     assert served_model_info(name, {name: {"tools": True}}).tools
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "blind"),
+    [
+        ("ollama_chat/qwen9", {SHOW: {"model_info": TRAINED, "capabilities": ["completion", "tools"]}}, True),
+        ("ollama_chat/qwen9", {SHOW: {"model_info": TRAINED, "capabilities": ["completion", "vision"]}}, False),
+        ("ollama_chat/qwen9", {SHOW: {"model_info": TRAINED}}, False),
+        ("openai/vendor/model-7", {LIST: GATEWAY_LIST}, False),
+    ],
+)
+def test_a_server_states_whether_a_model_sees_nothing(
+    at: Any, name: str, answers: Mapping[tuple[str, str], Any], blind: bool
+) -> None:
+    at(answers)
+    assert served_model_info(name, {}).blind is blind
+    assert not served_model_info(name, {name: {"images": True}}).blind

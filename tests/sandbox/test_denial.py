@@ -31,6 +31,7 @@ SOCKET = 'File "/usr/lib/python3.11/socket.py", line 232, in __init__\n    _sock
         ("Error: EACCES: permission denied, open '/etc/foo'", "write to /etc/foo"),
         ("mkdir: cannot create directory '../../x': Permission denied", "write to /x"),
         ("cat: /h/.ssh/id_rsa: Permission denied", "/h/.ssh/id_rsa is hidden"),
+        ("cat: /h/.ssh/id_rsa: No such file or directory", "/h/.ssh/id_rsa is hidden"),
         ("error: could not write config file ../.git/config: Device or resource busy", ".git/config is protected"),
         ("bash: line 1: AGENTS.md: Read-only file system", "sub/AGENTS.md is protected"),
         ("OSError: [Errno 30] Read-only file system: '/p/.envrc'", ".envrc is protected"),

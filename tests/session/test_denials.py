@@ -160,3 +160,6 @@ def test_for_a_refused_credential_the_rule_is_named_and_no_level(tmp_path: Path)
     line = told(tmp_path, ("read_file", {"path": "~/.ssh/id_rsa"}))
     assert "only a rule in your own config.toml opens them" in line and "/.ssh/id_rsa)" in line
     assert "lets it run" not in line and "--allow" not in line
+    line = told(tmp_path, ("bash", {"command": "cat ~/.ssh/id_rsa"}))
+    assert "holds credentials, which the sandbox hides from commands" in line
+    assert "lets it run" not in line and "--allow" not in line

@@ -63,7 +63,7 @@ CAUSES = {
     "pruned": "old result",
     "limit": "over a limit",
     "server": "cut by the server",
-    "refused": "refused by the provider",
+    "refused": "not taken by the model",
 }
 """Reasons for a drop in words, by `nexus_cli.core.entry.Cause`."""
 
