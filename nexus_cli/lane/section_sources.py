@@ -142,6 +142,8 @@ class SessionSources:
     """Footprint of the present epoch, by its id."""
     _earlier: Sequence[str] | None = None
     """Files that the session had seen when they were first asked for; None before that."""
+    _about: tuple[Any, str] = ((), "")
+    """The person's newest message, after the state of the window that it was read from."""
     _attached: tuple[int, Sequence[str]] = (-1, ())
     """The newest request, and the files that were attached to it and the ones before."""
 
@@ -155,11 +157,18 @@ class SessionSources:
             "run": self.run,
             "notices": lambda: self.waiting,
             "away": lambda: self.away,
-            "about": lambda: newest_words(self.context.lane),
+            "about": self.about,
             "goals": lambda: list_goals(self.context.lane.timeline),
             "repository": self.repository,
             "has_tool": lambda name: any(tool["function"]["name"] == name for tool in self.context.lane.epoch.tools),
         }
+
+    def about(self) -> str:
+        """Return the person's newest message. Many sections ask for it; the ledger is read once."""
+        lane = self.context.lane
+        if self._about[0] != (state := (lane, lane.changes)):
+            self._about = state, newest_words(lane)
+        return self._about[1]
 
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files with their present state on disk; none if the ledger fails."""

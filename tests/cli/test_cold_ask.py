@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
-from benchmarks.functions_entered import FILES, FUNCTIONS, MODULES, NAMED, PROGRAM, files, named
+from benchmarks.functions_entered import FILES, FUNCTIONS, MODULES, NAMED, PROGRAM, STATEMENTS, files, named
 from server.play import ScriptedServer
 
 LATER = (
@@ -39,8 +40,8 @@ LATER = (
 
 
 @pytest.fixture(scope="module")
-def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """The functions that were entered, the modules of ours, and the libraries, when litellm is called."""
+def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `count_calls` notes when litellm is called: functions, modules, statements."""
     folder = tmp_path_factory.mktemp("cold")
     notes = folder / "notes.json"
     with ScriptedServer() as server:
@@ -65,23 +66,23 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         )
     assert done.returncode == 0, done
     read = json.loads(notes.read_text())
-    return {"functions": read["functions"][0], "modules": read["modules"]}
+    return {"functions": read["functions"][0], "modules": read["modules"], "statements": read["statements"][0]}
 
 
 @pytest.mark.matrix
-def test_a_cold_ask_enters_no_more_than_its_bounds(noted: dict[str, list[str]]) -> None:
+def test_a_cold_ask_enters_no_more_than_its_bounds(noted: dict[str, Any]) -> None:
     functions = noted["functions"]
-    counts = (len(noted["modules"]), named(functions), len(functions), len(files(functions)))
-    bounds = (MODULES, NAMED, FUNCTIONS, FILES)
+    counts = (len(noted["modules"]), named(functions), len(functions), len(files(functions)), noted["statements"])
+    bounds = (MODULES, NAMED, FUNCTIONS, FILES, STATEMENTS)
     assert all(count <= bound for count, bound in zip(counts, bounds, strict=True)), (counts, bounds)
 
 
 @pytest.mark.matrix
-def test_a_cold_ask_loads_nothing_that_comes_later(noted: dict[str, list[str]]) -> None:
+def test_a_cold_ask_loads_nothing_that_comes_later(noted: dict[str, Any]) -> None:
     early = [name for name in noted["modules"] if f"{name}.".startswith(tuple(f"nexus_cli.{one}." for one in LATER))]
     assert not early
 
 
 @pytest.mark.matrix
-def test_a_cold_ask_builds_no_encoder(noted: dict[str, list[str]]) -> None:
+def test_a_cold_ask_builds_no_encoder(noted: dict[str, Any]) -> None:
     assert not [one for one in noted["functions"] if one.startswith("context/tokens/counter.py") and "_load" in one]
