@@ -152,10 +152,10 @@ def open_main(db: Database, key: int, recipe: str, parent: int | None = None, en
 
 def key_of(db: Database, session: str) -> int:
     """Return the key of a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
-    rows = db.constants("SELECT key FROM sessions WHERE id = ?", session)
-    if not rows:
+    row = db.one("SELECT key FROM sessions WHERE id = ?", session)
+    if row is None:
         raise _unknown_session(db, session)
-    return int(rows[0][0])
+    return int(row[0])
 
 
 def info(db: Database, session: str) -> SessionInfo:

@@ -32,6 +32,8 @@ PIECE = 8000
 """Most characters that are passed to the encoder at once: more may be slow or make it panic."""
 BRIEF = 64
 """Texts shorter than this are counted without the encoder by `StoredCounter`."""
+PLAIN, LONG_WORD = 1000, 40
+"""So are texts shorter than `PLAIN`, of ASCII alone, whose words are shorter than `LONG_WORD`."""
 FIRST_CHARACTERS, FIRST_READS = 30_000, 3
 """Characters that `StoredCounter` counts in a process before it loads the encoder, and how often it reads the table for
 them: reading it three times costs as much as the encoder."""
@@ -150,8 +152,9 @@ class TiktokenCounter(_Counting):
 class StoredCounter(_Counting):
     """A counter that counts each text once and stores the count by its hash, so that resuming loads no encoder.
 
-    Texts under `BRIEF` characters are always counted by `brief_count` and not stored: the clock's line is new every
-    minute and must not load a table of 200,000 entries. The first texts of a process are counted by `first_texts`.
+    Brief and plain texts are always counted by `brief_count` and not stored: what a person types and the clock's line
+    are new each time and must not load a table of 200,000 entries, a third of the way to the first request. The first
+    other texts of a process are counted by `first_texts`.
     """
 
     def __init__(self, counter: SimpleTokenCounter | TiktokenCounter, store: Counts) -> None:
@@ -166,7 +169,7 @@ class StoredCounter(_Counting):
 
     def count(self, text: str) -> int:
         """Return the tokens of `text`: the stored count, else a new count, which is stored."""
-        if len(text) < BRIEF:
+        if len(text) < BRIEF or _is_plain(text):
             return brief_count(text)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         known = self._store.stored_count(self._encoding, digest)
@@ -253,6 +256,11 @@ def brief_count(text: str) -> int:
         return 0
     words = _WORD.findall(text)
     return max(1, sum(1 + (len(word) - 1) // 8 if word.isalpha() else 1 for word in words))
+
+
+def _is_plain(text: str) -> bool:
+    """Return True for a text of common words, whose `brief_count` is near the exact one."""
+    return len(text) < PLAIN and text.isascii() and max(map(len, text.split()), default=LONG_WORD) < LONG_WORD
 
 
 def pieces(text: str) -> Iterable[str]:

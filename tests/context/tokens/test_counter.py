@@ -22,6 +22,7 @@ from nexus_cli.context.tokens import counter as tokens
 from nexus_cli.context.tokens.counter import (
     BRIEF,
     IMAGE_TOKENS,
+    LONG_WORD,
     OVERHEAD_PER_MESSAGE,
     PIECE,
     FirstTexts,
@@ -329,7 +330,7 @@ def test_what_the_merge_table_cannot_count_quickly_or_exactly_is_left_to_the_enc
 
 
 def test_the_first_texts_of_a_process_load_no_encoder_and_are_stored(first_texts: FirstTexts) -> None:
-    store, text = Store(), "A request of a few words, with a path: src/nexus/a.py. " * 3
+    store, text = Store(), "A request of a few words, with a path: src/nexus/\u00e9.py. " * 3
     assert StoredCounter(Unloaded("o200k_base"), store).count(text) == COUNTERS["o200k"].count(text)
     assert list(store.kept.values()) == [COUNTERS["o200k"].count(text)]
 
@@ -373,7 +374,7 @@ class Unloaded(TiktokenCounter):
 
 @given(st.text(st.characters(), min_size=BRIEF, max_size=300))
 def test_a_text_is_counted_once_and_then_remembered(text: str) -> None:
-    store = Store()
+    store, text = Store(), f"\u00e9{text}"
     first = StoredCounter(COUNTERS["o200k"], store).count(text)  # type: ignore[arg-type]
     assert first == COUNTERS["o200k"].count(text)
     assert StoredCounter(Unloaded("o200k_base"), store).count(text) == first
@@ -386,6 +387,15 @@ def test_a_short_text_needs_neither_encoder_nor_store(text: str) -> None:
     store = Store()
     assert StoredCounter(Unloaded(), store).count(text) == brief_count(text)
     assert not store.asked
+
+
+def test_a_plain_text_of_a_page_needs_neither_encoder_nor_store(first_texts: FirstTexts) -> None:
+    store, text = Store(), "Find out why tests/test_shop.py fails, mend it, and say what was wrong. " * 10
+    assert StoredCounter(Unloaded(), store).count(text) == brief_count(text) and not store.asked
+    assert 0.8 < brief_count(text) / COUNTERS["o200k"].count(text) < 1.25
+    for other in (f"{text} \u00e9", text * 2, f"{text} {'x' * LONG_WORD}", " " * 100):
+        assert StoredCounter(COUNTERS["o200k"], store).count(other) == COUNTERS["o200k"].count(other)  # type: ignore[arg-type]
+    assert len(store.asked) == 4
 
 
 def test_estimates_are_not_kept_as_counts() -> None:
