@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,8 +42,12 @@ LATER = (
 
 @pytest.fixture(scope="module")
 def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What `count_calls` notes when litellm is called: functions, modules, statements."""
-    folder = tmp_path_factory.mktemp("cold")
+    """What `count_calls` notes in a new home."""
+    return note_start(tmp_path_factory.mktemp("cold"), "hi")
+
+
+def note_start(folder: Path, words: str) -> dict[str, Any]:
+    """Return what `count_calls` notes when litellm is called: functions, modules, statements."""
     notes = folder / "notes.json"
     with ScriptedServer() as server:
         server.load(["done"])
@@ -54,11 +59,11 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "OPENAI_API_KEY": "sk-nobody",
             "OPENAI_API_BASE": server.base("chat"),
         }
-        (folder / "project").mkdir()
-        (folder / "home" / "config").mkdir(parents=True)
+        (folder / "project").mkdir(exist_ok=True)
+        (folder / "home" / "config").mkdir(parents=True, exist_ok=True)
         (folder / "home" / "config" / "config.toml").write_text('[models."openai/scripted"]\nwindow = 100000\n')
         done = subprocess.run(
-            [sys.executable, PROGRAM, str(notes), "ask", "--model", "openai/scripted", "hi"],
+            [sys.executable, PROGRAM, str(notes), "ask", "--model", "openai/scripted", words],
             cwd=folder / "project",
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -84,5 +89,11 @@ def test_a_cold_ask_loads_nothing_that_comes_later(noted: dict[str, Any]) -> Non
 
 
 @pytest.mark.matrix
-def test_a_cold_ask_builds_no_encoder(noted: dict[str, Any]) -> None:
-    assert not [one for one in noted["functions"] if one.startswith("context/tokens/counter.py") and "_load" in one]
+def test_a_start_with_new_words_builds_no_encoder_once_its_texts_are_counted(tmp_path: Path) -> None:
+    words = "Find out why the test in tests/test_shop.py fails, mend it with few lines, and tell me the cause."
+    first, second = (note_start(tmp_path, f"{words} This is message {number}.") for number in (1, 2))
+    loads = [
+        [one for one in noted["functions"] if one.startswith("context/tokens/counter.py") and "_load" in one]
+        for noted in (first, second)
+    ]
+    assert loads[0] and not loads[1]
