@@ -453,8 +453,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 30_975, 0),
     "hooks": (6_554, 0, 17),
     "imports": (15_099, 0, 8),
-    "lane": (57_620, 0, 181),
-    "ledger": (50_236, 0, 34),
+    "lane": (57_661, 0, 181),
+    "ledger": (50_222, 0, 34),
     "mcp": (17_167, 0, 18),
     "permission": (10_572, 0, 44),
     "plugins": (6_199, 0, 22),
@@ -463,7 +463,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rpc": (16_504, 0, 15),
     "rules": (29_579, 0, 19),
     "runs": (23_934, 0, 46),
-    "sandbox": (39_593, 0, 26),
+    "sandbox": (39_814, 0, 26),
     "service_list": (303, 0, 2),
     "session": (48_540, 0, 82),
     "spaces": (10_496, 0, 20),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (941_102, 67_598)
+SUM = (941_350, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

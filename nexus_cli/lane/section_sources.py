@@ -11,6 +11,7 @@ import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -203,17 +204,20 @@ class SessionSources:
 
     def repository(self) -> Mapping[str, Any]:
         """Return the state of the repository with the `subjects` of its newest commits, as `contributors/repository.py`
-        has it; {} without one, or if git fails or takes too long, which ends the looks. Starts git three times, twice
-        while the newest commit is the one of the look before."""
+        has it; {} without one, or if git fails or takes too long, which ends the looks. The first look asks for both at
+        the same time, later ones for the commits only if there is a new one."""
         if not self._looked or not repository_root(self.folder):
             return {}
         from nexus_cli.worktrees.repository_state import list_commits, look_at_repository  # noqa: PLC0415  (runs git)
 
-        before, state = self._looked, look_at_repository(self.folder, seconds=GIT_SECONDS)
-        self._looked = state
-        if state:
-            known = before["head"] == state["head"] and before["subjects"]
-            state["subjects"] = known or list_commits(self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS)
+        before = self._looked
+        with ThreadPoolExecutor(1) as pool:
+            read_subjects = partial(list_commits, self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS)
+            commits = None if before["subjects"] else pool.submit(read_subjects)
+            self._looked = state = look_at_repository(self.folder, seconds=GIT_SECONDS)
+            if state:
+                is_new = commits is None and before["head"] != state["head"]
+                state["subjects"] = read_subjects() if is_new else commits.result() if commits else before["subjects"]
         return state
 
     def footprint(self) -> Footprint:
