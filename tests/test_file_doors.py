@@ -156,7 +156,7 @@ ELSEWHERE: Mapping[str, str] = {
     """,
     "a new folder, pages of the package, or the commit of its checkout": """
     cli/doc_pages.py cli/edit_config.py cli/help_page.py cli/tour/__init__.py cli/tour/chapters.py cli/tour/sandbox.py
-    cli/tour/scripted_model.py context/tokens/merge_table.py provider/light_import.py provider/litellm_backend.py
+    cli/tour/scripted_model.py provider/light_import.py provider/litellm_backend.py
     provider/model_names.py provider/model_table.py reports/page/session_page.py sandbox/confinement.py cli/version.py
     """,
     "the system: devices, /proc, its settings": """

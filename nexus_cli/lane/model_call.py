@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from nexus_cli.context.tokens.counter import first_texts
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
 from nexus_cli.core.clock import format_utc
@@ -78,7 +77,6 @@ async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat
     info = lane_state.model.info
     first = lane_state.lane.timeline.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
-    first_texts.release()  # before importing the model library, which can reuse the memory
     stream = lane_state.model.provider.stream(request)
     began = False
     try:

@@ -11,6 +11,7 @@ import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -142,6 +143,8 @@ class SessionSources:
     """Footprint of the present epoch, by its id."""
     _earlier: Sequence[str] | None = None
     """Files that the session had seen when they were first asked for; None before that."""
+    _about: tuple[Any, str] = ((), "")
+    """The person's newest message, after the state of the window that it was read from."""
     _attached: tuple[int, Sequence[str]] = (-1, ())
     """The newest request, and the files that were attached to it and the ones before."""
 
@@ -155,11 +158,18 @@ class SessionSources:
             "run": self.run,
             "notices": lambda: self.waiting,
             "away": lambda: self.away,
-            "about": lambda: newest_words(self.context.lane),
+            "about": self.about,
             "goals": lambda: list_goals(self.context.lane.timeline),
             "repository": self.repository,
             "has_tool": lambda name: any(tool["function"]["name"] == name for tool in self.context.lane.epoch.tools),
         }
+
+    def about(self) -> str:
+        """Return the person's newest message. Many sections ask for it; the ledger is read once."""
+        lane = self.context.lane
+        if self._about[0] != (state := (lane, lane.changes)):
+            self._about = state, newest_words(lane)
+        return self._about[1]
 
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files with their present state on disk; none if the ledger fails."""
@@ -194,17 +204,20 @@ class SessionSources:
 
     def repository(self) -> Mapping[str, Any]:
         """Return the state of the repository with the `subjects` of its newest commits, as `contributors/repository.py`
-        has it; {} without one, or if git fails or takes too long, which ends the looks. Starts git three times, twice
-        while the newest commit is the one of the look before."""
+        has it; {} without one, or if git fails or takes too long, which ends the looks. The first look asks for both at
+        the same time, later ones for the commits only if there is a new one."""
         if not self._looked or not repository_root(self.folder):
             return {}
         from nexus_cli.worktrees.repository_state import list_commits, look_at_repository  # noqa: PLC0415  (runs git)
 
-        before, state = self._looked, look_at_repository(self.folder, seconds=GIT_SECONDS)
-        self._looked = state
-        if state:
-            known = before["head"] == state["head"] and before["subjects"]
-            state["subjects"] = known or list_commits(self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS)
+        before = self._looked
+        with ThreadPoolExecutor(1) as pool:
+            read_subjects = partial(list_commits, self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS)
+            commits = None if before["subjects"] else pool.submit(read_subjects)
+            self._looked = state = look_at_repository(self.folder, seconds=GIT_SECONDS)
+            if state:
+                is_new = commits is None and before["head"] != state["head"]
+                state["subjects"] = read_subjects() if is_new else commits.result() if commits else before["subjects"]
         return state
 
     def footprint(self) -> Footprint:

@@ -48,7 +48,7 @@ class ToolOffer:
     limits: Limits
     """Those with which the session was opened."""
     attended: bool
-    """True if a person is at the terminal."""
+    """True if a person is at the terminal. Counts for the first epoch of a session."""
     called_for: Callable[[], Collection[str]]
     """Returns the names of tools that settings or what is stored speak of. Blocks."""
     count: Callable[[str], int]
@@ -58,15 +58,17 @@ class ToolOffer:
     def select(self, window: int, lane: Lane, words: str = "", asked: Collection[str] = ()) -> Schemas:
         """Decide on the tools of the next epoch of a lane, in a window of so many tokens. `words` is the first message
         of a session, `asked` what `called_for` returned."""
-        wanted = {*asked}
+        wanted, attended = {*asked}, self.attended
         for item in lane.items:
             wanted.update(call.name for call in item.message.tool_calls)
-        said = words.casefold()
+        said, before = words.casefold(), canonical(lane.epoch.tools).decode()
         for tool in self.registry.tools():
+            if tool.asks and lane.epoch.tools:  # the first epoch decides: another text would miss the cache
+                attended = tool.name in before
             found = "|".join(map(re.escape, (tool.name, *tool.words)))
             if tool.behind and not tool.server and re.search(SPOKEN_OF.format(found), said):
                 wanted.add(tool.name)
-        select = partial(select_tools, self.registry, self.recipe, self.limits, attended=self.attended)
+        select = partial(select_tools, self.registry, self.recipe, self.limits, attended=attended)
         for make in (partial(select, wanted, lane.epoch.tools), select, partial(select, wraps=False)):
             self.schemas = make()
             if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:

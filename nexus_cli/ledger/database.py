@@ -124,6 +124,7 @@ class Database:
         self._lock = threading.RLock()
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
         self._guard: tuple[str, tuple[Any, ...], str] | None = None
+        self._constants: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         self._version: tuple[Any, ...] | None = None
         """SQLite's data version at the last wait for a change."""
 
@@ -162,8 +163,10 @@ class Database:
         return lambda: rows
 
     def constants(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query that never change once there are any; from a server each is read once."""
-        return self.all(sql, *values)
+        """Return the rows of a query that never change once there are any: each is read once."""
+        if not (rows := self._constants.get((sql, *values), [])) and (rows := self.all(sql, *values)):
+            self._constants[sql, *values] = rows
+        return rows
 
     def run(self, sql: str, *values: Any) -> int:
         """Run one statement inside `write()` and return the row id that it inserted. A server's error may be raised
@@ -267,6 +270,7 @@ class Database:
         return self.connection.execute(sql, values).rowcount
 
     def _rollback(self) -> None:
+        self._constants.clear()  # SQLite gives the keys of a transaction that was rolled back again
         try:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
@@ -298,6 +302,7 @@ class Database:
     def shrink(self) -> None:
         """Release freed pages and empty the write-ahead log; another reading process may delay the latter."""
         with self._lock:
+            self._constants.clear()  # of what was deleted
             try:
                 # The pragma returns no row and frees a page per step. Of the module's calls, only this one takes every
                 # step.

@@ -131,12 +131,11 @@ class FailoverLog(LaneLog):
         self._server = server
         self._memory = self._shared.memory
         """The database in memory in which this lane ends at its own last entry."""
-        log = LaneLog(self.db, session, self.lane)
-        self._last = log.last_id()
+        self._last = super().last_id()
         if shared is None:
-            self._shared.drops, self._shared.epochs = log.last_drop(), log.next_epoch()
+            self._shared.drops, self._shared.epochs = self.last_drop(), super().next_epoch()
             if server and not require_save:
-                self._shared.info = log.session
+                self._shared.info = self.session
                 if is_offline and (failure := self._begin_spool()):
                     warn(f"it cannot be kept there ({failure}): this session is kept in memory and lost when it ends")
 

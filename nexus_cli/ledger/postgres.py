@@ -181,11 +181,6 @@ class PostgresDatabase(Database):
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
         return self._execute(sql, values).fetchall
 
-    def constants(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        if not (found := self._constants.get((sql, *values), [])) and (found := self.all(sql, *values)):
-            self._constants[sql, *values] = found
-        return found
-
     def run(self, sql: str, *values: Any) -> int:
         cursor = self._execute(sql, values)
         row = cursor.fetchone() if returns_key(sql) else None

@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,12 +25,18 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.programs import ProgramRefused, find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import read_regular
 
 if TYPE_CHECKING:
     from nexus_cli.sandbox.walls import Walls
 
 SECONDS = 600.0
 """Time limit of one run: a large repository on a slow disk takes minutes."""
+_SYSTEM_PROGRAMS = "/usr/bin/" if sys.platform == "linux" else "\0"
+_SYSTEM_SETTINGS = "/etc/gitconfig"
+"""Where the system's settings are for a program of these. For others only git knows."""
+_MOST_SETTINGS = 1 << 16
+"""Most bytes of a file of settings that is read here; a larger one is git's to read."""
 _PATIENCE = 2.0
 """Seconds after which a run may be waiting for a pipe in the place of a file of git."""
 _BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g", "-c", "safe.directory=*")
@@ -157,12 +164,35 @@ class Git:
 
     def without_filters(self) -> Sequence[str]:
         """Return options that switch off every filter of any configuration, because comparing files would run them."""
+        if not self._may_have_filters():
+            return ()
         listed = self.try_run("config", "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")[1]
         names = {name.rpartition(".")[0] for name in os.fsdecode(listed).split("\0") if name}
         if any("=" in name for name in names):
             raise GitError("the configuration names filters that cannot be switched off")
         off = ("clean=", "smudge=", "process=", "required=false")
         return [word for name in sorted(names) for value in off for word in ("-c", f"{name}.{value}")]
+
+    def _may_have_filters(self) -> bool:
+        """Return False if every file of settings that git reads here is known, and none has a filter or names another
+        file: then git need not be asked."""
+        from nexus_cli.sandbox.git_settings import read_git_settings  # noqa: PLC0415  (as in `prepare`)
+
+        root = project_root(Path(os.path.realpath(self.cwd)))
+        if not self.program.startswith(_SYSTEM_PROGRAMS) or self.variables or not os.path.isdir(root / ".git"):
+            return True
+        system = os.environ.get("GIT_CONFIG_SYSTEM") or _SYSTEM_SETTINGS
+        shown = read_git_settings(os.environ, Path(os.path.realpath(self.project or root))).shown
+        for file in (*shown, Path(system), root / ".git" / "config", root / ".git" / "config.worktree"):
+            try:
+                data = read_regular(file, _MOST_SETTINGS).lower()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return True
+            if b"filter" in data or b"include" in data:
+                return True
+        return False
 
 
 @lru_cache(16)

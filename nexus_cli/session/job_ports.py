@@ -149,6 +149,11 @@ class JobPorts:
         """Return where the person reaches a job."""
         return [port.url for (of, _), port in self._ports.items() if of == job and port.url]
 
+    def addresses(self, job: str) -> list[str]:
+        """Return where the person reaches each port of a job, or why they do not."""
+        own = (port for (of, _), port in self._ports.items() if of == job)
+        return [port.url or f"(port {port.listener.port}: {port.why or 'not forwarded yet'})" for port in own]
+
     def describe(self, job: str) -> list[str]:
         """Return a line about each port of a job."""
         return [port.describe(job) for (of, _), port in self._ports.items() if of == job]
@@ -218,7 +223,7 @@ class JobPorts:
             if not asks:
                 line = f"{job} listens on port {port.listener.port}: /jobs open {job} lets your browser reach it"
                 state.lane_state.control.emit_aside(Notice(line, warning=False))
-                port.why = f"the person has /jobs open {job}"
+                port.why = f"/jobs open {job} forwards it"
                 return
             call = ToolCall(f"{job}-{port.listener.port}", "forward", {"job": job, "port": port.listener.port})
             what = f"forward port {port.listener.port} of {job} to 127.0.0.1 for your browser"

@@ -289,8 +289,8 @@ class SessionJobs(RunningJobs["Session"]):
 
     def describe_all(self) -> list[list[str]]:
         earlier = [[one, how, name] for one, (how, name) in self._earlier.items()]
-        now = ([one.id, " ".join((one.describe(), *self._ports.urls(one.id))), one.name] for one in self._jobs.values())
-        return [*earlier, *now]
+        states = ((one, (one.describe(), *self._ports.addresses(one.id))) for one in self._jobs.values())
+        return [*earlier, *([one.id, " ".join(state), one.name] for one, state in states)]
 
     async def show(self, job: str) -> ToolResult:
         found = self._find(job)

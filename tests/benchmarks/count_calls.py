@@ -3,7 +3,8 @@
 With arguments it is `nexus ask ARGUMENTS` up to its first call of litellm. Without, a session runs two turns in the
 working folder with a model that answers at once; the second is noted, from the words to the request and from the call
 of a tool to the next request. Writes a JSON object to the file NOTES: `functions`, a list for each part, as `file:line
-name`, those of ours that were entered in any thread; and `modules`, those of ours that were loaded at the end.
+name`, those of ours that were entered in any thread; `statements`, how many the ledger ran in each part; and `modules`,
+those of ours that were loaded at the end.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -35,10 +37,12 @@ class Notes:
         self._path = path
         self._entered: set[CodeType] = set()
         self._parts: list[list[str]] = []
+        self._statements: list[int] = []
 
     def begin(self) -> None:
         """Begin a part."""
         self._entered.clear()
+        self._statements.append(0)
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
 
@@ -50,9 +54,12 @@ class Notes:
         found = (f"{one.co_filename.removeprefix(ROOT)}:{one.co_firstlineno} {one.co_qualname}" for one in own)
         self._parts.append(sorted(found))
         modules = sorted(name for name in sys.modules if name.split(".")[0] == "nexus_cli")
-        self._path.write_text(json.dumps({"functions": self._parts, "modules": modules}))
+        notes = {"functions": self._parts, "statements": self._statements, "modules": modules}
+        self._path.write_text(json.dumps(notes))
 
-    def _profile(self, frame: FrameType, event: str, _: object) -> None:
+    def _profile(self, frame: FrameType, event: str, function: object) -> None:
+        if event == "c_call" and isinstance(getattr(function, "__self__", None), sqlite3.Connection):
+            self._statements[-1] += getattr(function, "__name__", "") == "execute"
         if event == "call" and frame.f_code not in self._entered:
             self._entered.add(frame.f_code)
             if frame.f_code.co_name == "acompletion" and not self._parts:

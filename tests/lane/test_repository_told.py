@@ -13,10 +13,12 @@ import pytest
 from laws.world import exact
 from session.played import Played, opened, say
 
+from nexus_cli.config.programs import find_program
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.lane import section_sources
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.section_sources import SessionSources
+from nexus_cli.sandbox.own_git import Git
 from nexus_cli.worktrees import repository_state
 from nexus_cli.worktrees.repository_state import look_at_repository
 
@@ -226,6 +228,38 @@ def test_commits_are_read_again_only_after_a_new_one(project: Path, monkeypatch:
     assert [sources.repository()["subjects"] for _ in range(2)] == [["Two", "One"]] * 2 and len(reads) == 2
     git(project, "reset", "-q", "--hard", "HEAD~1")
     assert sources.repository()["subjects"] == ["One"]
+
+
+@pytest.mark.matrix
+@pytest.mark.skipif(find_program("git") != "/usr/bin/git", reason="only git knows its settings elsewhere")
+@pytest.mark.parametrize(
+    ("setting", "starts"),
+    [
+        ("", {"log", "status"}),
+        ('[Filter "x"]\n\tclean = cat\n', {"config", "log", "status"}),
+        ("[include]\n\tpath = other\n", {"config", "log", "status"}),
+    ],
+    ids=["plain", "a filter", "another file"],
+)
+@pytest.mark.parametrize("place", ["project/.git/config", "project/.git/config.worktree", "personal"])
+def test_git_is_asked_for_filters_only_if_its_settings_may_have_some(
+    place: str, setting: str, starts: set[str], project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "personal"))
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", str(tmp_path / "system"))
+    commit(project, "One")
+    with (tmp_path / place).open("a") as file:
+        file.write(setting)
+    started: list[str] = []
+    try_run = Git.try_run
+
+    def noted(self: Git, *arguments: str, **options: Any) -> tuple[int, bytes, bytes]:
+        started.append(next(one for one in arguments if one in ("config", "log", "status")))
+        return try_run(self, *arguments, **options)
+
+    monkeypatch.setattr(Git, "try_run", noted)
+    found = SessionSources(ContextManager(), tuple, [], folder=project).repository()
+    assert found["subjects"] == ["One"] and len(started) == len(starts) and set(started) == starts
 
 
 def test_a_repository_that_is_made_later_is_told(tmp_path: Path) -> None:

@@ -128,6 +128,15 @@ def test_a_later_epoch_keeps_what_the_one_before_offered() -> None:
     assert _names(offer.select(128_000, lane)) == {"bash", "plan", "todo"}, "dispatch refuses the others"
 
 
+@pytest.mark.parametrize("began_attended", [False, True])
+def test_a_later_epoch_names_the_tool_for_questions_as_the_first_did(began_attended: bool) -> None:
+    lane, others = _lane(), (PLAIN, Limits())
+    first = ToolOffer(REGISTRY, *others, began_attended, tuple, len).select(128_000, lane)
+    lane.epoch = replace(lane.epoch, tools=tuple(first))
+    assert ToolOffer(REGISTRY, *others, not began_attended, tuple, len).select(128_000, lane) == first
+    assert ("- ask_person:" in _lines(first)) == began_attended
+
+
 @pytest.mark.parametrize(
     ("window", "names"),
     [(16_000, CORE | {"use_tool", "plan"}), (12_000, CORE | {"use_tool"}), (8_192, CORE), (1_024, CORE)],

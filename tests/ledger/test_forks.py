@@ -18,7 +18,7 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import to_record
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger, SessionInfo, blobs
+from nexus_cli.ledger import Ledger, SessionInfo, blobs, lanes, sessions
 
 
 def grown(ledger: Ledger, make: SimpleNamespace, entries: int) -> SessionInfo:
@@ -47,6 +47,31 @@ def test_a_forked_session_goes_on_with_ids_of_its_own(ledger: Ledger, make: Simp
     shown = ledger.session(fork.id)
     assert (shown.entries, shown.turns, shown.parent, shown.name) == (4, 4, parent.id, "other way")
     assert shown.first_text == "words 1"
+
+
+def test_a_transaction_that_fails_leaves_nothing_that_a_later_lane_would_see(
+    ledger: Ledger, make: SimpleNamespace
+) -> None:
+    parent = grown(ledger, make, 3)
+    session = ledger.log(parent.id).session
+    key = sessions.key_of(ledger.db, session.id)
+    with pytest.raises(KeyError), ledger.db.write():
+        lost = lanes.open_lane(ledger.db, key, "lost", "ask", parent.main_lane, 2)
+        assert len(lanes.ancestry(ledger.db, lost)) == 2
+        raise KeyError
+    with ledger.db.write():
+        kept = lanes.open_lane(ledger.db, key, "kept", "ask", None, 0)
+    assert [segment.lane for segment in lanes.ancestry(ledger.db, kept)] == [kept]
+
+
+def test_what_never_changes_is_read_once(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
+    log = ledger.log(grown(ledger, make, 3).id)
+    assert path.exists() and not log.memos("seen") and not log.drops()
+    queries: list[str] = []
+    ledger.db.connection.set_trace_callback(queries.append)
+    for _ in range(3):
+        assert not log.memos("seen") and not log.drops()
+    assert len(queries) == 9 and not any("RECURSIVE" in query for query in queries), queries
 
 
 def test_a_fork_of_a_fork_reads_the_notes_of_all_three_with_one_query(

@@ -178,9 +178,12 @@ def test_where_commands_ask_the_person_decides_on_each_server(folder: Path, port
 def test_what_is_not_forwarded_is_said_with_the_reason(folder: Path, port: int, options: Any, why: str) -> None:
     async def work() -> None:
         async with opened(folder, serve(port), **options) as (session, provider):
+            said, desk = sitting(session)
             await turn(session, "start it")
             assert f"j1 listens on port {port}, for commands alone: the person cannot open it ({why}" in told(provider)
             assert "answered" not in told(provider)
+            await show_jobs(desk, "")
+            assert f"(port {port}: {why}" in said[0] or "interactive" in options, "without a person it has ended"
             with pytest.raises(ConnectionRefusedError):
                 await read(f"http://127.0.0.1:{port}")
 

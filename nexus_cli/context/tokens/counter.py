@@ -20,7 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from nexus_cli.context.tokens.merge_table import MergeTable
 from nexus_cli.core.message import Message, Opaque, replace_surrogates
 from nexus_cli.core.services import Counts
 
@@ -32,9 +31,8 @@ PIECE = 8000
 """Most characters that are passed to the encoder at once: more may be slow or make it panic."""
 BRIEF = 64
 """Texts shorter than this are counted without the encoder by `StoredCounter`."""
-FIRST_CHARACTERS, FIRST_READS = 30_000, 3
-"""Characters that `StoredCounter` counts in a process before it loads the encoder, and how often it reads the table for
-them: reading it three times costs as much as the encoder."""
+PLAIN, LONG_WORD = 1000, 40
+"""So are texts shorter than `PLAIN`, almost of ASCII alone, whose words are shorter than `LONG_WORD`."""
 
 TABLES: Mapping[str, str] = {
     "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
@@ -150,8 +148,8 @@ class TiktokenCounter(_Counting):
 class StoredCounter(_Counting):
     """A counter that counts each text once and stores the count by its hash, so that resuming loads no encoder.
 
-    Texts under `BRIEF` characters are always counted by `brief_count` and not stored: the clock's line is new every
-    minute and must not load a table of 200,000 entries. The first texts of a process are counted by `first_texts`.
+    Brief and plain texts are always counted by `brief_count` and not stored: what a person types and the clock's line
+    are new each time and must not load a table of 200,000 entries, a third of the way to the first request.
     """
 
     def __init__(self, counter: SimpleTokenCounter | TiktokenCounter, store: Counts) -> None:
@@ -166,60 +164,17 @@ class StoredCounter(_Counting):
 
     def count(self, text: str) -> int:
         """Return the tokens of `text`: the stored count, else a new count, which is stored."""
-        if len(text) < BRIEF:
+        if len(text) < BRIEF or _is_plain(text):
             return brief_count(text)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         known = self._store.stored_count(self._encoding, digest)
         if known is not None:
             return known
-        tokens = first_texts.count(self._encoding, text)
-        if tokens is None:
-            tokens = self._counter.count(text)
-            if self._counter.estimated:
-                return tokens
+        tokens = self._counter.count(text)
+        if self._counter.estimated:
+            return tokens
         self._store.store_count(self._encoding, digest, tokens)
         return tokens
-
-
-class FirstTexts:
-    """A counter of the first texts of this process, until counting them costs more than to load the encoder."""
-
-    def __init__(self) -> None:
-        self._tables: dict[str, MergeTable] = {}
-        self._characters = 0
-        self._reads = 0
-        self._lock = threading.Lock()
-
-    def count(self, encoding_name: str, text: str) -> int | None:
-        """Return the tokens of `text` as the encoder counts them, or None: it is the encoder's turn. Never raises."""
-        with self._lock:
-            self._characters += len(text)
-            if self._characters > FIRST_CHARACTERS or _encoder.cache_info().currsize:
-                self._tables.clear()
-                return None
-            try:
-                merges = self._tables.get(encoding_name) or self._read(encoding_name)
-                counts = [merges.count(piece) for piece in pieces(replace_surrogates(text))] if merges else [None]
-                return None if None in counts else sum(filter(None, counts))
-            except Exception:  # a table or a library that is broken: the encoder has a fallback
-                return None
-
-    def release(self) -> None:
-        """Free the memory (40 MB): nothing is counted for a while."""
-        with self._lock:
-            self._tables.clear()
-
-    def _read(self, encoding_name: str) -> MergeTable | None:
-        path = table(encoding_name) if encoding_name in TABLES and _find_spec_of("tiktoken") else None
-        if path is None or self._reads == FIRST_READS:
-            return None
-        self._reads += 1
-        merges = self._tables[encoding_name] = MergeTable(path, PATTERNS[encoding_name.partition("_")[0]])
-        return merges
-
-
-first_texts = FirstTexts()
-"""The one of this process."""
 
 
 def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:
@@ -253,6 +208,13 @@ def brief_count(text: str) -> int:
         return 0
     words = _WORD.findall(text)
     return max(1, sum(1 + (len(word) - 1) // 8 if word.isalpha() else 1 for word in words))
+
+
+def _is_plain(text: str) -> bool:
+    """Return True for a text of common words, whose `brief_count` is near the exact one."""
+    if len(text) >= PLAIN or 10 * len(text.encode("utf-8", "surrogatepass")) > 11 * len(text):
+        return False
+    return max(map(len, text.split()), default=LONG_WORD) < LONG_WORD
 
 
 def pieces(text: str) -> Iterable[str]:

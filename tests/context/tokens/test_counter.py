@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import types
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search import sample, some
 
-from nexus_cli.config.paths import defaults_dir
 from nexus_cli.context.tokens import counter as tokens
 from nexus_cli.context.tokens.counter import (
     BRIEF,
     IMAGE_TOKENS,
+    LONG_WORD,
     OVERHEAD_PER_MESSAGE,
     PIECE,
-    FirstTexts,
     SimpleTokenCounter,
     StoredCounter,
     TiktokenCounter,
@@ -35,7 +33,6 @@ from nexus_cli.context.tokens.counter import (
     table,
     tables,
 )
-from nexus_cli.context.tokens.merge_table import MergeTable
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
 from nexus_cli.provider.model_names import litellm_folder
 
@@ -288,78 +285,6 @@ def test_neither_tiktoken_nor_litellm_is_imported_before_a_text_is_counted() -> 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.fixture
-def first_texts(monkeypatch: pytest.MonkeyPatch) -> FirstTexts:
-    """A counter as a new process has it, in which no encoder is loaded."""
-    tokens._encoder.cache_clear()
-    made = FirstTexts()
-    monkeypatch.setattr(tokens, "first_texts", made)
-    return made
-
-
-@pytest.mark.parametrize("encoding", ["cl100k_base", "o200k_base", "p50k_base"])
-@given(
-    text=st.text(st.characters(max_codepoint=0x4FF))
-    | st.text("aBzS'\u00e9\u017f\u0130\u0416\u2014\u2019 \n\r\t\x1c\x850129/<|>_-", max_size=200)
-)
-def test_the_first_texts_are_counted_as_the_encoder_counts_them(encoding: str, text: str) -> None:
-    assert _merge_table(encoding).count(text) == _counter(encoding).count(text)
-
-
-@cache
-def _merge_table(encoding: str) -> MergeTable:
-    path = table(encoding)
-    assert path is not None
-    return MergeTable(path, tokens.PATTERNS[encoding.partition("_")[0]])
-
-
-def test_our_own_prompts_are_counted_as_the_encoder_counts_them() -> None:
-    for path in sorted(defaults_dir().rglob("*.md")):
-        text = path.read_text()
-        assert _merge_table("o200k_base").count(text) == COUNTERS["o200k"].count(text), path
-
-
-@pytest.mark.parametrize("text", ["\U0001f5e3 spoken", "\u0558" * 20, "\u4e00" * 20, "x" * 65, "=" * 5000])
-def test_what_the_merge_table_cannot_count_quickly_or_exactly_is_left_to_the_encoder(
-    first_texts: FirstTexts, text: str
-) -> None:
-    assert first_texts.count("o200k_base", text) is None
-    long = text * 20
-    assert StoredCounter(COUNTERS["o200k"], Store()).count(long) == COUNTERS["o200k"].count(long)  # type: ignore[arg-type]
-
-
-def test_the_first_texts_of_a_process_load_no_encoder_and_are_stored(first_texts: FirstTexts) -> None:
-    store, text = Store(), "A request of a few words, with a path: src/nexus/a.py. " * 3
-    assert StoredCounter(Unloaded("o200k_base"), store).count(text) == COUNTERS["o200k"].count(text)
-    assert list(store.kept.values()) == [COUNTERS["o200k"].count(text)]
-
-
-def test_the_encoder_counts_once_the_first_texts_are_many(first_texts: FirstTexts) -> None:
-    text = "some words " * 500
-    counts = [first_texts.count("o200k_base", text) for _ in range(8)]
-    assert counts == [COUNTERS["o200k"].count(text)] * 5 + [None] * 3
-
-
-def test_the_table_is_read_again_for_the_first_texts_three_times_at_most(first_texts: FirstTexts) -> None:
-    counts = []
-    for _ in range(4):
-        counts.append(first_texts.count("o200k_base", "some words"))
-        first_texts.release()
-    assert counts == [2, 2, 2, None]
-
-
-def test_first_texts_without_a_table_are_left_to_the_counter(
-    first_texts: FirstTexts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert first_texts.count("gpt2", "some words") is None
-    assert first_texts.count("simple", "some words") is None
-    (tmp_path / tokens.TABLES["cl100k_base"]).write_bytes(b"YQ== 0\nYg== 1\n")
-    monkeypatch.setattr(tokens, "tables", lambda: [tmp_path])
-    assert first_texts.count("cl100k_base", "no such bytes in it") is None
-    monkeypatch.setitem(sys.modules, "regex", None)
-    assert first_texts.count("o200k_base", "some words") is None
-
-
 class Unloaded(TiktokenCounter):
     """A counter whose encoder must not be needed."""
 
@@ -373,7 +298,7 @@ class Unloaded(TiktokenCounter):
 
 @given(st.text(st.characters(), min_size=BRIEF, max_size=300))
 def test_a_text_is_counted_once_and_then_remembered(text: str) -> None:
-    store = Store()
+    store, text = Store(), f"{'w' * LONG_WORD}{text}"
     first = StoredCounter(COUNTERS["o200k"], store).count(text)  # type: ignore[arg-type]
     assert first == COUNTERS["o200k"].count(text)
     assert StoredCounter(Unloaded("o200k_base"), store).count(text) == first
@@ -386,6 +311,15 @@ def test_a_short_text_needs_neither_encoder_nor_store(text: str) -> None:
     store = Store()
     assert StoredCounter(Unloaded(), store).count(text) == brief_count(text)
     assert not store.asked
+
+
+def test_a_plain_text_of_a_page_needs_neither_encoder_nor_store() -> None:
+    store, text = Store(), "Find out why tests/test_shop.py fails, mend it, and say what was wrong. " * 10
+    assert StoredCounter(Unloaded(), store).count(text) == brief_count(text) and not store.asked
+    assert 0.8 < brief_count(text) / COUNTERS["o200k"].count(text) < 1.25
+    for other in (text + " \u00e9" * 99, text * 2, f"{text} {'x' * LONG_WORD}", " " * 100):
+        assert StoredCounter(COUNTERS["o200k"], store).count(other) == COUNTERS["o200k"].count(other)  # type: ignore[arg-type]
+    assert len(store.asked) == 4
 
 
 def test_estimates_are_not_kept_as_counts() -> None:
@@ -413,27 +347,3 @@ def test_short_texts_are_estimated_within_a_fifth_in_sum() -> None:
     short = [line for line in texts if 0 < len(line) < BRIEF]
     counted = sum(COUNTERS["o200k"].count(line) for line in short)
     assert abs(sum(map(brief_count, short)) - counted) < counted / 5
-
-
-FIRST = [
-    "1234567890" * 2_000,
-    ("12,34,56,78," * 2_000)[:20_000],
-    ("foo\n\n" * 5_000)[:20_000],
-    "a\u0558b \u208f \u0cdc",
-    "naïve “quoted” — Привет",
-]
-COUNT_FIRST = """
-import json, sys
-from nexus_cli.context.tokens.counter import FirstTexts
-print(json.dumps([FirstTexts().count(sys.argv[1], text) for text in json.load(sys.stdin)]))
-"""
-
-
-@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base", "p50k_base"])
-def test_a_first_text_is_counted_as_the_encoder_counts_it_or_not_at_all(encoding: str) -> None:
-    command = [sys.executable, "-c", COUNT_FIRST, encoding]
-    done = subprocess.run(command, input=json.dumps(FIRST).encode(), capture_output=True, check=True)
-    found = json.loads(done.stdout)
-    for text, count in zip(FIRST, found, strict=True):
-        assert count in (None, TiktokenCounter(encoding).count(text)), text[:20]
-    assert found[-1] is not None
