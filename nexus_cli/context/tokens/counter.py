@@ -61,7 +61,7 @@ PATTERNS: Mapping[str, str] = {"cl100k": _CL100K, "o200k": _O200K, "p50k": _GPT2
 
 _LOADING = threading.Lock()
 """One thread loads a table while the others wait: a count by the simple rule meanwhile would be stored."""
-_WORD = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\x00-\x7f]|\n+| {2,}")
+_WORD = re.compile(r"_?[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\x00-\x7f]|[ \n]*\n *| {2,}")
 
 
 class TokenCounter(Protocol):
@@ -207,7 +207,7 @@ def brief_count(text: str) -> int:
     if not text:
         return 0
     words = _WORD.findall(text)
-    return max(1, sum(1 + (len(word) - 1) // 8 if word.isalpha() else 1 for word in words))
+    return max(1, sum(1 + (len(word) - 1) // 8 if word[-1].isalpha() else 1 for word in words))
 
 
 def _is_plain(text: str) -> bool:
