@@ -11,7 +11,7 @@ import shlex
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -113,9 +113,12 @@ def decide_command(
     line = read_command_line(command)
     search = _Search(rules, level, command)
     folders = Folders.of(cwd, project, line, added)
-    looks = [_look_at(one, line, search, folders, writes=writes) for one in line.commands]
+    looks = [
+        (_find_reason(one, line, search, folders, writes=writes), _find_restriction(one, line, search, folders))
+        for one in line.commands
+    ]
     closed = _closed_redirects(line, level, rules, folders)
-    only_reads = not closed and not any(look.reason or look.restricted for look in looks)
+    only_reads = not closed and not any(reason or restricted for reason, restricted in looks)
     hidden = _find_hidden(command, line, search)
     if any(one.name in os.environ for one in line.bindings):
         line.doubts["an assignment to a variable of the environment"] = None
@@ -126,7 +129,11 @@ def decide_command(
     profile: Profile = "none" if level == "all" or outside or not confined else "net" if network else "write"
     if profile == "write" and only_reads and not doubts:
         profile = "read"
-    parts = [*(_judge(look, profile, search) for look in looks), *closed, *hidden]
+    judged = [
+        restricted or _judge(one, reason, profile, search)
+        for one, (reason, restricted) in zip(line.commands, looks, strict=True)
+    ]
+    parts = [*judged, *closed, *hidden]
     denied = next((part for part in parts if part.decision == "deny"), None)
     if denied is not None:
         return CommandDecision("deny", profile, tuple(parts), denied.why)
@@ -141,29 +148,14 @@ def decide_command(
     return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """What is known of one command before its line has a profile."""
-
-    command: SimpleCommand
-    reason: str
-    """The reason that it does not run as a reader; "" if it does."""
-    restricted: CommandPart | None
-    """The part, if a deny or ask rule decides."""
-
-    def part(self, decision: Decision, rule: PermissionRule | None, source: str, why: str = "") -> CommandPart:
-        shown = tuple(word.text for word in self.command.words)
-        return CommandPart(shown, decision, rule.text if rule else None, rule.origin if rule else source, why)
-
-
 def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
     """Return True if rules that lift the sandbox allow every part."""
     lifting = {(rule.text, rule.origin) for rule in rules.of("allow") if rule.lifts}
     return bool(parts) and all(part.decision == "allow" and (part.rule, part.source) in lifting for part in parts)
 
 
-def _look_at(command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders, *, writes: bool) -> _Look:
-    """Return what words and rules say about one command. Follows a `cd` in `folders`."""
+def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders, *, writes: bool) -> str:
+    """Return the reason that a command does not run as a reader, "" if it does. Follows a `cd` in `folders`."""
     level, rules = search.level, search.rules
     if level == "all" or line.is_long:
         reason = "a line of this length is never read-only"
@@ -178,43 +170,50 @@ def _look_at(command: SimpleCommand, line: CommandLine, search: _Search, folders
     passed = next((one for one in strict if not reason and reaches_unnamed(command, one.effect)), None)
     if passed is not None:
         reason = f"it may be what {passed.decision} {passed.text} names, as its words are not known before it runs"
-    look = _Look(command, reason, None)
+    return reason
+
+
+def _find_restriction(
+    command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders
+) -> CommandPart | None:
+    """Return the part of a command that a deny or ask rule names, by its words or by the files that it names."""
+    shown = tuple(word.text for word in command.words)
     found = search.find(command, line.inputs)
     if found is not None:
-        return replace(look, restricted=CommandPart(tuple(word.text for word in command.words), *found))
-    written = find_written(command, (), rules, folders)
-    if written is not None and (level != "all" or written.decision == "deny"):
+        return CommandPart(shown, *found)
+    is_all = search.level == "all"
+    written = find_written(command, (), search.rules, folders)
+    if written is not None and not (is_all and written.decision == "ask"):
         why = f"it writes what {written.decision} {written.text} names ({written.origin})"
-        return replace(look, restricted=look.part(written.decision, written, "", why))
-    closed = _find_closed_file(command.words[1:], rules, folders, [folders.assumed])
-    if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
+        return CommandPart(shown, written.decision, written.text, written.origin, why)
+    closed = _find_closed_file(command.words[1:], search.rules, folders, [folders.assumed])
+    if closed is not None and not (is_all and (closed.decision == "ask" or not _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
-        return replace(look, restricted=look.part("deny" if level == "all" else "ask", closed, "", why))
-    return look
+        return CommandPart(shown, "deny" if is_all else "ask", closed.text, closed.origin, why)
+    return None
 
 
-def _judge(look: _Look, profile: Profile, search: _Search) -> CommandPart:
-    """Return the part of a command in a line that runs in `profile`.
+def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Search) -> CommandPart:
+    """Return the part of a command in a line that runs in `profile`; `reason`: it does not run as a reader.
 
     With writes a reader is free only if it can write nothing and start no program. With the network, or without a
     sandbox, the line asks whatever its parts are.
     """
-    level, reason = search.level, look.reason
-    if look.restricted is not None:
-        return look.restricted
-    if not reason and (profile != "write" or can_write_nothing(look.command)):
-        return look.part("allow", None, "built in", "it only reads")
+    level, shown = search.level, tuple(word.text for word in command.words)
+    if not reason and (profile != "write" or can_write_nothing(command)):
+        return CommandPart(shown, "allow", None, "built in", "it only reads")
     if level == "all":
-        return look.part("allow", None, "level all")
-    allowed = find_allow(look.command, search.rules)
+        return CommandPart(shown, "allow", None, "level all")
+    allowed = find_allow(command, search.rules)
     if allowed is not None:
-        return look.part("allow", allowed, "")
+        return CommandPart(shown, "allow", allowed.text, allowed.origin)
     if level == "run":
-        return look.part("allow", None, "level run")
-    narrow = next((rule for rule in search.rules.of("allow") if rule.match(look.command.words) == "yes"), None)
-    if reason and narrow is not None and not look.command.assignments:
+        return CommandPart(shown, "allow", None, "level run")
+    narrow = next((rule for rule in search.rules.of("allow") if rule.match(command.words) == "yes"), None)
+    if reason and narrow is not None and not command.assignments:
         reason = f"allow {narrow.text} covers what only reads, and {reason}"
-    return look.part("ask", None, f"level {level}", reason or "it could write, as the line does not run read-only")
+    why = reason or "it could write, as the line does not run read-only"
+    return CommandPart(shown, "ask", None, f"level {level}", why)
 
 
 def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[CommandPart]:

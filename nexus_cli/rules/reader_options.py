@@ -90,7 +90,7 @@ _OPTIONS: Mapping[str, ReaderOptions] = {
     "jq": ReaderOptions(opens=r"-\w*f|--from|(?s:.*(?:import|include))", is_complete=True),
     "perl": ReaderOptions("-[a-zA-Z]*i"),
     "rg": ReaderOptions(runs="--pre(?:=|$)|--host", is_complete=True),
-    "sed": ReaderOptions("-[a-zA-Z]*i|--i", r"-\w*[ef].|-\w*f|--[ef]"),
+    "sed": ReaderOptions("-[a-zA-Z]*i|--i", r"-\w*[ef].|-\w*[fl]|--[efl]"),
     "sort": ReaderOptions(r"-\w*o|--o", "--co", "--f", is_complete=True),
     "tar": ReaderOptions(runs=r"-\w*[IF]|\w+[IF]\w*$|--(?:use|info|new|check|to|rsh|rmt)", opens=r"-\w*T|--files"),
     "tree": ReaderOptions("-o", opens="--from"),
@@ -106,8 +106,9 @@ _SCRIPT = re.compile(r"-\w*e")
 def is_reader(words: Sequence[Word]) -> bool:
     """Return True if the program, with its subcommand, is on the list."""
     name = system_name(words[0]) if words else ""
-    verb = find_verb(words) if name in SUBCOMMANDS_THAT_READ else 0
-    return name in READERS or (0 < verb < len(words) and words[verb].text in SUBCOMMANDS_THAT_READ[name])
+    if name not in SUBCOMMANDS_THAT_READ:
+        return name in READERS
+    return any(verb.text in SUBCOMMANDS_THAT_READ[name] for verb in words[find_verb(words) :][:1])
 
 
 def find_verb(words: Sequence[Word]) -> int:
@@ -120,8 +121,8 @@ def find_verb(words: Sequence[Word]) -> int:
 
 def wants_to_write(name: str, words: Sequence[Word]) -> bool:
     """Return True if an option says that program `name` writes: it need not be tried first."""
-    wanted = _OPTIONS.get(name, ReaderOptions()).writes
-    return bool(wanted) and any(re.match(wanted, word.text) for word in words[1:])
+    wanted = _pattern(_OPTIONS[name].writes if name in _OPTIONS else "")
+    return any(wanted.match(word.text) for word in words[1:])
 
 
 def can_write_nothing(command: SimpleCommand) -> bool:
@@ -129,11 +130,12 @@ def can_write_nothing(command: SimpleCommand) -> bool:
     name = system_name(command.words[0]) if command.words else ""
     if name in PLAIN or name == "cd":
         return True
-    if command.assignments or not all(word.is_known for word in command.words):
-        return False
+    if command.assignments or not all(word.is_known and not word.has_glob for word in command.words):
+        return False  # a file may have the name of an option
     texts = [word.text for word in command.words[1:]]
     row = _OPTIONS.get(name, ReaderOptions())
-    if name != "sed" and (not row.is_complete or sum(not one.startswith("-") for one in texts) > row.most_operands):
+    operands = sum(one == "-" or not one.startswith("-") for one in texts)
+    if name != "sed" and (not row.is_complete or operands > row.most_operands):
         return False
     return not any(_pattern(row.writes, row.runs).match(one) for one in texts) and _has_plain_scripts(command)
 

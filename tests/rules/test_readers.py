@@ -312,6 +312,14 @@ def test_more_readers_are_free_beside_a_command_that_runs_with_writes(project: P
     free = ["make x | jq .", "make x | sort | uniq -c", "fd -e py; make x", "make x | column -t"]
     assert {decide(one, project, "read", rules).decision for one in free} == {"allow"}
     writing = ["make x | uniq a.txt b.txt", "fd -x rm; make x", "xxd a.txt b.txt; make x", "sed --i p a.txt; make x"]
+    writing += [
+        "make x | uniq - a.txt",
+        "make x | xxd - a.txt",
+        "make x; uniq a*",
+        "sort *; make x",
+        "sed 5q *; make x",
+    ]
+    writing += ["sed -l 5p 'w out' a.txt; make x", "sed --line-length 5p 'w out' a.txt; make x"]
     assert {decide(one, project, "read", rules).decision for one in writing} == {"ask"}
 
 
