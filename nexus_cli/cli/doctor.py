@@ -233,8 +233,8 @@ def _config(look: CheckInput) -> Check:
 def _keys(look: CheckInput) -> Check:
     present = keys_present(look.environ, look.settings)
     if present:
-        places = {name: "" if look.environ.get(name, "").strip() else key_place(name) for name in present}
-        rows = [f"{name} (in {place})" if place else name for name, place in places.items()]
+        environ = look.environ
+        rows = [name if environ.get(name, "").strip() else f"{name} (in {key_place(name)})" for name in present]
         return Check("keys", "ok", ", ".join(rows))
     names = ", ".join(look.settings.default_models)
     hint = f"`nexus login PROVIDER` stores one ({', '.join(LOGIN_NAMES)}); or set one of these variables: {names}"

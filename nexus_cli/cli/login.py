@@ -88,10 +88,8 @@ def login(
     else:
         key = clean_key(name, _piped(), os.environ)
     place = store_key(stored_name(name, key_name), key)
-    if key_name:
-        print_text(f"The {SHAPES[name].title} key {key_name} is stored in {place}.\nUse it: {key_name}:{name}/MODEL.")
-        return 0
-    print_text(f"The {SHAPES[name].title} key is stored in {place}.{_what_next(name)}")
+    further = f"\nUse it: {key_name}:{name}/MODEL." if key_name else _what_next(name)
+    print_text(f"The {SHAPES[name].title} key{key_name and f' {key_name}'} is stored in {place}.{further}")
     return 0
 
 

@@ -12,6 +12,7 @@ from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane.compaction.preview import NO_GAIN
 from nexus_cli.reports.forms import find_form
 
 
@@ -51,6 +52,8 @@ def test_a_compaction_that_would_gain_nothing_says_so_before_it_pays(context: Fa
     for number in range(3):
         context.turn(f"{number} " + "some words here " * 140)
     sent, used = len(context.provider.seen), context.session.status().used
+    value = context.run("compact --preview").shown[-1][1]
+    assert not value["possible"] and value["why"] == NO_GAIN
     context.run("compact")
     done = context.fed[-1]
     assert isinstance(done, CompactionDone) and not done.ok and (done.before, done.after) == (used, used)

@@ -32,6 +32,7 @@ from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import first_words
 
+NO_GAIN = "a summary would take as much room as it frees"
 AHEAD = (1, 10)
 """Numbers of later requests to price."""
 WORDS = 120
@@ -43,6 +44,7 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     plan = draft_plan(lane_state.window, lane_state.work, "command", lane_state.settings.compact.to)
     request = next_request(lane_state)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
+    why = find_obstacle(lane_state.window, plan, request)
     value: dict[str, Any] = {
         "version": 1,
         "model": lane_state.model.info.name,
@@ -50,11 +52,11 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
         "budget": lane_state.window.budget.available,
         "unit": UNIT,
         "before": before,
-        "possible": plan is not None,
-        "why": "" if plan else TOO_LITTLE,
+        "possible": not why,
+        "why": why,
         "pins": _pin_rows(lane_state.window, plan),
     }
-    if plan is None:
+    if plan is None or why:
         return value
     choice = choose_summary_source(lane_state, plan, "command")
     after = _after(lane_state.window, plan)
@@ -83,11 +85,14 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     return value
 
 
-def frees_tokens(window: LaneWindow, plan: planning.CompactionPlan, request: NextRequest) -> bool:
-    """Return False if even with a summary of half its room the request would not be smaller than `request`."""
+def find_obstacle(window: LaneWindow, plan: planning.CompactionPlan | None, request: NextRequest) -> str:
+    """Return `TOO_LITTLE` without a plan, `NO_GAIN` if even with a summary of half its room the request would not be
+    smaller than `request`, else ""."""
+    if plan is None:
+        return TOO_LITTLE
     waiting = sum(item.tokens for item in request.waiting)
     after = _after(window, plan) - plan.summary_cap // 2 + waiting
-    return _afterwards(window, plan, after).tokens < request.tokens
+    return "" if _afterwards(window, plan, after).tokens < request.tokens else NO_GAIN
 
 
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:

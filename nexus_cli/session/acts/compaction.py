@@ -42,9 +42,9 @@ def compaction(instructions: str) -> Act:
         await begin_pending_epoch(lane_state)
         request, share = next_request(lane_state), lane_state.settings.compact.to
         plan = draft_plan(lane_state.window, lane_state.work, "command", share)
-        if plan is not None and not previews.frees_tokens(lane_state.window, plan, request):
-            why = f"a summary would take as much room as it frees: {request.tokens:,} tokens now"
-            raise NexusError("usage", "not compacted", why, "Nothing was sent; /compact --preview shows the plan")
+        if previews.find_obstacle(lane_state.window, plan, request) == previews.NO_GAIN:
+            why = f"{previews.NO_GAIN}: {request.tokens:,} tokens now"
+            raise NexusError("usage", "not compacted", why, "Nothing was sent")
         await compact(lane_state, "command", share, instructions)
 
     return act

@@ -39,8 +39,8 @@ RELEASED = 0.5
 """Seconds without an Esc after which a held key counts as released."""
 
 
-FIXED = ((Keys.ControlC,), (Keys.ControlM,), (Keys.Escape,))
-"""Keys that a person cannot bind: they stop work and send messages."""
+FIXED = (Keys.ControlC, Keys.ControlM)
+"""Keys with which none of a person's begins: they stop work and send messages, and would wait for the next key."""
 
 
 class ScreenActions(Protocol):
@@ -128,8 +128,10 @@ def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: Scree
         others = [binding.keys for binding in made.bindings]
         if not keys or Keys.Any in keys:
             problems.append(f"{name} is no key")
-        elif keys in FIXED or len(keys[0]) == 1:
-            problems.append(f"{name} {'keeps its meaning' if keys in FIXED else 'types text'}")
+        elif keys[0] in FIXED or keys == (Keys.Escape,):
+            problems.append(f"{name.split()[0]} keeps its meaning")
+        elif len(keys[0]) == 1:
+            problems.append(f"{name} types text")
         elif any(keys[: len(one)] == one[: len(keys)] for one in others) or base.get_bindings_starting_with_keys(keys):
             problems.append(f"{name} is the same as, or the beginning of, another key")
         else:

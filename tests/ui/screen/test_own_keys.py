@@ -60,6 +60,8 @@ def test_every_action_has_a_key_on_the_screen() -> None:
         ("<any>", "<any> is no key"),
         ("c-c", "c-c keeps its meaning"),
         ("c-m", "c-m keeps its meaning"),
+        ("c-c x", "c-c keeps its meaning"),
+        ("enter x", "enter keeps its meaning"),
         ("escape", "escape keeps its meaning"),
         ("x", "x types text"),
         ("space c-x", "space c-x types text"),
