@@ -50,7 +50,9 @@ class NexusAgent(BaseInstalledAgent):  # type: ignore[misc]
     async def install(self, environment: Any) -> None:
         """Install uv and nexus for the user of the task."""
         await self.ensure_system_dependencies(environment, ("curl", "git", "ca_certificates"))
-        package = self._package or (f"nexus-cli=={self._version}" if self._version else "nexus-cli")
+        package = self._package
+        if not package:
+            raise ValueError("name the wheel of nexus: --ak package=dist/nexus_cli-VERSION-py3-none-any.whl")
         if (wheel := Path(package)).is_file():
             package = f"/installed-agent/{wheel.name}"
             await environment.upload_file(wheel, package)

@@ -159,6 +159,13 @@ def test_harbor_installs_a_wheel_and_runs_a_task(place: Stage, tmp_path: Path, a
 
 
 @pytest.mark.matrix
+def test_harbor_installs_nothing_from_an_index_by_itself(place: Stage, tmp_path: Path, agent_class: Any) -> None:
+    with pytest.raises(ValueError, match="--ak package=dist/nexus_cli"):
+        asyncio.run(agent_class(tmp_path, MODEL, version="1.0").install(Container(place)))
+    assert not (place.home / "uv.txt").exists()
+
+
+@pytest.mark.matrix
 def test_harbor_grades_what_a_limit_has_stopped_and_raises_for_a_failure(
     place: Stage, tmp_path: Path, agent_class: Any
 ) -> None:
