@@ -443,7 +443,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (144, 0, 0),
     "acp": (7_469, 0, 1),
-    "adapters": (724, 1_037, 0),
+    "adapters": (719, 1_037, 0),
     "cli": (65_263, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_603, 0, 17),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (936_756, 67_598)
+SUM = (936_751, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
