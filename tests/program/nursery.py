@@ -29,6 +29,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -369,6 +370,7 @@ def main(kind: str, address: str, listener: socket.socket) -> None:
         if kind != "light" or not name.endswith(ENGINES):
             importlib.import_module(name)
     build_commands()
+    hide_local_servers()
     if kind == "laws":
         sys.path.append(str(TESTS))
         importlib.import_module("laws.elsewhere")
@@ -388,6 +390,14 @@ def build_commands() -> None:
     for name in app.COMMANDS:
         if f"nexus_cli.cli.{app.MODULES.get(name, name)}" in sys.modules:
             app.load_command(name)
+
+
+def hide_local_servers() -> None:
+    """Look for model servers where none listens, whatever this machine runs on their usual ports."""
+    from nexus_cli.provider import local_servers as module
+
+    hidden = (replace(one, url=one.url and "http://127.0.0.1:9") for one in module.SERVERS)
+    module.local_servers.__defaults__ = (tuple(hidden),)
 
 
 def warm() -> None:

@@ -99,7 +99,6 @@ ROWS = (
         2,
         "config",
         env=KEYLESS,
-        installed=True,
         session=False,
         requests=0,
         says="export ANTHROPIC_API_KEY=",
