@@ -93,13 +93,6 @@ def commit(connection: Any) -> None:
     connection.execute("COMMIT")
 
 
-class UnsettledError(NexusError):
-    """The error of a commit that the loss of its connection interrupted: it took place or not."""
-
-    transaction = ""
-    """The id of the transaction on its server."""
-
-
 class Database:
     """One connection with explicit transactions; several threads may use it."""
 
@@ -199,10 +192,6 @@ class Database:
 
     def is_outage(self, error: NexusError) -> bool:
         """True if `error` means that the server cannot be used now, whatever was to be written."""
-        return False
-
-    def has_committed(self, transaction: str) -> bool:
-        """True if the transaction of an `UnsettledError` took place; "" is none."""
         return False
 
     @contextmanager

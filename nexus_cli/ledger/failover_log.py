@@ -20,7 +20,7 @@ from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import sessions
-from nexus_cli.ledger.database import Database, UnsettledError
+from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect_memory
 from nexus_cli.ledger.sessions import SessionInfo
@@ -284,20 +284,19 @@ class FailoverLog(LaneLog):
         if self._swap():
             what = "what follows" if problem is not error else "the session"
             if problem is error and is_outage:
-                self._begin_spool(error.transaction if isinstance(error, UnsettledError) else "")
+                self._begin_spool()
             kept = self._shared.spool
             where = "in memory and is lost when it ends" if kept is None else f"in {kept.path} until the server answers"
             self._warn(f"{problem.message}; {what} continues {where}")
 
-    def _begin_spool(self, transaction: str = "") -> str:
-        """Begin the journal if the session can have one, with the call that may have been committed as `transaction`;
-        return why it cannot be made, or ""."""
+    def _begin_spool(self) -> str:
+        """Begin the journal if the session can have one; return why it cannot be made, or ""."""
         shared = self._shared
         if shared.info is not None:
             from nexus_cli.ledger.spool import Spool  # noqa: PLC0415  (a file needs none)
 
             try:
-                shared.spool = Spool.create(self._server, shared.info, transaction)
+                shared.spool = Spool.create(self._server, shared.info)
             except OSError as error:
                 return error.strerror or str(error)
             shared.next_try = time.monotonic() + RETRY_SECONDS

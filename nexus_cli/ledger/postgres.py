@@ -35,7 +35,7 @@ import psycopg
 from nexus_cli.config.database_url import hide_password
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import database
-from nexus_cli.ledger.database import Database, UnsettledError
+from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.postgres_connection import KEYS, open_connection, returns_key, server_error, translate
 
 PATIENCE = 10.0
@@ -283,19 +283,7 @@ class PostgresDatabase(Database):
                     return bool(status == "committed")
             time.sleep(0.2)
         why = "the connection was lost while it was committed, so it may have been recorded or not"
-        what, hint = "the ledger could not be written", "See `nexus sessions show` when it is back"
-        unsettled = UnsettledError("ledger", what, why, hint)
-        unsettled.transaction = number
-        raise unsettled
-
-    def has_committed(self, transaction: str) -> bool:
-        """See `Database`. A server that was restored from a copy may not have reached the transaction."""
-        status = (
-            "SELECT pg_xact_status(asked.id) FROM (SELECT ?::xid8 AS id) AS asked"
-            " WHERE asked.id < pg_snapshot_xmax(pg_current_snapshot())"
-        )
-        row = self.one(status, transaction) if transaction else None
-        return row is not None and row[0] == "committed"
+        raise NexusError("ledger", "the ledger could not be written", why, "See `nexus sessions show` when it is back")
 
     def _rollback(self) -> None:
         with suppress(psycopg.Error):

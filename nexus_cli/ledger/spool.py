@@ -65,15 +65,14 @@ class Spool:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     @classmethod
-    def create(cls, url: str, info: SessionInfo, transaction: str = "") -> Spool:
-        """Create a journal for the session `info`; raise `OSError`. The commit of its first call may have taken place
-        as `transaction`."""
+    def create(cls, url: str, info: SessionInfo) -> Spool:
+        """Create a journal for the session `info`; raise `OSError`."""
         path = private_dir(spool_folder()) / f"{info.id}-{os.urandom(4).hex()}.jsonl"
         lock = FileLock.take(path.with_suffix(".lock"))
         assert lock is not None, "its name is new"
         made = cls(path, lock)
-        ledger = {"ledger": shown_place(url), "place": hash_address(url), "transaction": transaction}
-        made._append({"version": _VERSION, **ledger, "session": asdict(info)})
+        head = {"version": _VERSION, "ledger": shown_place(url), "place": hash_address(url), "session": asdict(info)}
+        made._append(head)
         return made
 
     def add(self, lane: int, name: str, values: tuple[Any, ...], result: Any) -> None:
@@ -137,6 +136,27 @@ def _unpack(value: Any) -> Any:
     return _TYPES[kind](**{name: _unpack(one) for name, one in data.items() if name in known})
 
 
+class _Replay(TransactionLog):
+    """A log inside the transaction that writes a journal back."""
+
+    def has(self, name: str, values: list[Any], result: Any) -> bool:
+        """True if the outcome of this call, the first of a journal, was recorded: its commit was interrupted."""
+        if name in ("append", "record_reply") and values[0] is not None and values[0].id <= self.last_id():
+            return bool(self.read(values[0].id, values[0].id)[0].message == values[0].message)
+        if name == "record_request":
+            last = self.last_request()
+            return last is not None and (last.manifest.step, last.manifest.sha256) == (values[0].step, values[0].sha256)
+        if name == "record_memo":
+            return values[0] in self.memos(values[0].kind, own=True)
+        if name == "begin_epoch":
+            return bool(values[0].id < self.next_epoch())
+        if name == "record_start":
+            return self.was_started(values[0])
+        if name == "next_drop":
+            return int(result[1:]) <= self.last_drop()
+        return name == "record_drop" and any(one.id == values[0].id for one in self.drops())
+
+
 def write_back(db: Database, path: Path, unwritten: Sequence[bytes] = ()) -> dict[int, int]:
     """Write a journal, and its lines that are not in the file, back in one transaction; return the lanes of the server
     for those that it names otherwise.
@@ -153,7 +173,7 @@ def write_back(db: Database, path: Path, unwritten: Sequence[bytes] = ()) -> dic
         row = db.one("SELECT main FROM sessions WHERE id = ?", info.id)
         main = int(row[0]) if row else _create_session(db, info)
         found = {info.main_lane: main}
-        log = TransactionLog(db, info.id, main)
+        log = _Replay(db, info.id, main)
         done = 0
         for memo in log.memos(SPOOLED, own=True):
             if memo.value["id"] == path.stem:
@@ -165,11 +185,11 @@ def write_back(db: Database, path: Path, unwritten: Sequence[bytes] = ()) -> dic
         for number, line in enumerate(lines[done:], done):
             at = datetime.fromisoformat(line["at"])
             lane = found.get(line["lane"], line["lane"])
-            log = TransactionLog(db, info.id, lane, partial(_same, at))
+            log = _Replay(db, info.id, lane, partial(_same, at))
             name, values, result = line["call"], _unpack(line["values"]), line["result"]
             if lane not in own or name not in _CALLS:
                 raise ValueError(f"line {number + 2} is no record of it")
-            if number == 0 and name != "open_lane" and db.has_committed(head.get("transaction", "")):
+            if number == 0 and log.has(name, values, result):
                 continue
             made = getattr(log, name)(*values)
             if isinstance(made, LaneLog):

@@ -359,12 +359,3 @@ def test_a_text_that_comes_into_use_while_its_session_is_deleted_stays(served: L
     deleting.join()
     assert other.log(stays).read(1, 1)[0].message.content == "what both say" and len(other.sessions()) == 1
     other.close()
-
-
-def test_a_transaction_is_known_to_have_committed_or_not(url: str) -> None:
-    ledger = Ledger.open(url)
-    (taken,) = ledger.db.one("SELECT pg_current_xact_id()::text") or ("",)
-    assert ledger.db.has_committed(taken)
-    ahead = str(int(taken) + 1_000_000)
-    assert not any(map(ledger.db.has_committed, ("", ahead))), "the server was restored from a copy"
-    ledger.close()
