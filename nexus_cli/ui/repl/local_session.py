@@ -63,6 +63,7 @@ class LocalSession:
         self._branch = ""
         self._own_commands: Mapping[str, Command] = {}
         self._uncallable: Mapping[str, str] = {}
+        self._reading: asyncio.Task[None] | None = None
         self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
         """Outputs of `!` lines for the transcript, each with the newest entry at its time."""
 
@@ -85,7 +86,7 @@ class LocalSession:
 
     def read_own_commands(self) -> None:
         """Begin to read the commands of the person and the project."""
-        self.repl.jobs.start_background(self._read_own_commands(tells=True))
+        self._reading = self.repl.jobs.start_background(self._read_own_commands(tells=True))
 
     async def _read_own_commands(self, *, tells: bool = False) -> None:
         """Read the commands of the person and the project; `tells` of those whose name is taken, once."""
@@ -121,6 +122,10 @@ class LocalSession:
     @property
     def uncallable(self) -> Mapping[str, str]:
         return self._uncallable
+
+    @property
+    def reading_commands(self) -> asyncio.Task[None] | None:
+        return self._reading if self._reading is not None and not self._reading.done() else None
 
     @property
     def folder(self) -> Path:
@@ -282,7 +287,7 @@ class LocalSession:
                 self.repl.feed(event)
 
     def became_idle(self, ended: Job) -> None:
-        self.repl.jobs.start_background(self._read_own_commands())
+        self._reading = self.repl.jobs.start_background(self._read_own_commands())
         self._send_reports()
         if self.repl.jobs.current is None:
             self._hand_over.offer(ended, self.repl.outcome)

@@ -380,6 +380,9 @@ class Repl:
         try:
             command = find(name, {**self.backend.commands, **discover()})
         except NexusError as error:
+            if (reading := self.backend.reading_commands) is not None:  # typed before its own commands were known
+                self.jobs.start_background(self._command_after(reading, name, rest, typed))
+                return
             self._echo(typed.shown)
             why = self.backend.uncallable.get(name)
             self.show_note(f"nexus: /{name}: {why}" if why else error.line, "error")
@@ -394,6 +397,11 @@ class Repl:
                 self.jobs.start("command", f"/{name}", work)
             else:
                 self.jobs.start_background(work)
+
+    async def _command_after(self, reading: asyncio.Task[None], name: str, rest: str, typed: TypedMessage) -> None:
+        """Run a command once `reading` has ended, after which all commands are known."""
+        await asyncio.wait([reading])
+        self._command(name, rest, typed)
 
     async def _steer(self, typed: TypedMessage) -> None:
         """Steer the running turn with `typed`. Images, and messages that come too late, begin a turn of their own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,6 +39,11 @@ class ReplBackend(Protocol):
     def uncallable(self) -> Mapping[str, str]:
         """Why own commands do not work, by their names."""
         return {}
+
+    @property
+    def reading_commands(self) -> asyncio.Task[None] | None:
+        """The task that still reads own commands, None if they are known."""
+        return None
 
     @property
     def output(self) -> str:

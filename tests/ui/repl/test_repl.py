@@ -176,6 +176,22 @@ def _said(provider: Played, number: int = -1) -> list[str]:
     return [str(message["content"]) for message in provider.seen[number] if message["role"] == "user"]
 
 
+def test_an_own_command_that_is_typed_before_it_was_read_is_found(tmp_path: Path) -> None:
+    folder = places().config / "commands"
+    folder.mkdir(parents=True)
+    (folder / "tidy.md").write_text("---\ndescription: Tidy up\n---\nTidy the desk.\n")
+    stage = Stage(tmp_path, lambda request: "tidied")
+
+    async def scene() -> None:
+        stage.backend.read_own_commands()
+        stage.type("/tidy")
+        stage.type("/nosuch")
+        await stage.until(lambda: "tidied" in stage.text and "/nosuch: there is no such command" in stage.text)
+
+    stage.play(scene())
+    assert "/tidy: there" not in stage.text and "Tidy the desk." in _said(stage.provider)[-1]
+
+
 def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "the **answer**")
 
