@@ -461,7 +461,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "provider": (32_170, 0, 54),
     "reports": (76_178, 8_414, None),
     "rpc": (16_504, 0, 15),
-    "rules": (29_497, 0, 17),
+    "rules": (29_563, 0, 17),
     "runs": (23_934, 0, 46),
     "sandbox": (39_834, 0, 26),
     "service_list": (303, 0, 2),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (936_751, 67_598)
+SUM = (936_817, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -12,7 +12,7 @@ from functools import cache
 from time import thread_time
 from typing import TYPE_CHECKING
 
-from nexus_cli.rules.command_line import Binding, CommandLine, SimpleCommand, Word, WordPiece
+from nexus_cli.rules.command_line import Binding, CommandLine, Redirect, SimpleCommand, Word, WordPiece
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Tree
@@ -263,7 +263,8 @@ class _Reader:
         elif kind == "file_redirect":
             operator = next((one.type for one in children if not one.is_named), "")
             targets = _targets(node)
-            self.line.redirects.append((operator, self._word(targets[0]) if targets else Word("", False)))
+            target = self._word(targets[0]) if targets else Word("", False)
+            self.line.redirects.append(Redirect(operator, target, node.start_byte))
         elif kind == "redirected_statement":
             self._find_extras(children)
         elif kind == "heredoc_redirect":

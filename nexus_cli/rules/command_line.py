@@ -64,6 +64,15 @@ class SimpleCommand:
     """Its position in the line."""
 
 
+class Redirect(NamedTuple):
+    """A redirect of a command to or from a file."""
+
+    operator: str
+    target: Word
+    place: int = 0
+    """Its position in the line."""
+
+
 class Binding(NamedTuple):
     """Values that a variable of the line may have."""
 
@@ -80,7 +89,7 @@ class CommandLine:
 
     commands: list[SimpleCommand] = field(default_factory=list)
     """Every simple command, also those in substitutions, functions and loops, in the order of the text."""
-    redirects: list[tuple[str, Word]] = field(default_factory=list)
+    redirects: list[Redirect] = field(default_factory=list)
     """Operator and target."""
     inputs: list[str] = field(default_factory=list)
     """Texts of here-documents and here-strings."""

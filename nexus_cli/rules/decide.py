@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Literal
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import read_command_line
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
-from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
+from nexus_cli.rules.folders import Folders, NotReadOnly
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.passed_commands import find_passed
 from nexus_cli.rules.reader_options import can_write_nothing, is_reader, reaches_unnamed
-from nexus_cli.rules.readers import check_read_only, keeps_form
+from nexus_cli.rules.readers import check_input, check_read_only, keeps_form
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -269,8 +269,9 @@ def _closed_redirects(line: CommandLine, level: Level, rules: RuleSet, folders: 
     """Return parts for the redirects that read or write what a deny or ask rule names, or that may read such a file,
     wherever the line was."""
     parts = []
-    for operator, target in line.redirects:
-        written = find_written(SimpleCommand(()), [(operator, target)], rules, folders)
+    for one in line.redirects:
+        operator, target, _ = one
+        written = find_written(SimpleCommand(()), [one], rules, folders)
         if written is not None and (level != "all" or written.decision == "deny"):
             why = f"it writes what {written.decision} {written.text} names ({written.origin})"
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
@@ -424,14 +425,14 @@ class _Search:
 def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
     """Return the redirects that write, or read outside the project, in words."""
     found = []
-    for operator, target in line.redirects:
+    for operator, target, place in line.redirects:
         if operator in (">&", "<&") and target.is_plain and (target.text.isdigit() or target.text == "-"):
             continue
         if operator in (">", ">>", "&>", ">&") and target.is_plain and target.text == "/dev/null":
             continue
-        if operator == "<" and target.is_plain:
+        if operator == "<":
             try:
-                check_path(target, folders)
+                check_input(target, place, folders)
                 continue
             except (NotReadOnly, OSError, ValueError):
                 pass

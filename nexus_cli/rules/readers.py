@@ -262,6 +262,14 @@ def _check_existing(word: Word, folders: Folders, *, alone: bool) -> None:
             check_path(Word(place), folders)
 
 
+def check_input(target: Word, place: int, folders: Folders) -> None:
+    """Raise `NotReadOnly` if the input of a redirect at `place` may lie outside the project."""
+    if target.is_known:
+        check_path(target, folders)
+    else:
+        _check_computed(target, False, SimpleCommand((target,), place=place), folders)
+
+
 def _check_computed(word: Word, is_shown: bool, command: SimpleCommand, folders: Folders) -> None:
     """Raise `NotReadOnly` for a word that bash computes, unless its pieces are variables of the line, or output."""
     if not word.pieces:

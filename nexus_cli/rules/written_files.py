@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from nexus_cli.core.tool import Effect
-from nexus_cli.rules.command_line import SimpleCommand, Word
+from nexus_cli.rules.command_line import Redirect, SimpleCommand, Word
 from nexus_cli.rules.folders import Folders
 from nexus_cli.rules.reader_options import wants_to_write
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, find_by_path
@@ -28,7 +28,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def find_written(
-    command: SimpleCommand, redirects: Iterable[tuple[str, Word]], rules: RuleSet, folders: Folders
+    command: SimpleCommand, redirects: Iterable[Redirect], rules: RuleSet, folders: Folders
 ) -> PermissionRule | None:
     """Return the deny or ask rule for edits that names a path which the command, in the folder that is assumed now, or
     one of the line's `redirects` plainly writes."""
@@ -38,7 +38,7 @@ def find_written(
     first = folders.line.commands[:1]
     moves = bool(first and first[0].words and program_name(first[0].words[0]) == "cd")
     start = folders.entered[1] if moves and len(folders.entered) > 1 else folders.start
-    words = [*_written_words(command.words), *(word for operator, word in redirects if operator in REDIRECTS)]
+    words = [*_written_words(command.words), *(one.target for one in redirects if one.operator in REDIRECTS)]
     texts = [path for word in words for path in _paths_of(word)]
     try:
         named = [os.path.realpath(os.path.join(folders.assumed if command.words else start, text)) for text in texts]

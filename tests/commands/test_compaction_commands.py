@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from commands.conftest import FakeContext
@@ -12,8 +14,10 @@ from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.compaction.preview import NO_GAIN
+from nexus_cli.lane.compaction import preview as previews
+from nexus_cli.lane.compaction.compact import draft_plan
 from nexus_cli.reports.forms import find_form
+from nexus_cli.session.acts import compaction as acts
 
 
 def filled(context: FakeContext) -> FakeContext:
@@ -47,17 +51,33 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(contex
         context.run("uncompact")
 
 
-def test_a_compaction_that_would_gain_nothing_says_so_before_it_pays(context: FakeContext) -> None:
-    context.provider.usage = Usage(3_800, 10)
-    for number in range(3):
-        context.turn(f"{number} " + "some words here " * 140)
+def test_a_compaction_that_would_gain_nothing_says_so_before_it_pays(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def long_summary(*given: Any) -> Any:
+        plan = draft_plan(*given)
+        return plan and replace(plan, summary_cap=5_000)
+
+    for module in (acts, previews):
+        monkeypatch.setattr(module, "draft_plan", long_summary)
+    filled(context)
     sent, used = len(context.provider.seen), context.session.status().used
     value = context.run("compact --preview").shown[-1][1]
-    assert not value["possible"] and value["why"] == NO_GAIN
+    assert not value["possible"] and value["why"] == previews.NO_GAIN
     context.run("compact")
     done = context.fed[-1]
     assert isinstance(done, CompactionDone) and not done.ok and (done.before, done.after) == (used, used)
     assert f"as much room as it frees: {used:,} tokens" in done.why and len(context.provider.seen) == sent
+
+
+def test_a_provider_that_reports_less_than_we_count_does_not_hide_what_a_compaction_gains(context: FakeContext) -> None:
+    context.provider.usage = Usage(3_800, 10)
+    for number in range(3):
+        context.turn(f"{number} " + "some words here " * 140)
+    context.provider.script = lambda request: "Goal: a summary. Next: more."
+    assert context.run("compact --preview").shown[-1][1]["possible"]
+    context.run("compact")
+    assert isinstance(done := context.fed[-1], CompactionDone) and done.ok
 
 
 @pytest.mark.matrix

@@ -44,7 +44,7 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     plan = draft_plan(lane_state.window, lane_state.work, "command", lane_state.settings.compact.to)
     request = next_request(lane_state)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
-    why = find_obstacle(lane_state.window, plan, request)
+    why = find_obstacle(lane_state.window, plan)
     value: dict[str, Any] = {
         "version": 1,
         "model": lane_state.model.info.name,
@@ -85,24 +85,29 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     return value
 
 
-def find_obstacle(window: LaneWindow, plan: planning.CompactionPlan | None, request: NextRequest) -> str:
-    """Return `TOO_LITTLE` without a plan, `NO_GAIN` if even with a summary of half its room the request would not be
-    smaller than `request`, else ""."""
+def find_obstacle(window: LaneWindow, plan: planning.CompactionPlan | None) -> str:
+    """Return `TOO_LITTLE` without a plan, `NO_GAIN` if even a summary of half its room, with what stands beside it, is
+    as long as the messages that it replaces, else "". Both are our count: what providers report is of whole requests.
+    """
     if plan is None:
         return TOO_LITTLE
-    waiting = sum(item.tokens for item in request.waiting)
-    after = _after(window, plan) - plan.summary_cap // 2 + waiting
-    return "" if _afterwards(window, plan, after).tokens < request.tokens else NO_GAIN
+    goes = sum(item.tokens for item in flatten(plan.gone))
+    return "" if _beside(window, plan) + plan.summary_cap // 2 < goes else NO_GAIN
+
+
+def _beside(window: LaneWindow, plan: planning.CompactionPlan) -> int:
+    """Return the tokens of what stands in the compacted window beside the summary and the messages that stay."""
+    count = window.context.counter.count
+    beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
+    beside += rules_tokens(window.lane, OwnWords(count))
+    return planning.NOTE_TOKENS + beside + sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
 
 
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
-    count, epoch = window.context.counter.count, window.lane.epoch
-    beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
-    beside += rules_tokens(window.lane, OwnWords(count))
-    beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
+    epoch = window.lane.epoch
     kept = sum(item.tokens for item in plan.kept)
-    return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
+    return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + _beside(window, plan)
 
 
 def _afterwards(window: LaneWindow, plan: planning.CompactionPlan, counted: int) -> NextRequest:

@@ -42,7 +42,7 @@ def compaction(instructions: str) -> Act:
         await begin_pending_epoch(lane_state)
         request, share = next_request(lane_state), lane_state.settings.compact.to
         plan = draft_plan(lane_state.window, lane_state.work, "command", share)
-        if previews.find_obstacle(lane_state.window, plan, request) == previews.NO_GAIN:
+        if previews.find_obstacle(lane_state.window, plan) == previews.NO_GAIN:
             why = f"{previews.NO_GAIN}: {request.tokens:,} tokens now"
             raise NexusError("usage", "not compacted", why, "Nothing was sent")
         await compact(lane_state, "command", share, instructions)
