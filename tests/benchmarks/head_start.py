@@ -6,7 +6,6 @@ one that cannot be had has no row.
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import time
@@ -21,7 +20,7 @@ from benchmarks.measure import NEXUS, milliseconds, running_cpu
 from benchmarks.row import Benchmark, Row
 from benchmarks.scripted import MODEL, Stage, ask, bare, stage, undisturbed
 from benchmarks.typed import seen
-from parity.peers import Bench, NotRun, codex_command
+from parity.peers import Bench, NotRun, codex_command, pi_command
 from parity.run import PROGRAMS
 from terminal.terminal import ENTER, Terminal, ctrl
 
@@ -85,18 +84,16 @@ def from_enter(here: Stage) -> Figures:
 def peer_commands(here: Stage) -> Iterator[tuple[str, list[str]]]:
     """Yield name and command line of each peer, set up for the server."""
     bench, home = Bench(here.scene.folder.parent, PROGRAMS), Path(here.scene.environment["HOME"])
-    provider = {"baseUrl": here.server.base("chat"), "api": "openai-completions", "apiKey": "none"}
-    settings = home / ".pi" / "agent" / "models.json"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps({"providers": {"scripted": {**provider, "models": [{"id": "scripted"}]}}}))
     for name in ("pi", "codex"):
         try:
             program = bench.find(name)
         except NotRun as why:
             print(f"{name} is left out: {why}")
             continue
-        line = [program, "--provider", "scripted", "--model", "scripted", "-p", "hi"]
-        yield name, codex_command(program, "hi", here.server, home, here.scene.folder) if name == "codex" else line
+        if name == "pi":
+            yield name, pi_command(program, "hi", here.server, home)
+        else:
+            yield name, codex_command(program, "hi", here.server, home, here.scene.folder)
 
 
 def rows(times: int) -> Iterator[Row]:

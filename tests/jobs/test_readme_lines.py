@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from parity.first_request import count
+from parity.peers import PACKAGES
 from program.stage import Done, calls, stage
 from programs import need
 
@@ -57,7 +58,7 @@ def test_the_figures_beside_others_are_the_measured_ones(tmp_path: Path) -> None
     header, tools, tokens = re.findall(r"^\| (.+) \|$", BESIDE, re.MULTILINE)
     pins = json.loads((ROOT / "tests/parity/package.json").read_text())["dependencies"]
     versions = [name.split()[-1] for name in header.split(" | ")[1:]]
-    assert versions[1:] == [pins["@anthropic-ai/claude-code"], pins["@openai/codex"]]
+    assert versions[1:] == [pins[package] for package in PACKAGES.values()]
     measured = (ROOT / "tests/parity/README.md").read_text().replace("\n", " ")
     figures = zip(*(row.split(" | ")[1:] for row in (tools, tokens)), strict=True)
     for version, (number, size) in zip(versions, figures, strict=True):

@@ -70,7 +70,7 @@ class Bench:
     def play_peer(self, row: Row) -> Played:
         """Play a row by its peer. Raises `NotRun`."""
         program = self.find(row.peer)
-        words = {"claude": _claude, "codex": _codex}[row.peer]
+        words = {"claude": _claude, "codex": _codex, "pi": _pi}[row.peer]
         return self._play(row, partial(words, program, row))
 
     def play_nexus(self, row: Row) -> Played:
@@ -114,6 +114,19 @@ def _claude(program: str, row: Row, server: ScriptedServer, home: Path, tree: Pa
 
 def _codex(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
     return codex_command(program, row.prompt, server, home, tree), {"KEY": "sk-nobody"}
+
+
+def _pi(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
+    return pi_command(program, row.prompt, server, home), {}
+
+
+def pi_command(program: str, prompt: str, server: ScriptedServer, home: Path) -> list[str]:
+    """Return the command line of a run of pi, which asks `server`."""
+    provider = {"baseUrl": server.base("chat"), "api": "openai-completions", "apiKey": "none"}
+    settings = home / ".pi/agent/models.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"providers": {"scripted": {**provider, "models": [{"id": "scripted"}]}}}))
+    return [program, "--provider", "scripted", "--model", "scripted", "-p", prompt]
 
 
 def codex_command(program: str, prompt: str, server: ScriptedServer, home: Path, tree: Path) -> list[str]:
