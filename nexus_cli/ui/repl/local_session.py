@@ -287,7 +287,7 @@ class LocalSession:
                 self.repl.feed(event)
 
     def became_idle(self, ended: Job) -> None:
-        self._reading = self.repl.jobs.start_background(self._read_own_commands())
+        self.repl.jobs.start_background(self._read_own_commands())
         self._send_reports()
         if self.repl.jobs.current is None:
             self._hand_over.offer(ended, self.repl.outcome)
