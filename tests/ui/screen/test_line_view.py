@@ -119,9 +119,10 @@ def test_the_prompt_comes_when_the_turn_has_ended() -> None:
             await on.until(lambda: on.text.endswith("> "))
             on.face.leave()
             await task
+            await on.until(lambda: on.text.endswith("> \n"))
             return on.text
 
-    assert asyncio.run(play()) == "text\n> "
+    assert asyncio.run(play()) == "text\n> \n"
 
 
 def test_a_backslash_at_the_end_continues_the_line() -> None:
