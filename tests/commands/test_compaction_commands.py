@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from commands.conftest import FakeContext
@@ -14,10 +12,7 @@ from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.compaction import preview as previews
-from nexus_cli.lane.compaction.compact import draft_plan
 from nexus_cli.reports.forms import find_form
-from nexus_cli.session.acts import compaction as acts
 
 
 def filled(context: FakeContext) -> FakeContext:
@@ -49,25 +44,6 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(contex
     assert abs(context.session.status().used - used) < used // 20
     with pytest.raises(NexusError, match="nothing to undo"):
         context.run("uncompact")
-
-
-def test_a_compaction_that_would_gain_nothing_says_so_before_it_pays(
-    context: FakeContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def long_summary(*given: Any) -> Any:
-        plan = draft_plan(*given)
-        return plan and replace(plan, summary_cap=5_000)
-
-    for module in (acts, previews):
-        monkeypatch.setattr(module, "draft_plan", long_summary)
-    filled(context)
-    sent, used = len(context.provider.seen), context.session.status().used
-    value = context.run("compact --preview").shown[-1][1]
-    assert not value["possible"] and value["why"] == previews.NO_GAIN
-    context.run("compact")
-    done = context.fed[-1]
-    assert isinstance(done, CompactionDone) and not done.ok and (done.before, done.after) == (used, used)
-    assert f"as much room as it frees: {used:,} tokens" in done.why and len(context.provider.seen) == sent
 
 
 def test_a_provider_that_reports_less_than_we_count_does_not_hide_what_a_compaction_gains(context: FakeContext) -> None:

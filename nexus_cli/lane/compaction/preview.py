@@ -32,7 +32,6 @@ from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import first_words
 
-NO_GAIN = "a summary would take as much room as it frees"
 AHEAD = (1, 10)
 """Numbers of later requests to price."""
 WORDS = 120
@@ -44,7 +43,6 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     plan = draft_plan(lane_state.window, lane_state.work, "command", lane_state.settings.compact.to)
     request = next_request(lane_state)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
-    why = find_obstacle(lane_state.window, plan)
     value: dict[str, Any] = {
         "version": 1,
         "model": lane_state.model.info.name,
@@ -52,11 +50,11 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
         "budget": lane_state.window.budget.available,
         "unit": UNIT,
         "before": before,
-        "possible": not why,
-        "why": why,
+        "possible": plan is not None,
+        "why": "" if plan else TOO_LITTLE,
         "pins": _pin_rows(lane_state.window, plan),
     }
-    if plan is None or why:
+    if plan is None:
         return value
     choice = choose_summary_source(lane_state, plan, "command")
     after = _after(lane_state.window, plan)
@@ -85,29 +83,14 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     return value
 
 
-def find_obstacle(window: LaneWindow, plan: planning.CompactionPlan | None) -> str:
-    """Return `TOO_LITTLE` without a plan, `NO_GAIN` if even a summary of half its room, with what stands beside it, is
-    as long as the messages that it replaces, else "". Both are our count: what providers report is of whole requests.
-    """
-    if plan is None:
-        return TOO_LITTLE
-    goes = sum(item.tokens for item in flatten(plan.gone))
-    return "" if _beside(window, plan) + plan.summary_cap // 2 < goes else NO_GAIN
-
-
-def _beside(window: LaneWindow, plan: planning.CompactionPlan) -> int:
-    """Return the tokens of what stands in the compacted window beside the summary and the messages that stay."""
-    count = window.context.counter.count
-    beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
-    beside += rules_tokens(window.lane, OwnWords(count))
-    return planning.NOTE_TOKENS + beside + sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
-
-
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
-    epoch = window.lane.epoch
+    count, epoch = window.context.counter.count, window.lane.epoch
+    beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
+    beside += rules_tokens(window.lane, OwnWords(count))
+    beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
-    return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + _beside(window, plan)
+    return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
 def _afterwards(window: LaneWindow, plan: planning.CompactionPlan, counted: int) -> NextRequest:

@@ -20,7 +20,7 @@ from nexus_cli.lane.backoff import anchor_before, note_undone
 from nexus_cli.lane.cache_expectation import rewrite_memo
 from nexus_cli.lane.compaction import pins
 from nexus_cli.lane.compaction import preview as previews
-from nexus_cli.lane.compaction.compact import compact, draft_plan, pins_room
+from nexus_cli.lane.compaction.compact import compact, pins_room
 from nexus_cli.lane.current_request import next_request, rewritten_request, window_request
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.session.session_state import Act, SessionState
@@ -40,12 +40,7 @@ def compaction(instructions: str) -> Act:
         if isinstance(lane_state.lane.next_step(), Dispatch):
             raise NexusError("usage", "not compacted", "a call waits for its result", "/continue first")
         await begin_pending_epoch(lane_state)
-        request, share = next_request(lane_state), lane_state.settings.compact.to
-        plan = draft_plan(lane_state.window, lane_state.work, "command", share)
-        if previews.find_obstacle(lane_state.window, plan) == previews.NO_GAIN:
-            why = f"{previews.NO_GAIN}: {request.tokens:,} tokens now"
-            raise NexusError("usage", "not compacted", why, "Nothing was sent")
-        await compact(lane_state, "command", share, instructions)
+        await compact(lane_state, "command", lane_state.settings.compact.to, instructions)
 
     return act
 
