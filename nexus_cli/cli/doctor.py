@@ -36,10 +36,12 @@ from nexus_cli.config.programs import ProgramRefused, find_program, own_interpre
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
 from nexus_cli.context.sections.instruction_files import instruction_layers
+from nexus_cli.context.tokens.counter import table
 from nexus_cli.core.certificates import (
     FILE_VARIABLES,
     HAS_NATIVE_STORE,
     certificate_file,
+    find_certificate_error,
     named_file,
 )
 from nexus_cli.core.elide import plural
@@ -50,7 +52,7 @@ from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.lane.available_models import keys_present
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.provider.endpoint import find_address, resolve_endpoint
-from nexus_cli.provider.failures import NEEDS_PROXY, describe_unreachable
+from nexus_cli.provider.failures import describe_unreachable
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.doctor import doctor_text
@@ -137,11 +139,11 @@ def _litellm(look: CheckInput) -> Check:
 
 
 def _tiktoken(look: CheckInput) -> Check:
-    if find_spec("tiktoken"):
-        return Check("token tables", "ok", "offline")
-    return Check(
-        "token tables", "note", "tiktoken is not installed", "Tokens are estimated; reinstall nexus to count them"
-    )
+    missing = [name for name in ("cl100k_base", "o200k_base") if table(name) is None]
+    if missing or find_spec("tiktoken") is None:
+        what = f"tables are missing: {', '.join(missing)}" if missing else "tiktoken is not installed"
+        return Check("token tables", "note", what, "Tokens are estimated; reinstall nexus to count them")
+    return Check("token tables", "ok", "offline")
 
 
 def _ledger(look: CheckInput) -> Check:
@@ -284,8 +286,8 @@ def _try_connection(url: str) -> Check:
     try:
         open_connection(url, HANDSHAKE_SECONDS)[0].close()
     except (OSError, ProxyError) as error:
-        why, hint = describe_unreachable(error, host)
-        return Check("network", "note" if NEEDS_PROXY in hint else "broken", why, hint)
+        is_set_up_wrong = isinstance(error, ProxyError) or find_certificate_error((error,))
+        return Check("network", "broken" if is_set_up_wrong else "note", *describe_unreachable(error, host))
     return Check("network", "ok", f"connected to {host}")
 
 

@@ -90,7 +90,6 @@ class CommandLine:
     commands: list[SimpleCommand] = field(default_factory=list)
     """Every simple command, also those in substitutions, functions and loops, in the order of the text."""
     redirects: list[Redirect] = field(default_factory=list)
-    """Operator and target."""
     inputs: list[str] = field(default_factory=list)
     """Texts of here-documents and here-strings."""
     codes: list[str] = field(default_factory=list)

@@ -270,7 +270,7 @@ def _closed_redirects(line: CommandLine, level: Level, rules: RuleSet, folders: 
     wherever the line was."""
     parts = []
     for one in line.redirects:
-        operator, target, _ = one
+        operator, target = one.operator, one.target
         written = find_written(SimpleCommand(()), [one], rules, folders)
         if written is not None and (level != "all" or written.decision == "deny"):
             why = f"it writes what {written.decision} {written.text} names ({written.origin})"

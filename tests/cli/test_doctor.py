@@ -68,6 +68,14 @@ def test_an_environment_in_the_project_is_a_note(tmp_path: Path, monkeypatch: py
     assert found.status == "note" and "in the project" in found.detail and "uv tool install" in found.hint
 
 
+def test_a_token_table_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = doctor.CheckInput(places(), build_settings(read_values(defaults_dir() / "config.toml")), {})
+    assert doctor._tiktoken(look).status == "ok"
+    monkeypatch.setattr(doctor, "table", lambda name: None if name == "o200k_base" else Path(name))
+    found = doctor._tiktoken(look)
+    assert found.status == "note" and found.detail == "tables are missing: o200k_base"
+
+
 def test_the_sandbox_is_tried_and_each_profile_started(nexus: Run, tmp_path: Path) -> None:
     done = nexus("doctor", "--json")
     walls = json.loads(done.stdout)["sandbox"]
