@@ -87,6 +87,8 @@ _BOM = "\ufeff"
 _CANDIDATES = 3
 _TELLING = 4
 """Fewest characters of `new` that are taken for a sign of an edit that was made before."""
+_PART = 8
+"""Fewest characters of a line of `old` that are looked for within a line."""
 _COMPARED = 400
 """Most characters of a passage or line that are compared: the time is at least quadratic."""
 
@@ -259,9 +261,8 @@ def _looks_like_part(text: str, old: str) -> bool:
     """Return True if a part of `text` differs from `old` only in look-alikes."""
     wanted, folded = _fold(to_lf(old)), _fold(to_lf(text[:_LARGEST]))
     _, found, rest = folded.partition(wanted) if wanted.strip() else ("", "", "")
-    return bool(found) and not unicodedata.combining(
-        rest[:1] or " "
-    )  # else its last letter has a mark that `old` lacks
+    # With a mark behind it the last letter is another one.
+    return bool(found) and not unicodedata.combining(rest[:1] or " ")
 
 
 def _diff_lines(old: Sequence[str], found: Sequence[str], first: int) -> str:
@@ -348,7 +349,10 @@ def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tu
         first = max(0, -negative - anchor)
         block = lines[first : first + len(wanted)]
         stop.raise_if_pressed()
-        seen, meant = "\n".join(block)[:_COMPARED], "\n".join(wanted)[:_COMPARED]
+        cut = [*block]  # the first and the last line of `old` may be a part of one
+        cut[0] = cut[0][-len(wanted[0]) :] if len(wanted) > 1 else cut[0]
+        cut[-1] = cut[-1][: len(wanted[-1])] if len(block) == len(wanted) > 1 else cut[-1]
+        seen, meant = "\n".join(cut)[:_COMPARED], "\n".join(wanted)[:_COMPARED]
         scored.append((difflib.SequenceMatcher(None, seen, meant, False).ratio(), -first, block))
     scored.sort(key=lambda found: found[:2], reverse=True)
     best: list[tuple[int, list[str]]] = []
@@ -369,7 +373,7 @@ def _find_similar(lines: Sequence[str], key: str, stop: StopFlag) -> list[tuple[
         bare = line.strip()[:_COMPARED]
         if not bare:
             continue
-        if bare == key:
+        if bare == key or (len(key) >= _PART and key in bare):
             found.append((1.0, -index))
             continue
         if min(len(bare), len(key)) * 2 < (len(bare) + len(key)) * 0.5:

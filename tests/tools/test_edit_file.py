@@ -166,6 +166,16 @@ def test_the_nearest_candidates_are_named_with_their_lines() -> None:
     assert "Nearest" not in str(far.value)
 
 
+def test_parts_of_long_lines_between_which_a_line_came_are_shown() -> None:
+    text = (
+        "# 1.2\n\n_(unreleased)_\n\n- somebody else's line\n- Added `strutils.ellipsize`, which cuts at words"
+        + ", so" * 40
+    )
+    with pytest.raises(ToolError) as told:
+        apply_edits(text, [_edit("_(unreleased)_\n\n- Added `strutils.ellipsize`", "x")], StopFlag())
+    assert "Nearest:" in str(told.value) and "- somebody else's line\n- Added `strutils" in str(told.value)
+
+
 @pytest.mark.matrix
 def test_looking_for_candidates_compares_no_long_texts_and_ends_when_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     class Watched(difflib.SequenceMatcher):  # type: ignore[type-arg]
