@@ -469,7 +469,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
-    "tools": (55_320, 27_172, 48),
+    "tools": (55_442, 27_172, 48),
     "turn": (21_600, 0, 15),
     "ui": (101_038, 0, 47),
     "undo": (30_777, 0, 28),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (936_991, 67_598)
+SUM = (937_113, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
