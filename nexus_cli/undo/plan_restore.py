@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.core.progress import track
-from nexus_cli.undo.records import ABSENT, FILE, GIT_FOLDER, LINK, FileChange, FileState, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT_FOLDER, LINK, FileChange, FileState, Step
 
 CHANGED = "changed since"
 BETWEEN = "changed by somebody else during the turn"
@@ -23,7 +23,7 @@ FOREIGN = "not a path inside the project"
 IN_GIT = "in .git, which undo never touches"
 IN_THE_WAY = "a folder above it is now a link or a file"
 NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove", "keep"
-FOLDER, SPECIAL, BLOCKED = "folder", "special", "blocked"
+SPECIAL, BLOCKED = "special", "blocked"
 """Kinds of a path besides those of `FileState`; `blocked`: a link or a file is where a folder above it was."""
 ABSENT_STATE = FileState(ABSENT)
 

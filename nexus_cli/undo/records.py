@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-FILE, LINK, ABSENT = "file", "link", "absent"
+FILE, LINK, FOLDER, PIPE, ABSENT = "file", "link", "folder", "pipe", "absent"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
 """Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
 SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
@@ -23,9 +23,9 @@ class FileState:
     """The state of one path at one moment."""
 
     kind: str
-    """`file`, `link`, `absent`, or `repository` of `.git` before it was lost. Folders are not followed."""
+    """`file`, `link`, `folder`, `pipe` (a FIFO), `absent`, or `repository` of `.git` before it was lost."""
     mode: int = 0
-    """Permission bits of a file (0o7777)."""
+    """Permission bits of a file, folder or pipe (0o7777)."""
     content: str = ""
     """The place of a file's bytes: `sha256:HEX`, `git:OID` (a blob whose bytes are those of the file) or `link:NAME`;
     "" if they are kept nowhere, so that the file cannot be restored."""
@@ -33,6 +33,12 @@ class FileState:
     """Bytes of a file."""
     target: str = ""
     """Target of a link."""
+    owner: str = ""
+    """`UID:GID` where nexus runs as root and the path is not root's, else ""."""
+    attributes: tuple[tuple[str, str], ...] = ()
+    """Extended attributes with their values in base64, sorted by name: those of users, and access lists."""
+    pair: str = ""
+    """The first path, by name, of those that are hard links to the same file; "" if there is one only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,17 @@ def format_step(step: Step) -> str:
 
 def fields_of(value: Step | FileChange | FileState) -> dict[str, Any]:
     """Return the fields of a record, for `json.dumps`: several times as fast as `asdict`."""
-    return {name: getattr(value, name) for name in value.__slots__}
+    return {name: found for name in value.__slots__ if (found := getattr(value, name)) or name not in _OPTIONAL}
+
+
+_OPTIONAL = frozenset({"owner", "attributes", "pair"})
+"""Fields that a line of the journal leaves out if they are empty."""
+
+
+def parse_state(row: Mapping[str, Any]) -> FileState:
+    """Make a state from its JSON; raise `KeyError`, `TypeError`, `ValueError`."""
+    attributes = tuple((str(name), str(value)) for name, value in row.get("attributes", ()))
+    return FileState(**{**row, "attributes": attributes})
 
 
 def parse_step(row: Mapping[str, Any]) -> Step:
@@ -99,8 +115,8 @@ def parse_step(row: Mapping[str, Any]) -> Step:
     changes = tuple(
         FileChange(
             one["path"],
-            FileState(**one["before"]),
-            FileState(**one["after"]),
+            parse_state(one["before"]),
+            parse_state(one["after"]),
             (int(one["stamp"][0]), int(one["stamp"][1]), int(one["stamp"][2])),
             bool(one.get("is_moved_in")),
             bool(one.get("is_earlier")),

@@ -25,7 +25,7 @@ from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.journal import append_step, begin_step
 from nexus_cli.undo.plan_restore import Action, PathChange, PresentState, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
-from nexus_cli.undo.records import ABSENT, FILE, HARD_LINK, LINK, SHA256, FileChange, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, LINK, SHA256, FileChange, Step
 from nexus_cli.undo.write_state import (
     ChangedMeanwhileError,
     free_name,
@@ -293,7 +293,7 @@ class Restorer:
             return now.holds(change.after) and (now.kind != FILE or now.mode == change.after.mode)
         if now.kind == ABSENT:
             remove_empty_folders(self._roots[step.root], change.path)
-        return now.kind in (ABSENT, plans.BLOCKED, plans.FOLDER)
+        return now.kind in (ABSENT, plans.BLOCKED, FOLDER)
 
     def _write(self, step: Step, change: FileChange, now: PresentState) -> tuple[int, int, int]:
         """Give a path its planned state; return its stamp."""
