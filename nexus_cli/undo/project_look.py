@@ -30,7 +30,7 @@ from nexus_cli.sandbox.own_git import Git, GitError, explain
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.read_state import NOTHING, Seen, StateReader
-from nexus_cli.undo.records import GIT, FileState, fields_of, parse_state
+from nexus_cli.undo.records import GIT, fields_of, parse_state
 from nexus_cli.undo.repository_copy import find_copy, find_written, is_lost, keep_repository
 
 MOST = 20_000
