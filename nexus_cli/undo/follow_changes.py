@@ -7,7 +7,6 @@ What could not be followed is in the journal with its reason.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import secrets
 import time
@@ -20,7 +19,6 @@ from typing import IO, TypeVar
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import is_below
-from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
 from nexus_cli.undo.byte_store import ByteStore
@@ -28,9 +26,20 @@ from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, Look, LookedProject, NotFollowed
 from nexus_cli.undo.read_content import blob_hash
-from nexus_cli.undo.read_state import GONE, NOTHING, Seen, StateReader
-from nexus_cli.undo.records import ABSENT, FILE, GIT, GIT_FOLDER, HARD_LINK, REPOSITORY, FileChange, FileState, Step
+from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
+from nexus_cli.undo.records import (
+    ABSENT,
+    FILE,
+    GIT,
+    GIT_FOLDER,
+    LINK,
+    REPOSITORY,
+    FileChange,
+    FileState,
+    Step,
+)
 from nexus_cli.undo.retention import trim_store
+from nexus_cli.undo.saved_look import read_rows
 
 _FINE, _COARSE = 50_000_000, 2_000_000_000
 """Nanoseconds by which the times of a file system may be behind the clock, and those of one that has whole seconds."""
@@ -43,12 +52,12 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
         return changes
     known = {_find_content(one.state) for one in before.seen.values()} - {(FILE, "")}
     blobs: dict[int, set[str]] = {}
-    for one in before.tracked.values():
-        if not one.is_read:
-            blobs.setdefault(one.size, set()).add(one.oid)
+    for one in before.seen.values():
+        if one.state.content.startswith(GIT):
+            blobs.setdefault(one.state.size, set()).add(one.state.content.removeprefix(GIT))
 
     def is_known(state: FileState) -> bool:
-        if _find_content(state) in known or state.content.startswith(GIT):
+        if _find_content(state) in known:
             return True
         oids = blobs.get(state.size, set()) if state.kind == FILE else set()
         with suppress(OSError):
@@ -112,28 +121,21 @@ def _hash_blob(file: IO[bytes], size: int, oid_length: int) -> str:
 
 
 def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str]]:
-    """Return the changes between two looks by path, and the names of files written, without ignored ones."""
+    """Return the changes between two looks by path, and the files and links that were written."""
     changes, names = [], []
-    for path in sorted({*before.seen, *after.seen}):
+    differing = [path for path, one in after.seen.items() if before.seen.get(path) is not one]
+    differing += before.seen.keys() - after.seen.keys()
+    for path in sorted(differing):
         old, new = before.seen.get(path), after.seen.get(path)
-        known = _index_state(before, path)
-        was, now = old.state if old else known, new.state if new else known
-        if was is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
+        if old is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
             continue  # it may have been there
-        was, now = was or GONE, now or GONE
-        is_stamp_same = old is not None and new is not None and old.stamp == new.stamp
-        links = {one.content.startswith(HARD_LINK) for one in (was, now)}
-        is_unread = "" in (was.content, now.content) or len(links) == 2
-        if is_stamp_same and (was == now or is_unread):
+        was, now = _restorable(old), _restorable(new)
+        if (old and new and old.stamp == new.stamp) or was == now == GONE:
             continue
-        is_same = was == now and (was.kind != FILE or bool(was.content))
-        if not is_same:
-            is_known = new is not None and new.is_settled
-            changes.append(FileChange(path, was, now, new.stamp[:3] if new and is_known else (0, 0, 0)))
-        elif new is None or was == GONE:
-            continue
-        is_work = path in before.tracked or MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))
-        if is_work and path not in before.ignored and path not in after.ignored:
+        if not _is_same_state(was, now):
+            stamp = new.stamp[:3] if new is not None and new.is_settled else (0, 0, 0)
+            changes.append(FileChange(path, was, now, stamp))
+        if {was.kind, now.kind} & {FILE, LINK}:
             names.append(path)
     if after.is_lost:
         changes.append(FileChange(GIT_FOLDER, FileState(REPOSITORY), GONE))
@@ -141,10 +143,13 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
     return changes, names
 
 
-def _index_state(look: Look, path: str) -> FileState | None:
-    """Return the state of a file that is as git's index says, None if it is not tracked."""
-    one = look.tracked.get(path)
-    return FileState(FILE, one.mode, f"{GIT}{one.oid}", one.size) if one and not one.is_read else None
+def _restorable(one: Seen | None) -> FileState:
+    """Return the state of a file or a link; anything else counts as nothing, because no undo restores it yet."""
+    return one.state if one and one.state.kind in (FILE, LINK) else GONE
+
+
+def _is_same_state(was: FileState, now: FileState) -> bool:
+    return replace(was, pair="") == replace(now, pair="") and (was.kind != FILE or bool(was.content))
 
 
 T = TypeVar("T")
@@ -157,7 +162,7 @@ _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
 KILLED = "the process was killed while this ran, and what it had looked at is lost"
-TOO_MANY = f"more than {MOST:,} files that git does not track: new ones are not followed"
+TOO_MANY = f"more than {MOST:,} files: new ones are not followed"
 
 
 @dataclass
@@ -233,6 +238,8 @@ class ChangeJournal:
             if look is not None and not why:
                 after = begun.project.end(look)
                 changes, names = compare_looks(look, after)
+                ignored = begun.project.find_ignored(names)
+                names = [name for name in names if name not in ignored]
                 if self._store is not None:
                     own = drop_recorded(changes, step, self.data)
                     dropped = {one.path for one in changes} - {one.path for one in own}
@@ -257,7 +264,7 @@ class ChangeJournal:
         found = {}
         for target in dict.fromkeys(targets):
             found[target] = NOTHING
-            with suppress(OSError), StateReader(target.parent, self._store, SECONDS) as reader:
+            with suppress(OSError), open_states(target.parent, self._store, SECONDS) as reader:
                 found[target] = reader.read(target.name)
         return found
 
@@ -364,11 +371,11 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
     """Return a step of a killed process with the changes since its look. Raises `OSError`."""
     for table in (data / _LOOKS).glob(f"{name}-*.json"):
         try:
-            values = json.loads(table.read_text("ascii"))
-            if values["root"] != step.root:
+            rows, about = read_rows(table)
+            if about["root"] != step.root:
                 continue
             project = LookedProject(Path(step.root), data, table.stem, ByteStore(data), _PATIENCE)
-            before = project.restore(values)
+            before = project.restore(rows, about)
             after = project.end(before)
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             break

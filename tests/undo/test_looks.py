@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.undo import follow_changes
+from nexus_cli.undo import follow_changes, read_state
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
 from nexus_cli.undo.journal import read_begun, read_steps
 from nexus_cli.undo.project_look import NO_REPOSITORY, Look, LookedProject, NotFollowed
-from nexus_cli.undo.read_state import MOST_COPIED_AT_ONCE, StateReader
+from nexus_cli.undo.read_state import StateReader
 from nexus_cli.undo.records import ABSENT, FILE, LINK, FileState, Step
 
 OWNER = StepOwner("session", 3)
@@ -187,6 +187,7 @@ def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> Non
     repository(root)
     (root / "node_modules").mkdir()
     (root / "node_modules/x.js").write_text("x")
+    (root / "package-lock.json").write_text("{}")
     step, before, after = run_followed(data, root, "echo notes.txt > .gitignore; git clean -fdq .; rm -f notes.txt")
     assert step is not None
     gone = before.keys() - after.keys()
@@ -313,8 +314,9 @@ def test_kinds_that_change_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
+def test_a_large_file_is_kept_by_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, data = places_of(tmp_path)
+    monkeypatch.setattr(read_state, "MOST_COPIED", 5_000_000)
     git(root, "init", "-q")
     (root / "big.bin").write_bytes(os.urandom(6_000_000))
     step, before, after = run_followed(data, root, "rm big.bin")
@@ -323,8 +325,9 @@ def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_another_file_system_than_the_data(tmp_path: Path) -> None:
-    """No hard link is possible there: large files are copied too, up to a bound."""
+def test_another_file_system_than_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No hard link is possible there: what is too large to be copied is not kept."""
+    monkeypatch.setattr(read_state, "MOST_COPIED", 10_000_000)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         root, data = Path(folder), tmp_path / "data"
         if os.stat(root).st_dev == os.stat(tmp_path).st_dev:
@@ -332,7 +335,7 @@ def test_another_file_system_than_the_data(tmp_path: Path) -> None:
         repository(root)
         (root / "big.bin").write_bytes(os.urandom(6_000_000))
         with (root / "huge.bin").open("wb") as file:
-            file.truncate(MOST_COPIED_AT_ONCE)
+            file.truncate(10_000_001)
         step, before, after = run_followed(data, root, "rm -rf big.bin huge.bin notes.txt .env")
         assert step is not None
         kept = {one.path: one.before.content[:7] for one in step.changes}
@@ -392,7 +395,7 @@ def test_what_git_tracks_is_named_wherever_it_is(tmp_path: Path) -> None:
     journal = ChangeJournal(data)
     begun = journal.begin(OWNER, "bash", "c1", root)
     subprocess.run("rm -r vendor; echo y > build/tool.sh; echo n > build/out", shell=True, cwd=root, check=True)
-    assert journal.end(begun) == ["build/tool.sh", "vendor/own.c"]
+    assert journal.end(begun) == ["build/out", "build/tool.sh", "vendor/made.o", "vendor/own.c"]
 
 
 @pytest.mark.matrix
