@@ -31,6 +31,7 @@ class ByteStore:
         self.objects = data / "undo" / "objects"
         self.written = 0
         """Bytes that this process has added."""
+        self._made: set[Path] = set()
 
     def put(self, source: bytes | IO[bytes], *, synced: bool = True, most: int | None = None) -> str:
         """Keep the bytes of `source` (a file: from its position on) and return their content, `sha256:HEX`.
@@ -44,7 +45,7 @@ class ByteStore:
                 raise ValueError("the file has grown")
         if isinstance(source, bytes) and (known := self._renew(source)):
             return known
-        private_dir(self.objects)
+        self._make(self.objects)
         draft = self.objects / f".new-{os.urandom(8).hex()}"
         try:
             with open(os.open(draft, NEW, 0o600), "wb") as file:
@@ -55,7 +56,7 @@ class ByteStore:
                     os.fsync(file.fileno())
             content = f"{SHA256}{digest}"
             place = self._find_object(content)
-            private_dir(place.parent)
+            self._make(place.parent)
             os.replace(draft, place)
         except BaseException:
             draft.unlink(missing_ok=True)
@@ -79,11 +80,10 @@ class ByteStore:
         `folder` is a descriptor, `about` the status of the file there: it is part of the content, by which `open` sees
         that the file was written in place since.
         """
-        private_dir(self.objects)
         with os.fdopen(os.open(name, READ, dir_fd=folder), "rb") as file:
             content = link_content(file, about)
         place = self._find_object(content)
-        private_dir(place.parent)
+        self._make(place.parent)
         try:
             os.link(name, place, src_dir_fd=folder, follow_symlinks=False)
         except FileExistsError:
@@ -117,6 +117,12 @@ class ByteStore:
             return False
         place = self._find_object(content)
         return _is_same(place, content) if content.startswith(HARD_LINK) else place.exists()
+
+    def _make(self, folder: Path) -> None:
+        """Make a folder of the store, unless it was found before and still is there."""
+        if folder not in self._made or not os.path.isdir(folder):
+            private_dir(folder)
+            self._made.add(folder)
 
     def _find_object(self, content: str) -> Path:
         name = content.partition(":")[2]

@@ -9,13 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import is_below
@@ -24,8 +23,8 @@ from nexus_cli.core.real_files import open_folder, open_regular
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
-from nexus_cli.undo.project_look import MOST, SECONDS, Look, LookedProject, NotFollowed
-from nexus_cli.undo.read_content import blob_hash
+from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
+from nexus_cli.undo.read_content import hash_blob
 from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
 from nexus_cli.undo.records import (
     ABSENT,
@@ -63,7 +62,7 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
         with suppress(OSError):
             if oids:
                 with store.open(state.content) as file:
-                    return _hash_blob(file, state.size, len(next(iter(oids)))) in oids
+                    return hash_blob(file, state.size, len(next(iter(oids)))) in oids
         return False
 
     return [
@@ -113,13 +112,6 @@ def _find_content(state: FileState) -> tuple[str, str]:
     return state.kind, state.content if state.kind == FILE else state.target
 
 
-def _hash_blob(file: IO[bytes], size: int, oid_length: int) -> str:
-    digest = blob_hash(size, oid_length)
-    while piece := file.read(1 << 20):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
 def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str]]:
     """Return the changes between two looks by path, and the files and links that were written."""
     changes, names = [], []
@@ -155,14 +147,12 @@ def _is_same_state(was: FileState, now: FileState) -> bool:
 T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
-_REST = 20
-"""Pause after a look that took too long, in multiples of its time."""
 _LOOKS = "undo/looks"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
 KILLED = "the process was killed while this ran, and what it had looked at is lost"
-TOO_MANY = f"more than {MOST:,} files: new ones are not followed"
+TOO_MANY = f"more than {MOST:,} files, or a look takes longer than {WALK_SECONDS:.0f} s: new ones are not followed"
 
 
 @dataclass
@@ -196,8 +186,6 @@ class ChangeJournal:
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     _count: int = 0
     _projects: dict[Path, LookedProject] = field(default_factory=dict)
-    _off: dict[Path, tuple[str, float]] = field(default_factory=dict)
-    """Projects that took too long to look at, each with the reason, and until when (monotonic) none is taken."""
     _lock: FileLock | None = None
     _settled: set[str] = field(default_factory=set)
     _trimmed: int = -_TRIM
@@ -213,17 +201,12 @@ class ChangeJournal:
         if project is None:
             key = f"{self._name}-{len(self._projects)}"
             project = self._projects[root] = LookedProject(root, self.data, key, self._store)
-        begun, started = BegunStep(step, project, None), time.monotonic()
-        why, until = self._off.get(root, ("", 0.0))
-        if started < until:
-            begun.why = why
-            return begun
+        begun = BegunStep(step, project, None)
         try:
             self._settle(step.session)
             begun.look = project.begin()
         except (NotFollowed, OSError, ValueError) as error:
             begun.why = str(error)
-            self._pause_looks(root, begun.why, started)
         else:
             self._note_begun(project, begun.look, step)
         return begun
@@ -233,7 +216,7 @@ class ChangeJournal:
         raises `OSError`."""
         changes: list[FileChange] = []
         names: list[str] = []
-        step, look, why, started = begun.step, begun.look, begun.why, time.monotonic()
+        step, look, why = begun.step, begun.look, begun.why
         try:
             if look is not None and not why:
                 after = begun.project.end(look)
@@ -249,15 +232,8 @@ class ChangeJournal:
                 step = step if step.is_unsure else _add_head(step, look, after)
         except (NotFollowed, OSError, ValueError) as error:
             why = str(error)
-            self._pause_looks(begun.project.root, why, started)
         self._record(replace(step, changes=tuple(changes), unfollowed=why, at=_now()), is_open=look is not None)
         return names
-
-    def _pause_looks(self, root: Path, why: str, started: float) -> None:
-        """Take no look for a while after one that failed and took long."""
-        now = time.monotonic()
-        if now - started > SECONDS:
-            self._off[root] = why, now + _REST * (now - started)
 
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
         """Return the states of files that an edit may change, and keep their bytes. Blocks; never raises `OSError`."""

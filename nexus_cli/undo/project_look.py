@@ -1,8 +1,8 @@
 """Look at a project before and after a command: one walk over all that is in it, through descriptors and no link.
 
 What has the stamp of the last look is not opened again. Files that are as git's index says are not read either; the
-bytes of all others go to the byte store. Left out are folders that a tool fills and git ignores (`tool_folders`), and
-git's own folders, which are kept whole (`repository_copy`).
+bytes of all others go to the byte store. Left out are folders that a tool fills and git ignores (`rebuilt_folders`),
+and git's own folders, which are kept whole (`repository_copy`).
 """
 
 from __future__ import annotations
@@ -25,20 +25,24 @@ from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.git_index import find_ignored, find_tracked
-from nexus_cli.undo.read_state import NOTHING, Seen, StateReader, describe, make_stamp, open_states
-from nexus_cli.undo.records import FILE, GIT, HARD_LINK, SPECIAL, FileState
+from nexus_cli.undo.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
+from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
+from nexus_cli.undo.records import FILE, GIT, SHA256, SPECIAL, FileState
 from nexus_cli.undo.repository_copy import find_copy, find_written, is_lost, keep_repository
 from nexus_cli.undo.saved_look import SavedLook, parse_rows
-from nexus_cli.undo.tool_folders import is_filled_by_tool
 
 MOST = 300_000
 """Most entries of one look; with more, new ones are not followed."""
 SECONDS = 3.0
 """Time limit of one run of git, and of reading the files of one look, while a command waits for it."""
+WALK_SECONDS = 20.0
+"""Time limit of one walk over all entries."""
 _LATER_SECONDS = 0.5
 """Time limit of copying what an earlier look only had the time to link."""
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
+_KIND = stat.S_IFMT(0o177777)
+_KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
 _MOST_LISTED = 100
@@ -73,7 +77,8 @@ class Look:
     head: tuple[str, str] = ("", "")
     """Commit and reference of HEAD."""
     is_whole: bool = True
-    """False if there were more than `MOST` entries: a path that is missing here may have been there."""
+    """False if there were more than `MOST` entries, or the walk took too long: a path that is missing here may have
+    been there."""
     is_lost: bool = False
     """True if the command removed the repository."""
     lost: str = ""
@@ -108,6 +113,8 @@ class LookedProject:
         self._last = Look()
         self._tool_folders: dict[tuple[str, int], bool] = {}
         """By path and inode of a folder that a tool may fill: True if it is left out."""
+        self._uncovered: set[str] = set()
+        """Paths that may not be covered, because a look could not keep them."""
         self._lock = threading.Lock()
 
     def begin(self) -> Look:
@@ -205,18 +212,13 @@ class LookedProject:
                     look.seen[path] = reader.read(path)
         if "" in look.repositories and self._is_lost():
             look.repositories.remove("")
-        look.not_covered |= {path: self._explain(one) for path, one in look.seen.items() if _is_uncovered(one)}
+        self._uncovered = {path for path in self._uncovered if _is_uncovered(look.seen.get(path, NOTHING).state)}
+        look.not_covered |= {path: _explain(look.seen[path].state) for path in self._uncovered}
         return look
 
     def _is_lost(self) -> bool:
         git_dir = self._git_dir or self.root / ".git"
         return is_lost(self.root, git_dir, self._repository or git_dir)
-
-    def _explain(self, one: Seen) -> str:
-        """Return why a path that is not covered is not."""
-        if one.state.kind == SPECIAL:
-            return SPECIAL_FILE
-        return LINKED if one.state.content else UNREAD
 
     def _find_git(self) -> None:
         """Find git and its folder for this project, if it is the root of a repository."""
@@ -262,6 +264,7 @@ class LookedProject:
                 waiting = self._choose_folders(walk, look)
             walk.note_pairs()
             self._read_files(walk.unread, look, reader)
+            self._uncovered.update(walk.special, walk.unread)
             if look.skipped or not look.is_whole:
                 for path in before.keys() - look.seen.keys():
                     if (one := reader.read(path, before[path])) is not NOTHING:
@@ -295,13 +298,13 @@ class LookedProject:
         for path in sorted(unread, key=lambda path: unread[path].st_size > _LARGE):
             one, entry = look.seen[path], tracked.get(path)
             if entry is not None and entry.is_clean:
-                look.seen[path] = replace(one, state=replace(one.state, content=f"{GIT}{entry.oid}"))
+                look.seen[path] = Seen(with_content(one.state, f"{GIT}{entry.oid}"), one.stamp, one.is_settled)
+                continue
+            known = self._last.seen.get(path, NOTHING).state.content
+            if (found := reader.complete(path, one, known, entry.oid if entry else "")) is NOTHING:
+                del look.seen[path]
             else:
-                found = reader.read(path, self._last.seen.get(path), entry.oid if entry else "")
-                if found is NOTHING:
-                    del look.seen[path]
-                else:
-                    look.seen[path] = replace(found, state=replace(found.state, pair=one.state.pair))
+                look.seen[path] = found
 
     def _read_head(self) -> tuple[str, str]:
         """Return the commit and the reference of HEAD: of a branch in a file of its own without a run of git."""
@@ -323,9 +326,12 @@ class _Walk:
 
     def __init__(self, reader: StateReader, last: Mapping[str, Seen], look: Look, own: str) -> None:
         self._reader, self._last, self._look, self._own = reader, last, look, own
+        self._end = time.monotonic() + WALK_SECONDS
         self._pairs: dict[tuple[int, int], list[str]] = {}
         self.unread: dict[str, os.stat_result] = {}
         """Files whose content is not known."""
+        self.special: list[str] = []
+        """Sockets and devices."""
         self.deferred: dict[str, int] = {}
         """Folders that a tool may fill, with their inode: not entered."""
         self._names: dict[str, set[str]] = {}
@@ -365,44 +371,50 @@ class _Walk:
             except OSError:
                 continue
             path, mode = base + name, about.st_mode
-            is_folder = stat.S_ISDIR(mode)
+            kind = mode & _KIND
             if name[0] == "." and (name.lower() == ".git" or is_draft(name)):
                 if name.lower() == ".git":
                     self._look.repositories.append(folder)
                 continue
-            if is_folder:
+            if kind == stat.S_IFDIR:
                 if path == self._own:
                     continue
                 inner.append(path)
+            elif about.st_nlink > 1:
+                self._pairs.setdefault((about.st_dev, about.st_ino), []).append(path)
             known = self._last.get(path)
-            if known is None or known.stamp != make_stamp(about) or (not known.is_settled and not known.is_late):
+            # as in `make_stamp`, which costs a tenth of a look
+            stamp = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns, mode)
+            if known is None or known.stamp != stamp or not (known.is_settled or known.is_late):
                 try:
                     known = describe(handle, name, about)
                 except OSError:
                     continue
-                if stat.S_ISREG(mode):
+                if kind == stat.S_IFREG:
                     self.unread[path] = about
+                elif known.state.kind == SPECIAL:
+                    self.special.append(path)
             seen[path] = known
-            if about.st_nlink > 1 and not is_folder:
-                self._pairs.setdefault((about.st_dev, about.st_ino), []).append(path)
         if inner:
             self._names[folder] = names
             waiting += inner
-        self._look.is_whole = len(seen) <= MOST
+        self._look.is_whole = len(seen) <= MOST and time.monotonic() < self._end
 
     def note_pairs(self) -> None:
         """Note which paths are hard links to the same file."""
         for paths in self._pairs.values():
             first = min(paths) if len(paths) > 1 else ""
             for path in paths:
-                one = self._look.seen[path]
-                if one.state.pair != first:
+                one = self._look.seen.get(path)
+                if one is not None and one.state.pair != first:
                     self._look.seen[path] = replace(one, state=replace(one.state, pair=first))
 
 
-def _is_uncovered(one: Seen) -> bool:
-    return one.state.kind == SPECIAL or (one.state.kind == FILE and _is_unkept(one.state))
+def _is_uncovered(state: FileState) -> bool:
+    """Return True if an undo may not bring the path back."""
+    return state.kind == SPECIAL or (state.kind == FILE and state.content.partition(":")[0] not in _KEPT)
 
 
-def _is_unkept(state: FileState) -> bool:
-    return not state.content or state.content.startswith(HARD_LINK)
+def _explain(state: FileState) -> str:
+    """Return why a path is not covered."""
+    return SPECIAL_FILE if state.kind == SPECIAL else LINKED if state.content else UNREAD

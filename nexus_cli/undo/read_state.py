@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import base64
 import errno
-import hashlib
 import os
 import stat
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import IO
 
 from nexus_cli.core.real_files import READ, FolderChain, open_folder
 from nexus_cli.undo.byte_store import ByteStore, link_content
+from nexus_cli.undo.read_content import hash_blob
 from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
 
 MOST_COPIED = 200_000_000
@@ -93,45 +93,55 @@ class StateReader:
                 return known
             if not stat.S_ISREG(about.st_mode):
                 return describe(folder, name, about)
+            return self.complete(path, describe(folder, name, about), known.state.content if known else "", oid)
         except (OSError, ValueError):
             return NOTHING
-        return self._read_file(folder, name, about, known.state.content if known else "", oid)
 
-    def _read_file(self, folder: int, name: str, about: os.stat_result, known: str, oid: str) -> Seen:
-        content = ""
+    def complete(self, path: str, one: Seen, known: str = "", oid: str = "") -> Seen:
+        """Keep the bytes of a file that was just looked at, and return its state; `NOTHING` if it is gone.
+
+        `known` is its earlier content, `oid` the blob that it probably equals.
+        """
+        parent, _, name = path.rpartition("/")
         for _ in range(2):  # again if it grew meanwhile
-            now = about
-            with suppress(OSError, ValueError):
-                content = self._keep(folder, name, about, known, oid)
+            content = ""
             try:
-                now = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            except OSError:
+                folder = self.chain.open(parent)
+                with suppress(OSError, ValueError):
+                    content = self._keep(folder, name, one.stamp, known, oid)
+                about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if (new := make_stamp(about)) != one.stamp:
+                    is_same = new[:3] == one.stamp[:3]  # else it was linked just now
+                    one = describe(folder, name, about)
+                    if not is_same:
+                        continue
+            except (OSError, ValueError):
                 return NOTHING
-            if (now.st_size, now.st_mtime_ns, now.st_ino) == (about.st_size, about.st_mtime_ns, about.st_ino):
-                break
-            about = now
-        one = describe(folder, name, now, content)
-        is_late = self.is_late and now.st_size <= MOST_COPIED
-        return replace(one, is_settled=False) if is_late else one
+            break
+        if one.state.kind != FILE:
+            return one
+        is_settled = one.is_settled and not (self.is_late and one.state.size <= MOST_COPIED)
+        return Seen(with_content(one.state, content), one.stamp, is_settled)
 
     @property
     def is_late(self) -> bool:
         """True if the time is over."""
         return time.monotonic() > self._end
 
-    def _keep(self, folder: int, name: str, about: os.stat_result, known: str, oid: str) -> str:
+    def _keep(self, folder: int, name: str, stamp: Stamp, known: str, oid: str) -> str:
         """Keep the bytes of a file and return their content. Raises `OSError`, or `ValueError` if it grows."""
         if self._store is None or time.monotonic() > self._last_link:
             return ""
-        size, oid = about.st_size, known.removeprefix(GIT) if known.startswith(GIT) else oid
+        size, oid = stamp[0], known.removeprefix(GIT) if known.startswith(GIT) else oid
         is_small = size <= min(MOST_COPIED, self._left) and not self.is_late
         with open(os.open(name, READ, dir_fd=folder), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return ""
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_size != size:
+                raise ValueError("the file has grown")
             if known.startswith(HARD_LINK) and link_content(file, about) == known and self._store.holds(known):
                 if not is_small:
                     return known
-            elif oid and not self.is_late and hash_blob(file, size, oid) == oid:
+            elif oid and not self.is_late and hash_blob(file, size, len(oid)) == oid:
                 return f"{GIT}{oid}"
             if not is_small:
                 return self._link(self._store, folder, name, about)
@@ -186,15 +196,12 @@ def _read_attributes(place: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found))
 
 
+def with_content(state: FileState, content: str) -> FileState:
+    """Return the state of a file with `content`."""
+    one = state
+    return FileState(one.kind, one.mode, content, one.size, one.target, one.owner, one.attributes, one.pair)
+
+
 def make_stamp(about: os.stat_result) -> Stamp:
     """Return the stamp of a status."""
     return about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns, about.st_mode
-
-
-def hash_blob(file: IO[bytes], size: int, oid: str) -> str:
-    """Return git's name for a file of `size` bytes as a blob, in the format of `oid`."""
-    digest = hashlib.new("sha1" if len(oid) == 40 else "sha256", b"blob %d\0" % size)
-    while size > 0 and (piece := file.read(min(size, 1 << 20))):
-        size -= len(piece)
-        digest.update(piece)
-    return digest.hexdigest()

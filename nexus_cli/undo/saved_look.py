@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.undo.read_state import Seen
-from nexus_cli.undo.records import fields_of, parse_state
+from nexus_cli.undo.records import FileState
 
 MOST_LINES = 50
 """Most lines of differences, after which all paths are written anew."""
@@ -36,7 +37,7 @@ class SavedLook:
         gone = [path for path in self._seen if path not in seen]
         is_new = not self._lines or self._lines > MOST_LINES or 2 * len(changed) > len(seen)
         paths = seen if is_new else changed
-        rows = {path: [fields_of(one.state), one.stamp, one.is_settled] for path, one in paths.items()}
+        rows = {path: _make_row(one) for path, one in paths.items()}
         line = json.dumps({"seen": rows, "gone": [] if is_new else gone, **about}, separators=(",", ":"))
         draft = self.place.with_name(f"{self.place.name}.new") if is_new else self.place
         private_dir(draft.parent)
@@ -54,7 +55,10 @@ def read_rows(place: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     seen: dict[str, Any] = {}
     about: dict[str, Any] = {}
     for line in place.read_text("ascii").splitlines():
-        row = json.loads(line)
+        try:
+            row = json.loads(line)
+        except ValueError:  # cut off: its command had not begun
+            break
         seen |= row.pop("seen")
         for path in row.pop("gone"):
             seen.pop(path, None)
@@ -62,20 +66,27 @@ def read_rows(place: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return seen, about
 
 
+def _make_row(one: Seen) -> tuple[object, ...]:
+    state = one.state
+    own = (state.kind, state.mode, state.content, state.size, state.target, state.owner, state.attributes, state.pair)
+    return (*own, one.stamp, one.is_settled)
+
+
 def parse_rows(rows: Mapping[str, Any]) -> dict[str, Seen]:
     """Make states of the rows that `read_rows` returns. Raises `KeyError`, `TypeError`, `ValueError`."""
-    return {
-        path: Seen(parse_state(state), (a, b, c, d, e), is_settled)
-        for path, (state, (a, b, c, d, e), is_settled) in rows.items()
-    }
+    found = {}
+    for path, (kind, mode, content, size, target, owner, attributes, pair, stamp, is_settled) in rows.items():
+        pairs = tuple((str(name), str(value)) for name, value in attributes)
+        state = FileState(kind, mode, content, size, target, owner, pairs, pair)
+        a, b, c, d, e = stamp
+        found[path] = Seen(state, (a, b, c, d, e), is_settled)
+    return found
 
 
 def read_contents(places: Iterable[Path]) -> set[str]:
     """Return the contents that saved looks name; damaged ones are left out."""
     found: set[str] = set()
     for place in places:
-        try:
-            found.update(row[0]["content"] for row in read_rows(place)[0].values())
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
+        with suppress(OSError, ValueError, KeyError, TypeError, IndexError):
+            found.update(row[2] for row in read_rows(place)[0].values())
     return found

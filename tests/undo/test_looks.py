@@ -11,17 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.undo import follow_changes, read_state
+from nexus_cli.undo import project_look, read_state
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
+from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.project_look import NO_REPOSITORY, Look, LookedProject, NotFollowed
+from nexus_cli.undo.project_look import NO_REPOSITORY
 from nexus_cli.undo.read_state import StateReader
 from nexus_cli.undo.records import ABSENT, FILE, LINK, FileState, Step
 
@@ -361,26 +360,19 @@ def test_files_are_linked_once_the_time_to_read_them_is_over(tmp_path: Path, mon
     check_step(data, root, step, before, read_tree(root))
 
 
-def test_a_project_that_took_too_long_is_looked_at_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_walk_that_takes_too_long_is_told_and_takes_no_path_for_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, data = places_of(tmp_path)
     repository(root)
-    clock, journal = [100.0], ChangeJournal(data)
-    monkeypatch.setattr(follow_changes, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-
-    def fail(_: LookedProject) -> Look:
-        clock[0] += 4
-        raise NotFollowed("git takes longer than 3 s")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LookedProject, "begin", fail)
-        with followed(journal, root):
-            pass
-    for seconds, unfollowed in ((79, "git takes longer than 3 s"), (2, "")):
-        clock[0] += seconds
-        with followed(journal, root):
-            (root / f"made{seconds}").write_text("x\n")
-        step = read_steps(data, "session")[-1]
-        assert (step.unfollowed, bool(step.changes)) == (unfollowed, not unfollowed)
+    before = read_tree(root)
+    monkeypatch.setattr(project_look, "WALK_SECONDS", -1.0)
+    with followed(ChangeJournal(data), root):
+        (root / "run.sh").unlink()
+        (root / "made").touch()
+    (step,) = read_steps(data, "session")
+    assert step.unfollowed == TOO_MANY and [one.path for one in step.changes] == ["run.sh"]
+    assert bytes_of(data, root, step.changes[0].before) == before["run.sh"]
 
 
 @pytest.mark.matrix
