@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-FILE, LINK, FOLDER, PIPE, ABSENT = "file", "link", "folder", "pipe", "absent"
+FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "special", "absent"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
 """Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
 SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
@@ -23,7 +23,8 @@ class FileState:
     """The state of one path at one moment."""
 
     kind: str
-    """`file`, `link`, `folder`, `pipe` (a FIFO), `absent`, or `repository` of `.git` before it was lost."""
+    """`file`, `link`, `folder`, `pipe` (a FIFO), `special` (a socket or a device), `absent`, or `repository` of `.git`
+    before it was lost."""
     mode: int = 0
     """Permission bits of a file, folder or pipe (0o7777)."""
     content: str = ""

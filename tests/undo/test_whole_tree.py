@@ -76,7 +76,6 @@ def start(world: World) -> None:
         world.write(first, f"{pair}\n", 0o664)
         for name in names:
             os.link(world.path(first), world.path(name))
-    world.write("other/z", "z\n")
     world.write("tagged", "tagged\n", 0o750)
     if takes_attributes(world.project):
         os.setxattr(world.path("tagged"), "user.origin", b"here\0")
@@ -165,6 +164,7 @@ TURNS: dict[str, Callable[[World], object]] = {
     "empty folders go": lambda world: remove(world, "uploads"),
     "empty folders come": lambda world: world.path("new/er").mkdir(parents=True),
     "folders with files come": lambda world: world.write("new/er/file", "new\n"),
+    "a file comes in an empty folder": lambda world: world.write("uploads/empty/file", "new\n"),
     "all modes are opened": chmod_all,
     "a mode is closed": lambda world: world.path("private").chmod(0o500),
     "a pipe goes": lambda world: remove(world, "pipe"),
@@ -257,7 +257,7 @@ def test_a_socket_that_was_removed_is_named(world: World) -> None:
     bind(world.path("socket"))
     world.turns = 1
     world.path("socket").unlink()
-    world.record((FileChange("socket", FileState("socket"), FileState("absent")),))
+    world.record((FileChange("socket", FileState("special"), FileState("absent")),))
     (kept,) = world.undo()["kept"]
     assert kept["path"] == "socket" and "socket" in kept["why"] and kept["aside"] is None
 
