@@ -34,6 +34,7 @@ from nexus_cli.undo.records import (
     GIT_FOLDER,
     LINK,
     REPOSITORY,
+    SPECIAL,
     FileChange,
     FileState,
     Step,
@@ -123,7 +124,7 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
         if old is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
             continue  # it may have been there
         was, now = old.state if old else GONE, new.state if new else GONE
-        if (old and new and old.stamp == new.stamp) or was == now == GONE:
+        if (old and new and old.stamp == new.stamp) or was.kind == now.kind == SPECIAL:
             continue
         if not _is_same_state(was, now):
             stamp = new.stamp[:3] if new is not None and new.is_settled else (0, 0, 0)
