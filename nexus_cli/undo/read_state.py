@@ -171,9 +171,10 @@ def describe(folder: int, name: str, about: os.stat_result, content: str = "") -
     """
     kind = _KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
     is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _RACY
-    if kind == LINK:
-        return Seen(FileState(LINK, target=os.readlink(name, dir_fd=folder)), make_stamp(about), is_settled)
     owner = f"{about.st_uid}:{about.st_gid}" if os.geteuid() == 0 and (about.st_uid or about.st_gid) else ""
+    if kind == LINK:
+        state = FileState(LINK, target=os.readlink(name, dir_fd=folder), owner=owner)
+        return Seen(state, make_stamp(about), is_settled)
     size = about.st_size if kind == FILE else 0
     has_some = kind in (FILE, FOLDER)
     attributes = read_attributes(f"/proc/self/fd/{folder}/{name}", follow_symlinks=False) if has_some else ()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from undo.test_attacks import bind, run_killed
+from undo.test_only_copies import followed
 from undo.world import World, attributes_of, owner_of, tree
 
 from nexus_cli.reports.undo import turn_diff, undo_text
@@ -189,11 +190,17 @@ TURNS: dict[str, Callable[[World], object]] = {
 }
 
 
+@pytest.mark.parametrize("has_looks", [False, True])
 @pytest.mark.parametrize("name", TURNS)
-def test_a_path_is_whole_after_an_undo_and_a_redo(world: World, name: str) -> None:
+def test_a_path_is_whole_after_an_undo_and_a_redo(world: World, name: str, has_looks: bool) -> None:
     start(world)
     before = whole(world)
-    world.turn(lambda: TURNS[name](world))
+    if has_looks:
+        world.turns = 1
+        with followed(world):
+            TURNS[name](world)
+    else:
+        world.turn(lambda: TURNS[name](world))
     after = whole(world)
     for _ in range(2):
         preview, report = world.undo(dry_run=True), world.undo()
