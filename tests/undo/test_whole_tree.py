@@ -57,7 +57,7 @@ def takes_attributes(folder: Path) -> bool:
     return True
 
 
-def start(world: World) -> None:
+def set_up(world: World) -> None:
     """A project with everything that a path can be."""
     world.write("private/key", "secret\n", 0o600)
     world.write("private/deep/er/key", "secret\n", 0o640)
@@ -193,7 +193,7 @@ TURNS: dict[str, Callable[[World], object]] = {
 @pytest.mark.parametrize("has_looks", [False, True])
 @pytest.mark.parametrize("name", TURNS)
 def test_a_path_is_whole_after_an_undo_and_a_redo(world: World, name: str, has_looks: bool) -> None:
-    start(world)
+    set_up(world)
     before = whole(world)
     if has_looks:
         world.turns = 1
@@ -218,7 +218,7 @@ def test_an_undo_that_is_killed_gives_the_folders_their_modes_when_it_is_carried
         base = Path(os.path.realpath(tmp_path))
         world = World(base / f"p{number}", base / f"d{number}")
         world.project.mkdir()
-        start(world)
+        set_up(world)
         before = whole(world)
         world.turn(lambda world=world: swap(world))  # type: ignore[misc]
         was_killed = run_killed(world, number, World.undo)
@@ -228,7 +228,7 @@ def test_an_undo_that_is_killed_gives_the_folders_their_modes_when_it_is_carried
 
 
 def test_what_the_person_set_since_stays(world: World) -> None:
-    start(world)
+    set_up(world)
     world.turn(lambda: chmod_all(world))
     world.path("private").chmod(0o750)
     shutil.copy2(world.path("b"), world.path("mine"))
@@ -251,7 +251,7 @@ def test_a_made_folder_stays_with_what_the_person_put_there_and_a_redo_fills_it(
 
 
 def test_one_path_brings_its_private_folder_back(world: World) -> None:
-    start(world)
+    set_up(world)
     before = whole(world)
     world.turn(lambda: remove(world, "private"))
     assert world.undo("private/deep/er/key")["restored"] == ["private/deep/er/key"]
@@ -293,7 +293,7 @@ def test_what_a_file_system_refuses_is_told_in_one_line(world: World, monkeypatc
 
 
 def test_modes_of_folders_are_counted_and_shown(world: World) -> None:
-    start(world)
+    set_up(world)
     world.turn(lambda: chmod_all(world))
     shown = turn_diff(world.request())
     assert "mode of private: 0700 -> 0777\n" in shown["text"] and not shown["unread"]
