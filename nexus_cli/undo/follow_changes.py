@@ -29,6 +29,7 @@ from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
 from nexus_cli.undo.records import (
     ABSENT,
     FILE,
+    FOLDER,
     GIT,
     GIT_FOLDER,
     LINK,
@@ -137,7 +138,7 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
 
 
 def _is_same_state(was: FileState, now: FileState) -> bool:
-    return replace(was, pair="") == replace(now, pair="") and (was.kind != FILE or bool(was.content))
+    return was == now and (was.kind != FILE or bool(was.content))
 
 
 T = TypeVar("T")
@@ -232,9 +233,11 @@ class ChangeJournal:
         return names
 
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
-        """Return the states of files that an edit may change, and keep their bytes. Blocks; never raises `OSError`."""
+        """Return the states of files that an edit may change, and of the folders that it has to make; keep the bytes.
+        Blocks; never raises `OSError`."""
         found = {}
-        for target in dict.fromkeys(targets):
+        folders = [folder for target in targets for folder in target.parents if not os.path.lexists(folder)]
+        for target in dict.fromkeys([*targets, *folders]):
             found[target] = NOTHING
             with suppress(OSError), open_states(target.parent, self._store, SECONDS) as reader:
                 found[target] = reader.read(target.name)
@@ -269,7 +272,10 @@ class ChangeJournal:
         for root, changes in roots.items():
             self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)), is_open=False)
         return [
-            one.path if root == project else str(root / one.path) for root, changes in roots.items() for one in changes
+            one.path if root == project else str(root / one.path)
+            for root, changes in roots.items()
+            for one in changes
+            if one.after.kind != FOLDER
         ]
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nexus_cli.core.progress import track
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT_FOLDER, LINK, PIPE, SPECIAL, FileChange, FileState, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT_FOLDER, SPECIAL, FileChange, FileState, Step
 
 CHANGED = "changed since"
 BETWEEN = "changed by somebody else during the turn"
@@ -28,7 +28,6 @@ NO_KIND = "a socket or a device, which cannot be restored"
 NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove", "keep"
 BLOCKED = "blocked"
 """Kind of a path besides those of `FileState`: a link or a file is where a folder above it was."""
-KINDS = (FILE, LINK, FOLDER, PIPE, ABSENT)
 ABSENT_STATE = FileState(ABSENT)
 
 
@@ -64,12 +63,12 @@ class PresentState:
     """A path as it is now."""
 
     state: FileState
-    """Without content; `kind` may be `special` or `blocked` too."""
+    """Without content; `kind` may be `blocked` too."""
     contents: frozenset[str] = frozenset()
     """The content of a file, in every form of `FileState.content` that is known of it; the names in a folder that may
     have to go."""
     stamp: tuple[int, ...] = ()
-    """Inode, size, times, mode, device and number of hard links: changes with each write."""
+    """That of `read_state.make_stamp`, device and number of hard links: changes with each write."""
     blocker: str = ""
     """Path, relative to the root, of what is where a `blocked` path has a folder."""
 
@@ -81,7 +80,7 @@ class PresentState:
     @property
     def file(self) -> tuple[int, ...]:
         """Inode and device, which hard links share; () if there is nothing."""
-        return (self.stamp[0], self.stamp[5]) if self.stamp else ()
+        return self.stamp[2:6:3]
 
     def holds(self, state: FileState) -> bool:
         """Return True if kind, content and target are those of `state`; rights are not compared."""
@@ -254,12 +253,11 @@ def _decide(change: PathChange, now: PresentState) -> Action:
     before, after, goal = change.before, change.after, _find_goal(change, now)
     if now.is_like(goal):
         return Action(change, now, NOTHING, goal)
-    if before.kind not in KINDS:
+    if before.kind == SPECIAL:
         return Action(change, now, KEEP, why=NO_KIND)
     if change.is_broken:
         return Action(change, now, KEEP, why=BETWEEN) if before.kind == ABSENT else _restore(change, now, KEEP, BETWEEN)
-    room = now.kind == FOLDER and (before.kind, after.kind) == (FILE, ABSENT)  # it goes with its last file
-    if now.holds(after) or room:
+    if now.holds(after):
         if before.kind == ABSENT:
             if change.is_moved_in:
                 return Action(change, now, KEEP, why=MOVED_IN)
@@ -293,10 +291,10 @@ def _restore(change: PathChange, now: PresentState, does: str, why: str = CHANGE
 
 
 def state_of(now: PresentState) -> FileState:
-    """Return a present state as the journal records it, a socket or device as `absent`."""
+    """Return a present state as the journal records it."""
     if now.kind == FILE:
         return replace(now.state, content=max(now.contents, default=""))
-    return now.state if now.kind in KINDS else ABSENT_STATE
+    return ABSENT_STATE if now.kind == BLOCKED else now.state
 
 
 def unchanged(path: str, now: PresentState) -> FileChange:

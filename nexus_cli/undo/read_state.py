@@ -171,24 +171,30 @@ def describe(folder: int, name: str, about: os.stat_result, content: str = "") -
     """
     kind = _KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
     is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _RACY
+    owner = f"{about.st_uid}:{about.st_gid}" if os.geteuid() == 0 and (about.st_uid or about.st_gid) else ""
     if kind == LINK:
-        return Seen(FileState(LINK, target=os.readlink(name, dir_fd=folder)), make_stamp(about), is_settled)
-    owner = f"{about.st_uid}:{about.st_gid}" if not os.geteuid() and (about.st_uid or about.st_gid) else ""
+        state = FileState(LINK, target=os.readlink(name, dir_fd=folder), owner=owner)
+        return Seen(state, make_stamp(about), is_settled)
     size = about.st_size if kind == FILE else 0
-    attributes = _read_attributes(f"/proc/self/fd/{folder}/{name}") if kind in (FILE, FOLDER) else ()
+    has_some = kind in (FILE, FOLDER)
+    attributes = read_attributes(f"/proc/self/fd/{folder}/{name}", follow_symlinks=False) if has_some else ()
     state = FileState(kind, stat.S_IMODE(about.st_mode), content, size, "", owner, attributes)
     return Seen(state, make_stamp(about), is_settled)
 
 
-def _read_attributes(place: str) -> tuple[tuple[str, str], ...]:
-    """Return the extended attributes of users and the access lists at `place`, which is no link; () if none can be
-    read."""
+def is_attribute(name: str) -> bool:
+    """Return True if an undo restores the extended attribute: one of users, or an access list."""
+    return name.startswith("user.") or name in _ACCESS
+
+
+def read_attributes(place: str | int, *, follow_symlinks: bool = True) -> tuple[tuple[str, str], ...]:
+    """Return the extended attributes at `place` that an undo restores; () if none can be read."""
     found = []
     if sys.platform == "linux":
         with suppress(OSError):
-            for name in os.listxattr(place, follow_symlinks=False):
-                if name.startswith("user.") or name in _ACCESS:
-                    value = os.getxattr(place, name, follow_symlinks=False)
+            for name in os.listxattr(place, follow_symlinks=follow_symlinks):
+                if is_attribute(name):
+                    value = os.getxattr(place, name, follow_symlinks=follow_symlinks)
                     found.append((name, base64.b64encode(value).decode("ascii")))
     return tuple(sorted(found))
 

@@ -25,7 +25,7 @@ from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.journal import append_step, begin_step
 from nexus_cli.undo.plan_restore import NOT_THERE, Action, PathChange, PresentState, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, LINK, PIPE, SHA256, FileChange, FileState, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, SHA256, FileChange, FileState, Step
 from nexus_cli.undo.write_state import (
     DRAFT_MODE,
     ChangedMeanwhileError,
@@ -158,7 +158,7 @@ class Restorer:
         wanted, lists = (change.before.content, change.after.content), change.before.kind != FOLDER
         now = look_at(self._roots[change.root], change.path, wanted, lists=lists)
         after = change.after.content
-        is_same = now.kind == FILE and (now.stamp[1], now.stamp[2], now.stamp[0]) == change.stamp
+        is_same = now.kind == FILE and now.stamp[:3] == change.stamp
         if is_same and (not now.contents or not after or after.startswith(HARD_LINK)):
             now = replace(now, contents=now.contents | {after})
         links = {one for one in (change.before.content, after) if one.startswith(HARD_LINK)} - now.contents
@@ -328,9 +328,9 @@ class Restorer:
                     raise ChangedMeanwhileError
                 finish_folder(self._roots[step.root], change.path, change.before, change.before)
                 return [FileChange(change.path, change.before, change.before)]
-            if now is None or now.kind not in (FILE, LINK, PIPE, ABSENT):
+            if now is None or now.kind in (FOLDER, plans.BLOCKED):
                 now = self._look(planned)
-                is_made = self._is_made(step, change, now)
+                is_made = self._is_made(change, now)
                 if is_made and change.before.pair == change.after.pair:
                     self._tell(place, change)
                     return [change]
@@ -377,20 +377,16 @@ class Restorer:
         self._tell(place, change)
         return [change]
 
-    def _is_made(self, step: Step, change: FileChange, now: PresentState) -> bool:
-        """Return True if a killed undo has made a planned change; finish it."""
-        if change.after.kind != ABSENT:
-            return now.is_like(change.after)
-        if now.kind == ABSENT and change.before.kind != FOLDER:
-            remove_empty_folders(self._roots[step.root], change.path)
-        return now.kind in (ABSENT, plans.BLOCKED, FOLDER)
+    def _is_made(self, change: FileChange, now: PresentState) -> bool:
+        """Return True if a killed undo has made a planned change."""
+        return now.is_like(change.after) or (change.after.kind == ABSENT and now.kind in (plans.BLOCKED, FOLDER))
 
     def _write(self, step: Step, change: FileChange, now: PresentState) -> FileChange:
         """Give a path its planned state; return the change with its stamp."""
         root, state, place = self._roots[step.root], change.after, f"{step.root}/{change.path}"
         if state.kind == ABSENT:
             remove_path(root, change.path, now)
-            remove_empty_folders(root, change.path)
+            remove_empty_folders(root, change.path, ASIDE)
             self._tell(place, change)
             return change
         twin = self._find_twin(step, change)
@@ -423,9 +419,9 @@ class Restorer:
                         return path, now
         return None
 
-    def _note_refused(self, place: str, refused: str) -> None:
-        if refused:
-            self.result.refused.setdefault(refused, []).append(place)
+    def _note_refused(self, place: str, refused: Sequence[str]) -> None:
+        for what in refused:
+            self.result.refused.setdefault(what, []).append(place)
 
     def _tell(self, place: str, change: FileChange) -> None:
         """Add a change that was made to the result."""

@@ -18,13 +18,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import IO
 
-from nexus_cli.core.real_files import NEW, READ, open_at, open_folder, open_regular
+from nexus_cli.core.real_files import NEW, READ, list_folder, open_at, open_folder, open_regular
 from nexus_cli.undo.byte_store import ByteStore, link_content
 from nexus_cli.undo.plan_restore import BLOCKED, NOT_THERE, PresentState
 from nexus_cli.undo.read_content import HASHES, blob_hash
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, LINK, PIPE, SHA256, SPECIAL, FileState
+from nexus_cli.undo.read_state import describe, is_attribute, make_stamp, read_attributes
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, LINK, PIPE, SHA256, FileState
 
-_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}
+_OWNER = "owner"
 DRAFT_MODE = 0o700
 """Mode of a folder until all that belongs in it is there."""
 LARGE = 5_000_000
@@ -49,15 +50,12 @@ def look_at(root: int, path: str, wanted: Iterable[str], *, lists: bool = False)
     try:
         with open_folder(parent, inside=root) as folder:
             about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISLNK(about.st_mode):
-                state = FileState(LINK, target=os.readlink(name, dir_fd=folder), owner=_owner_of(about))
-                return PresentState(state, stamp=_stamp(about))
-            kind = _KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
-            with _open_place(folder, name) as place:
-                rights = _owner_of(about), read_attributes(place)
-                names = os.listdir(place) if lists and kind == FOLDER else ()
-            state = FileState(kind, stat.S_IMODE(about.st_mode), "", about.st_size * (kind == FILE), "", *rights)
-            contents = _read_contents(folder, name, about, wanted) if kind == FILE else frozenset(names)
+            state = replace(describe(folder, name, about).state, owner=_owner_of(about))
+            contents = frozenset[str]()
+            if state.kind == FILE:
+                contents = _read_contents(folder, name, about, wanted)
+            elif lists and state.kind == FOLDER:
+                contents = frozenset(list_folder(name, inside=folder))
             return PresentState(state, contents, _stamp(about))
     except FileNotFoundError:
         return NOT_THERE
@@ -105,7 +103,7 @@ def write_state(
     twin: tuple[str, PresentState] | None = None,
     *,
     synced: bool = True,
-) -> tuple[os.stat_result, str]:
+) -> tuple[os.stat_result, list[str]]:
     """Make a file, a link or a pipe of `state` at `path`; return its status, and which rights were refused and why.
 
     The bytes of a file are those of `source`; without one it is a hard link to the path and state `twin`, or gets its
@@ -113,7 +111,7 @@ def write_state(
     `ChangedMeanwhileError` if the path is not as it was seen, and `OSError`.
     """
     parent, _, name = path.rpartition("/")
-    refused = ""
+    refused: list[str] = []
     with open_folder(parent, inside=root, create=True) as folder:
         if twin is None and source is None and state.kind == FILE:
             with _open_place(folder, name) as place:
@@ -133,6 +131,8 @@ def write_state(
                     refused = _set_rights(place, state)
             else:
                 refused = _write_draft(folder, draft, state, source, synced)
+            if state.owner == now.state.owner:  # it was another's, and is the person's now
+                refused = [one for one in refused if not one.startswith(_OWNER)]
             _check(folder, name, now)
             _rename(folder, draft, name, is_new=now.kind == ABSENT)
         finally:
@@ -169,7 +169,7 @@ def open_up(root: int, path: str) -> None:
             os.chmod(place, stat.S_IMODE(about.st_mode) | DRAFT_MODE)
 
 
-def finish_folder(root: int, path: str, before: FileState, state: FileState) -> str:
+def finish_folder(root: int, path: str, before: FileState, state: FileState) -> list[str]:
     """Give a folder of `make_folder` the rights of `state`; return those that were refused and why. Raises as
     `write_state`."""
     parent, _, name = path.rpartition("/")
@@ -205,41 +205,18 @@ def remove_folder(root: int, path: str) -> bool:
     return True
 
 
-def remove_empty_folders(root: int, path: str) -> None:
-    """Remove the folders above `path` that are empty, from the inside out; one that is gone already does not count."""
+def remove_empty_folders(root: int, path: str, ending: str) -> None:
+    """Remove the folders above `path` that are empty, up to the one whose name has the `ending`."""
     parent = path.rpartition("/")[0]
-    while parent:
-        above, _, last = parent.rpartition("/")
-        try:
-            with open_folder(above, inside=root) as folder:
-                os.rmdir(last, dir_fd=folder)
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return
-        parent = above
+    with suppress(OSError):
+        while ending in parent and remove_folder(root, parent):
+            parent = parent.rpartition("/")[0]
 
 
 def remove_draft(root: int, path: str, draft: str) -> None:
     """Remove a draft that a killed process left beside `path`."""
     with suppress(OSError), open_folder(path.rpartition("/")[0], inside=root) as folder:
         os.unlink(draft, dir_fd=folder)
-
-
-def read_attributes(place: str | int) -> tuple[tuple[str, str], ...]:
-    """Return the extended attributes of an open file that undo restores, as `FileState.attributes`."""
-    if not hasattr(os, "listxattr"):
-        return ()
-    found = []
-    with suppress(OSError):
-        for name in sorted(filter(_is_attribute, os.listxattr(place))):
-            with suppress(OSError):
-                found.append((name, base64.b64encode(os.getxattr(place, name)).decode()))
-    return tuple(found)
-
-
-def _is_attribute(name: str) -> bool:
-    return name.startswith("user.") or name in ("system.posix_acl_access", "system.posix_acl_default")
 
 
 @contextmanager
@@ -289,8 +266,7 @@ def _find_blocker(root: int, parent: str) -> str:
 
 
 def _stamp(about: os.stat_result) -> tuple[int, ...]:
-    own = about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_mode
-    return *own, about.st_dev, about.st_nlink
+    return *make_stamp(about), about.st_dev, about.st_nlink
 
 
 def _check(folder: int, name: str, now: PresentState) -> None:
@@ -309,7 +285,7 @@ def _owner_of(about: os.stat_result) -> str:
     return "" if is_own else f"{about.st_uid}:{about.st_gid}"
 
 
-def _write_draft(folder: int, draft: str, state: FileState, source: IO[bytes] | None, synced: bool) -> str:
+def _write_draft(folder: int, draft: str, state: FileState, source: IO[bytes] | None, synced: bool) -> list[str]:
     """Write a file; return as `_set_rights`."""
     with open(os.open(draft, NEW, 0o600, dir_fd=folder), "wb") as file:
         if source is not None:
@@ -321,18 +297,18 @@ def _write_draft(folder: int, draft: str, state: FileState, source: IO[bytes] | 
     return refused
 
 
-def _set_rights(place: str | int, state: FileState) -> str:
+def _set_rights(place: str | int, state: FileState) -> list[str]:
     """Give an open path owner, attributes and mode, in this order; return which were refused and why.
 
     Another owner gets no rights of this one: without the owner the mode is set without setuid and setgid.
     """
     owner = _set_owner(place, state)
-    error = _set_attributes(place, dict(state.attributes))
+    attributes = _set_attributes(place, dict(state.attributes))
     os.chmod(place, state.mode & 0o777 if owner else state.mode)
-    return ", ".join(filter(None, (owner, error)))
+    return owner + attributes
 
 
-def _set_owner(place: str | int, state: FileState, folder: int | None = None) -> str:
+def _set_owner(place: str | int, state: FileState, folder: int | None = None) -> list[str]:
     """Set the owner, without one that of root if that runs nexus; return why not. `folder` is that of a link."""
     owner = state.owner or ("0:0" if os.geteuid() == 0 else "")
     if owner:
@@ -345,22 +321,26 @@ def _set_owner(place: str | int, state: FileState, folder: int | None = None) ->
             else:
                 os.chown(place, user, group, dir_fd=folder, follow_symlinks=False)
         except (OSError, ValueError) as error:
-            return f"owner ({getattr(error, 'strerror', '') or error})".lower()
-    return ""
+            return [_explain(_OWNER, error)]
+    return []
 
 
-def _set_attributes(place: str | int, wanted: dict[str, str]) -> str:
+def _set_attributes(place: str | int, wanted: dict[str, str]) -> list[str]:
     """Set the extended attributes, and remove others that undo restores; return why not."""
     present = dict(read_attributes(place))
     try:
         for name in present.keys() - wanted.keys():
             os.removexattr(place, name)
-        for name in filter(_is_attribute, sorted(wanted)):
+        for name in filter(is_attribute, sorted(wanted)):
             if present.get(name) != wanted[name]:
                 os.setxattr(place, name, base64.b64decode(wanted[name]))
     except (OSError, ValueError, AttributeError) as error:
-        return f"attributes ({getattr(error, 'strerror', '') or error})".lower()
-    return ""
+        return [_explain("attributes", error)]
+    return []
+
+
+def _explain(what: str, error: Exception) -> str:
+    return f"{what} ({getattr(error, 'strerror', '') or error})".lower()
 
 
 def _rename(folder: int, draft: str, name: str, *, is_new: bool) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from json_shape import problems
 from program.stage import PRICED, QUICK, Stage, calls, stage
+from search import sample
+from undo.test_whole_tree import set_up, whole
 from undo.world import World
 
 from nexus_cli.core.json_types.report_types import UndoReport
@@ -124,3 +126,30 @@ def test_names_that_are_hostile_to_a_terminal_or_json_are_harmless(place: Stage)
     done = place.run("undo", "--json")
     assert done.status == 1 and len(json.loads(done.stdout)["kept"]) == len(names)
     assert sum(re.search(r"\.nexus-undo$", name) is not None for name in os.listdir(place.folder)) == len(names)
+
+
+@pytest.mark.parametrize("allow", sample(["all", "auto"], 1))
+def test_folders_pipes_rights_and_links_are_as_before_the_command(place: Stage, allow: str) -> None:
+    work = work_of(place, "")
+    set_up(work)
+    for number in range(60):
+        work.path(f"many/{number}/in").mkdir(parents=True)
+    before = whole(work)
+    command = "rm -rf private uploads pipe x; chmod -R 777 shared many; echo more >> a; mkdir -p made/empty"
+    turn = [
+        calls(("bash", {"command": command})),
+        calls(("write_file", {"path": "new/deep/file", "content": "new\n"})),
+        {"text": "done"},
+    ]
+    place.script(lambda body: turn.pop(0))
+    session = place.ask("--allow", allow, "--json", "clean up").result["session"]
+    after = whole(work)
+    assert {"new/deep/file", "made/empty"} < after.keys() and "private" not in after
+    preview, done = place.run("undo", "--dry-run", "--json"), place.run("undo", "--json")
+    assert done.status == 0 and done.result["kept"] == [], done
+    assert whole(work) == before and preview.result == done.result | {"dry_run": True}
+    assert {"uploads/empty/", "many/7/in/", "pipe", "a", "b", "c"} <= set(done.result["restored"])
+    assert done.result["removed"] == ["made/empty/", "new/deep/file"]
+    redone = place.run("redo")
+    assert whole(work) == after and " 122 folders restored" in " ".join(redone.text.split()), redone.text
+    assert place.run("undo", "--session", session).status == 0 and whole(work) == before

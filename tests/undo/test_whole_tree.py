@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from undo.test_attacks import bind, run_killed
+from undo.test_only_copies import followed
 from undo.world import World, attributes_of, owner_of, tree
 
 from nexus_cli.reports.undo import turn_diff, undo_text
@@ -56,7 +57,7 @@ def takes_attributes(folder: Path) -> bool:
     return True
 
 
-def start(world: World) -> None:
+def set_up(world: World) -> None:
     """A project with everything that a path can be."""
     world.write("private/key", "secret\n", 0o600)
     world.write("private/deep/er/key", "secret\n", 0o640)
@@ -76,7 +77,6 @@ def start(world: World) -> None:
         world.write(first, f"{pair}\n", 0o664)
         for name in names:
             os.link(world.path(first), world.path(name))
-    world.write("other/z", "z\n")
     world.write("tagged", "tagged\n", 0o750)
     if takes_attributes(world.project):
         os.setxattr(world.path("tagged"), "user.origin", b"here\0")
@@ -165,6 +165,7 @@ TURNS: dict[str, Callable[[World], object]] = {
     "empty folders go": lambda world: remove(world, "uploads"),
     "empty folders come": lambda world: world.path("new/er").mkdir(parents=True),
     "folders with files come": lambda world: world.write("new/er/file", "new\n"),
+    "a file comes in an empty folder": lambda world: world.write("uploads/empty/file", "new\n"),
     "all modes are opened": chmod_all,
     "a mode is closed": lambda world: world.path("private").chmod(0o500),
     "a pipe goes": lambda world: remove(world, "pipe"),
@@ -189,11 +190,17 @@ TURNS: dict[str, Callable[[World], object]] = {
 }
 
 
+@pytest.mark.parametrize("has_looks", [False, True])
 @pytest.mark.parametrize("name", TURNS)
-def test_a_path_is_whole_after_an_undo_and_a_redo(world: World, name: str) -> None:
-    start(world)
+def test_a_path_is_whole_after_an_undo_and_a_redo(world: World, name: str, has_looks: bool) -> None:
+    set_up(world)
     before = whole(world)
-    world.turn(lambda: TURNS[name](world))
+    if has_looks:
+        world.turns = 1
+        with followed(world):
+            TURNS[name](world)
+    else:
+        world.turn(lambda: TURNS[name](world))
     after = whole(world)
     for _ in range(2):
         preview, report = world.undo(dry_run=True), world.undo()
@@ -211,7 +218,7 @@ def test_an_undo_that_is_killed_gives_the_folders_their_modes_when_it_is_carried
         base = Path(os.path.realpath(tmp_path))
         world = World(base / f"p{number}", base / f"d{number}")
         world.project.mkdir()
-        start(world)
+        set_up(world)
         before = whole(world)
         world.turn(lambda world=world: swap(world))  # type: ignore[misc]
         was_killed = run_killed(world, number, World.undo)
@@ -221,7 +228,7 @@ def test_an_undo_that_is_killed_gives_the_folders_their_modes_when_it_is_carried
 
 
 def test_what_the_person_set_since_stays(world: World) -> None:
-    start(world)
+    set_up(world)
     world.turn(lambda: chmod_all(world))
     world.path("private").chmod(0o750)
     shutil.copy2(world.path("b"), world.path("mine"))
@@ -244,7 +251,7 @@ def test_a_made_folder_stays_with_what_the_person_put_there_and_a_redo_fills_it(
 
 
 def test_one_path_brings_its_private_folder_back(world: World) -> None:
-    start(world)
+    set_up(world)
     before = whole(world)
     world.turn(lambda: remove(world, "private"))
     assert world.undo("private/deep/er/key")["restored"] == ["private/deep/er/key"]
@@ -257,7 +264,7 @@ def test_a_socket_that_was_removed_is_named(world: World) -> None:
     bind(world.path("socket"))
     world.turns = 1
     world.path("socket").unlink()
-    world.record((FileChange("socket", FileState("socket"), FileState("absent")),))
+    world.record((FileChange("socket", FileState("special"), FileState("absent")),))
     (kept,) = world.undo()["kept"]
     assert kept["path"] == "socket" and "socket" in kept["why"] and kept["aside"] is None
 
@@ -286,7 +293,7 @@ def test_what_a_file_system_refuses_is_told_in_one_line(world: World, monkeypatc
 
 
 def test_modes_of_folders_are_counted_and_shown(world: World) -> None:
-    start(world)
+    set_up(world)
     world.turn(lambda: chmod_all(world))
     shown = turn_diff(world.request())
     assert "mode of private: 0700 -> 0777\n" in shown["text"] and not shown["unread"]
