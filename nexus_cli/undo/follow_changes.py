@@ -24,12 +24,14 @@ from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.follow_repositories import Repositories, read_saved
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, Look, LookedProject, NotFollowed
 from nexus_cli.undo.read_content import blob_hash
+from nexus_cli.undo.read_references import RepositoryState
 from nexus_cli.undo.read_state import GONE, NOTHING, Seen, StateReader
-from nexus_cli.undo.records import ABSENT, FILE, GIT, GIT_FOLDER, HARD_LINK, REPOSITORY, FileChange, FileState, Step
+from nexus_cli.undo.records import ABSENT, FILE, GIT, HARD_LINK, FileChange, FileState, ReferenceChange, Step
 from nexus_cli.undo.retention import trim_store
 
 _FINE, _COARSE = 50_000_000, 2_000_000_000
@@ -135,9 +137,6 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
         is_work = path in before.tracked or MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))
         if is_work and path not in before.ignored and path not in after.ignored:
             names.append(path)
-    if after.is_lost:
-        changes.append(FileChange(GIT_FOLDER, FileState(REPOSITORY), GONE))
-        names.append(GIT_FOLDER)
     return changes, names
 
 
@@ -152,7 +151,7 @@ _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
 _REST = 20
 """Pause after a look that took too long, in multiples of its time."""
-_LOOKS = "undo/looks"
+_LOOKS, _STATES = "undo/looks", ".git"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
@@ -168,6 +167,8 @@ class BegunStep:
     project: LookedProject
     look: Look | None
     why: str = ""
+    repositories: dict[str, RepositoryState] = field(default_factory=dict)
+    """The repositories of the project before it, by their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,7 @@ class ChangeJournal:
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     _count: int = 0
     _projects: dict[Path, LookedProject] = field(default_factory=dict)
+    _repositories: dict[Path, Repositories] = field(default_factory=dict)
     _off: dict[Path, tuple[str, float]] = field(default_factory=dict)
     """Projects that took too long to look at, each with the reason, and until when (monotonic) none is taken."""
     _lock: FileLock | None = None
@@ -216,11 +218,15 @@ class ChangeJournal:
         try:
             self._settle(step.session)
             begun.look = project.begin()
+            if self._store is not None:
+                followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
+                begun.repositories = followed.begin(begun.look.repositories)
+                begun.look.not_covered += followed.not_covered
         except (NotFollowed, OSError, ValueError) as error:
             begun.why = str(error)
             self._pause_looks(root, begun.why, started)
         else:
-            self._note_begun(project, begun.look, step)
+            self._note_begun(begun, begun.look)
         return begun
 
     def end(self, begun: BegunStep) -> list[str]:
@@ -233,13 +239,17 @@ class ChangeJournal:
             if look is not None and not why:
                 after = begun.project.end(look)
                 changes, names = compare_looks(look, after)
+                told = [_explain_partly(look, after), begun.project.name_removed(look)]
                 if self._store is not None:
-                    own = drop_recorded(changes, step, self.data)
+                    found = self._repositories[begun.project.root].end(begun.repositories)
+                    names += [one.path for one in found.lost]
+                    own = drop_recorded(changes + found.lost, step, self.data)
                     dropped = {one.path for one in changes} - {one.path for one in own}
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
-                why = "; ".join(filter(None, (_explain_partly(look, after), begun.project.name_removed(look))))
-                step = step if step.is_unsure else _add_head(step, look, after)
+                    step = _add_references(step, found.references, self.data)
+                    told = found.told + told
+                why = "; ".join(filter(None, told))
         except (NotFollowed, OSError, ValueError) as error:
             why = str(error)
             self._pause_looks(begun.project.root, why, started)
@@ -297,6 +307,7 @@ class ChangeJournal:
         """Remove what is kept for a process that is killed."""
         for project in self._projects.values():
             project.remove()
+            project.table.with_suffix(_STATES).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release(remove=True)
             self._lock = None
@@ -309,20 +320,23 @@ class ChangeJournal:
             id=name, session=owner.session, turn=owner.turn, call=call, what=what[:500], at=_now(), root=str(root)
         )
 
-    def _note_begun(self, project: LookedProject, look: Look, step: Step) -> None:
+    def _note_begun(self, begun: BegunStep, look: Look) -> None:
         """Write down that a step has begun, so that another process finds its changes if this one is killed."""
         with suppress(OSError, ValueError):
             if self.keeps:
                 self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
-                project.save(look)
-                begin_step(self.data, step)
+                begun.project.save(look)
+                self._repositories[begun.project.root].save(
+                    begun.project.table.with_suffix(_STATES), begun.repositories
+                )
+                begin_step(self.data, begun.step)
 
     def _record(self, step: Step, *, is_open: bool) -> None:
         """Put a step in the journal, if it changed something."""
         if not self.keeps:
             return
         with suppress(OSError, ValueError):
-            if step.changes or step.head or step.unfollowed:
+            if step.changes or step.references or step.unfollowed:
                 append_step(self.data, step)
             elif is_open:
                 end_step(self.data, step)
@@ -370,14 +384,16 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
             project = LookedProject(Path(step.root), data, table.stem, ByteStore(data), _PATIENCE)
             before = project.restore(values)
             after = project.end(before)
+            states = read_saved(table.with_suffix(_STATES))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             break
         except NotFollowed as error:
             raise OSError(errno.EAGAIN, str(error)) from error
-        changes = drop_recorded(compare_looks(before, after)[0], step, data)
+        found = Repositories(Path(step.root), data, ByteStore(data)).end(states)
+        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, data)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
-        step = replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
-        return _add_head(step, before, after)
+        step = _add_references(step, found.references, data)
+        return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
     return replace(step, unfollowed=KILLED)
 
 
@@ -399,15 +415,17 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
 
 
 def _explain_partly(before: Look, after: Look) -> str:
-    return after.lost or ("" if before.is_whole and after.is_whole else TOO_MANY)
+    return "" if before.is_whole and after.is_whole else TOO_MANY
 
 
-def _add_head(step: Step, before: Look, after: Look) -> Step:
-    """Return `step` with what it did to HEAD."""
-    (old, old_branch), (new, new_branch) = before.head, after.head
-    if before.head == after.head or not (old and new):
+def _add_references(step: Step, found: Sequence[ReferenceChange], data: Path) -> Step:
+    """Return `step` with what it did to references, without what other calls recorded since it began. What jobs do to
+    them is not told from what the person does. Blocks; raises `OSError`."""
+    if not found or step.is_unsure:
         return step
-    return replace(step, head=(old, new), branch=(old_branch, new_branch) if old_branch != new_branch else None)
+    others = read_steps_since(data, step.at)
+    known = {(other.root, one) for other in others if other.id != step.id for one in other.references}
+    return replace(step, references=tuple(one for one in found if (step.root, one) not in known))
 
 
 def _now() -> str:

@@ -152,7 +152,7 @@ def _folders_above(place: str) -> list[str]:
 
 def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -> Action:
     """Decide on one path, after looking at it; one that cannot be looked at is kept."""
-    if change.path == GIT_FOLDER:  # put back as a whole, see `repository_copy`
+    if os.path.basename(change.path) == GIT_FOLDER:  # put back as a whole, see `repository_copy`
         return Action(change, PresentState(ABSENT), NOTHING)
     if why := why_refused(change):
         return Action(change, PresentState(SPECIAL), KEEP, why=why)

@@ -25,13 +25,13 @@ from nexus_cli.config.paths import private_dir
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.real_files import copy_content, list_folder, open_folder, open_regular, read_regular
+from nexus_cli.core.real_files import copy_content, list_folder, open_folder, open_regular
 from nexus_cli.sandbox.own_git import Git, GitError, explain
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.read_state import NOTHING, Seen, StateReader
 from nexus_cli.undo.records import GIT, fields_of, parse_state
-from nexus_cli.undo.repository_copy import find_copy, find_written, is_lost, keep_repository
+from nexus_cli.undo.repository_copy import is_lost
 
 MOST = 20_000
 """Most files that git does not track in one look; with more, new files are not followed."""
@@ -49,12 +49,8 @@ _CHECKED = ("filter", "ident", "working-tree-encoding")
 _REFRESH = 200
 """Number of unchanged files that git's index takes for changed, above which the copy of the index is refreshed."""
 
-_BRANCH = re.compile(r"ref: (refs/heads/[A-Za-z0-9][A-Za-z0-9_./+-]*)\n")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _CLOSED = re.compile(rb"could not open directory '(.+?)/': ", re.DOTALL)
 """Git's warning about a folder that may not be read."""
-NO_REPOSITORY = "the command removed the repository, of which there is no whole copy"
-WRITTEN = "written in place; undo cannot bring it back"
 _RECENT = 2_000_000_000
 
 
@@ -84,15 +80,13 @@ class Look:
     """Folders that were left out: what is below them later is not new."""
     inside: dict[str, set[str]] = field(default_factory=dict)
     """By such a folder: the names directly in it, without caches."""
-    head: tuple[str, str] = ("", "")
-    """Commit and reference of HEAD."""
     is_whole: bool = True
     """False if there were more than `MOST` files: a file that is missing here may have been there."""
     tracked: Mapping[str, Tracked] = field(default_factory=dict)
-    is_lost: bool = False
-    """True if the command removed the repository."""
-    lost: str = ""
-    """The things that the command removed without a copy, "" if none are known."""
+    repositories: list[str] = field(default_factory=list)
+    """Relative paths of the folders with a `.git`, "" for the root."""
+    not_covered: list[tuple[str, str]] = field(default_factory=list)
+    """Paths that undo cannot bring back, each with the reason."""
     at: int = field(default_factory=time.time_ns)
     """When it began (ns)."""
 
@@ -122,8 +116,6 @@ class LookedProject:
         self._git_dir: Path | None = None
         self._repository: Path | None = None
         """The folder of git that holds the objects: of a linked worktree the common one."""
-        self._is_copied = True
-        """False if not all of the repository could be kept."""
         self._options: Sequence[str] = ()
         self._index_stamp: tuple[int, ...] = ()
         self._lines: set[bytes] = set()
@@ -174,21 +166,19 @@ class LookedProject:
                 for path, (state, (a, b, c, d, e), is_settled) in values["seen"].items()
             }
             look = Look(seen, skipped=set(values["skipped"]), is_whole=values["is_whole"], tracked=self._tracked)
-            look.head = tuple(values["head"])
             look.at = values.get("at", 0)
             self._last = look
             return look
 
     def save(self, look: Look) -> None:
         """Write a look, for the process that finds out what a killed one changed. Raises `OSError`."""
-        if self._saved is not None and (self._saved.seen, self._saved.head) == (look.seen, look.head):
+        if self._saved is not None and self._saved.seen == look.seen:
             return
         self._saved = look
         rows = {path: [one.state, one.stamp, one.is_settled] for path, one in look.seen.items()}
         values = {
             "seen": rows,
             "skipped": sorted(look.skipped),
-            "head": look.head,
             "is_whole": look.is_whole,
             "at": look.at,
         }
@@ -245,12 +235,6 @@ class LookedProject:
         self._find_git()
         if self._git is not None and self._running == 0:
             self._copy_index()
-        if self._git is not None and self._repository is not None and self._store is not None:
-            try:
-                keep_repository(self._data, self.root, self._repository)
-                self._is_copied = True
-            except OSError:
-                self._is_copied = False
         self._recent = {path: at for path, at in self._recent.items() if at > time.time_ns() - _RECENT}
         look = self._look({})
         clean = [path for path, one in look.seen.items() if one.state.content.startswith(GIT)]
@@ -317,31 +301,24 @@ class LookedProject:
         except GitError:
             if time.monotonic() - started > self._seconds:
                 raise
-            look = self._look_without_git(before, lost=False)  # it broke the repository
-        if self._store is not None and (found := find_written(self._data, self.root)):
-            told = f"{name_first([f'.git/{one}' for one in found], 3)}: {WRITTEN}"
-            look.lost = "; ".join(filter(None, (look.lost, told)))
+            look = self._look_without_git(before)  # it broke the repository
         return look
 
     def _look_after(self, before: Look) -> Look:
-        if before.tracked or before.head[0]:
+        if before.tracked:
             git_dir = self._git_dir or self.root / ".git"
-            lost = is_lost(self.root, git_dir, self._repository or git_dir)
-            if lost or self._git is None:
-                return self._look_without_git(before, lost=lost)
+            if self._git is None or is_lost(self.root, git_dir, self._repository or git_dir):
+                return self._look_without_git(before)
         self._options = ()
         if not self.root.exists():
             return Look(dict.fromkeys(before.seen, NOTHING))
         return self._look(before.seen)
 
-    def _look_without_git(self, before: Look, *, lost: bool) -> Look:
+    def _look_without_git(self, before: Look) -> Look:
         """Look after a command that removed the repository, or began before another one broke it."""
         self._git = None
         known = before.seen | dict.fromkeys(before.tracked, NOTHING)
-        look = self._look(known) if self.root.exists() else Look(dict.fromkeys(known, NOTHING))
-        look.is_lost = lost
-        look.lost = NO_REPOSITORY if lost and not (self._is_copied and find_copy(self._data, self.root)) else ""
-        return look
+        return self._look(known) if self.root.exists() else Look(dict.fromkeys(known, NOTHING))
 
     def _copy_index(self) -> None:
         """Copy the index if it has changed, and read its entries."""
@@ -453,6 +430,7 @@ class LookedProject:
                 one = reader.read(path, last.get(path), found[path] or self._oid(path))
                 if one is not NOTHING or path in before or path in self._tracked:
                     look.seen[path] = one
+            look.repositories = [*reader.repositories, *([""] if os.path.lexists(self.root / ".git") else [])]
         return look
 
     def _list_files(self, look: Look, reader: StateReader) -> dict[str, str]:
@@ -498,7 +476,6 @@ class LookedProject:
             walks = [pool.submit(self._run_told, *one) for one in commands[1:]]
             self._switch_off()  # a command may have changed the settings
             raw = self._run(*commands[0])
-            look.head = self._read_head()
             (others, closed), (ignored, _) = (one.result() for one in walks)
         look.skipped.update(map(os.fsdecode, _CLOSED.findall(closed)))
         words = raw.split(b"\0")[:-1]
@@ -507,19 +484,6 @@ class LookedProject:
         tracked |= {path: self._oid(path) for path in self._recent}
         tracked |= {path: "" for path, one in self._tracked.items() if one.is_read}
         return tracked, _split_folders(others, _NEVER, look), _split_folders(ignored, MADE_BY_TOOLS, look)
-
-    def _read_head(self) -> tuple[str, str]:
-        """Return the commit and the reference of HEAD: of a branch in a file of its own without a run of git."""
-        assert self._git_dir is not None
-        with suppress(OSError, ValueError):
-            branch = _BRANCH.fullmatch(read_regular(self._git_dir / "HEAD", 500).decode("ascii"))
-            if branch and ".." not in branch[1]:
-                commit = read_regular(self._git_dir / branch[1], 100).decode("ascii").removesuffix("\n")
-                if _COMMIT.fullmatch(commit):
-                    return commit, branch[1]
-        output = self._run("rev-parse", "-q", "HEAD", "--symbolic-full-name", "HEAD", ok=(0, 128))
-        lines = os.fsdecode(output).splitlines()
-        return (lines[0], lines[1]) if len(lines) == 2 else ("", "")
 
     def _run(self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
         """Return the output of git. Raises `GitError`, `OSError`."""

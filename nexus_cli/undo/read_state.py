@@ -57,6 +57,8 @@ class StateReader:
         self._store = store
         self._left = MOST_COPIED_AT_ONCE
         self._copies = 0
+        self.repositories: list[str] = []
+        """Folders with a `.git` that `list_below` came by."""
         self._end = time.monotonic() + seconds
         self._last_link = self._end + seconds
 
@@ -166,6 +168,7 @@ class StateReader:
                         inner = f"{folder}/{entry.name}" if folder else entry.name
                         name = entry.name.lower()
                         if name == ".git":
+                            self.repositories.append(folder)
                             continue
                         if entry.is_dir(follow_symlinks=False):
                             if name in skips:

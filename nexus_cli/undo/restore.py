@@ -23,9 +23,11 @@ from nexus_cli.core.real_files import open_folder
 from nexus_cli.undo import plan_restore as plans
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.journal import append_step, begin_step
+from nexus_cli.undo.plan_references import TurnReference
 from nexus_cli.undo.plan_restore import Action, PathChange, PresentState, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, LINK, SHA256, FileChange, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, LINK, SHA256, FileChange, ReferenceChange, Step
+from nexus_cli.undo.restore_references import put_references
 from nexus_cli.undo.write_state import (
     ChangedMeanwhileError,
     free_name,
@@ -64,6 +66,8 @@ class RestoreResult:
     restored: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     kept: list[KeptPath] = field(default_factory=list)
+    references: list[tuple[str, ReferenceChange]] = field(default_factory=list)
+    """Those that got an earlier value, each with its root."""
 
 
 class Restorer:
@@ -167,8 +171,11 @@ class Restorer:
 
     # Carrying out
 
-    def carry_out(self, actions: Sequence[Action], step: Step, undone: Sequence[Step]) -> None:
-        """Carry out `actions` and record them in steps like `step`, one for each root, that undo the steps `undone`.
+    def carry_out(
+        self, actions: Sequence[Action], references: Sequence[TurnReference], step: Step, undone: Sequence[Step]
+    ) -> None:
+        """Carry out what is planned and record it in steps like `step`, one for each root, that undo the steps
+        `undone`.
 
         Raises `NexusError` if the disk is full. Before the first file is written, nothing has changed then; after it,
         `resume` carries on.
@@ -179,8 +186,10 @@ class Restorer:
                 changes.setdefault(action.change.root, []).extend(self._prepare(action))
             steps = []
             undoes = tuple(one.id for one in undone)
-            for number, (root, own) in enumerate(changes.items(), 1):
-                steps.append(replace(step, id=f"{step.id}-{number}", root=root, changes=tuple(own), undoes=undoes))
+            for number, root in enumerate(dict.fromkeys([*changes, *(one.root for one in references)]), 1):
+                moved = tuple(one.as_undone() for one in references if one.root == root)
+                own = replace(step, changes=tuple(changes.get(root, ())), references=moved)
+                steps.append(replace(own, id=f"{step.id}-{number}", root=root, undoes=undoes))
                 begin_step(self._data, steps[-1])
         self._execute(steps)
 
@@ -245,8 +254,12 @@ class Restorer:
             self._make_root(root)
         for step in steps:
             with _disk_errors("the undo is not complete"):
+                moved = tuple(put_references(step.root, step.references, self._store))
+                self.result.references += [(step.root, one) for one in moved if one.before != one.after]
                 made = [one for change in track(step.changes, 0.5) for one in self._make(step, change)]
-                append_step(self._data, replace(step, changes=tuple(made), at=format_utc(local_now())))
+                append_step(
+                    self._data, replace(step, changes=tuple(made), references=moved, at=format_utc(local_now()))
+                )
 
     def _make_root(self, root: str) -> None:
         """Make a root that is gone."""

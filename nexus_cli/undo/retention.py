@@ -10,9 +10,11 @@ from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.undo.byte_store import list_objects, used_bytes
+from nexus_cli.undo.follow_repositories import read_saved
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
+from nexus_cli.undo.records import EXECUTABLE
 from nexus_cli.undo.repository_copy import count_kept, forget_copies, trim_copies
-from nexus_cli.undo.undone_steps import needed_by_redo
+from nexus_cli.undo.undone_steps import contents_of, needed_by_redo
 
 _YOUNG = 60.0
 """Seconds for which an object stays that no step names yet."""
@@ -43,7 +45,7 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
     steps = [step for own in journals for step in own]
     for step in sorted(steps, key=lambda one: one.at, reverse=True):
         states = [state for change in step.changes for state in (change.before, change.after)]
-        names = {state.content for state in states} & objects.keys() - kept
+        names = ({state.content for state in states} | contents_of(step.references)) & objects.keys() - kept
         left -= used_bytes(objects[name][1] for name in names)
         if left < 0:
             break
@@ -78,6 +80,10 @@ def _read_looked_at(looks: Path) -> set[str]:
     for table in looks.glob("*.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):
             found.update(row[0]["content"] for row in json.loads(table.read_text("ascii"))["seen"].values())
+    for table in looks.glob("*.git"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            states = read_saved(table).values()
+            found.update(value.removesuffix(EXECUTABLE) for state in states for value in state.values.values())
     return found
 
 
