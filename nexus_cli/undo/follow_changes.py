@@ -169,6 +169,8 @@ class BegunStep:
     why: str = ""
     repositories: dict[str, RepositoryState] = field(default_factory=dict)
     """The repositories of the project before it, by their paths."""
+    beside: list[BegunStep] = field(default_factory=list)
+    """The steps of added folders, which end with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +204,16 @@ class ChangeJournal:
     def __post_init__(self) -> None:
         self._store = ByteStore(self.data) if self.keeps else None
 
-    def begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool = False) -> BegunStep:
-        """Look at a project before a call that may change it, or before jobs that run `beside` the calls: what no call
-        changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
+    def begin(
+        self, owner: StepOwner, what: str, call: str, root: Path, added: Sequence[Path] = (), *, beside: bool = False
+    ) -> BegunStep:
+        """Look at a project and added folders before a call that may change them, or before jobs that run `beside` the
+        calls: what no call changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
+        begun = self._begin(owner, what, call, root, beside=beside)
+        begun.beside = [self._begin(owner, what, call, one, beside=beside) for one in added]
+        return begun
+
+    def _begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool) -> BegunStep:
         step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
         project = self._projects.get(root)
         if project is None:
@@ -254,7 +263,7 @@ class ChangeJournal:
             why = str(error)
             self._pause_looks(begun.project.root, why, started)
         self._record(replace(step, changes=tuple(changes), unfollowed=why, at=_now()), is_open=look is not None)
-        return names
+        return names + [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one)]
 
     def _pause_looks(self, root: Path, why: str, started: float) -> None:
         """Take no look for a while after one that failed and took long."""
@@ -357,14 +366,16 @@ def settle_killed(data: Path, session: str) -> list[Step]:
 
     All changes since then count as theirs. Raises `OSError` if that cannot be found out now; the next call tries again.
     """
-    found = []
+    found, names = [], dict[str, list[Step]]()
     for step in read_begun(data, session):
-        name, _, _ = step.id.rpartition("-")
-        lock = None if step.undoes or not name else FileLock.take(data / _LOOKS / f"{name}.lock")
+        names.setdefault("" if step.undoes else step.id.rpartition("-")[0], []).append(step)
+    for name, steps in names.items():
+        lock = FileLock.take(data / _LOOKS / f"{name}.lock") if name else None
         if lock is None:
-            continue  # it runs, or is an undo
+            continue  # they run, or are undos
         try:
-            if step in read_begun(data, session):  # it may just have ended
+            begun = read_begun(data, session)  # one may just have ended
+            for step in [one for one in steps if one in begun]:
                 found.append(ended := _find_killed(data, name, step))
                 append_step(data, ended)
             for place in (data / _LOOKS).glob(f"{name}[-.]*"):

@@ -7,6 +7,7 @@ two states. The bytes of the files are kept, so that undo has those before and r
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -33,8 +34,10 @@ _PASSING = (".lock", ".sample", "info/refs")
 _REFERENCE = re.compile(rb"ref:\s*(refs/[^\0\n]+?)\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
 _PACKED_ROW = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs(?:/[^/.][^/]*)+)")
 _MOST_PACKED = 64 << 20
-_MOST_FILE = 64 << 20
-"""Most bytes of a file that is kept."""
+_MOST_KEPT = 64 << 20
+"""Most bytes of files that are kept of one repository."""
+_MOST_FILES = 50_000
+"""Most files that are read of one repository."""
 _MOST_REFERENCE = 5000
 Stamp = tuple[int, int, int, int]
 """Size, inode, mtime and ctime (ns)."""
@@ -63,7 +66,7 @@ def read_state(folders: GitFolders, store: ByteStore | None, known: RepositorySt
     Without a `store` a file has its value of `known`, or none.
     """
     state = RepositoryState(folders, at=time.time_ns())
-    known = known or RepositoryState(folders)
+    known, left = known or RepositoryState(folders), _MOST_KEPT
     for base in dict.fromkeys((folders.common, folders.git_dir)):
         with open_folder(base) as handle:
             for path, about in _list_files(handle):
@@ -71,12 +74,17 @@ def read_state(folders: GitFolders, store: ByteStore | None, known: RepositorySt
                 if folders.common != folders.git_dir and is_shared != (base == folders.common):
                     continue
                 stamp = state.stamps[path] = (about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
+                if len(state.stamps) > _MOST_FILES:
+                    raise OSError(errno.E2BIG, f"it has more than {_MOST_FILES:,} references")
+                left -= 0 if is_reference(path) else about.st_size
                 is_same = known.stamps.get(path) == stamp and about.st_ctime_ns + RACY < known.at
-                with suppress(OSError):
+                with suppress(OSError, ValueError):
                     if path == PACKED:
                         state.packed = known.packed if is_same else read_packed(handle)
                     elif is_same and path in known.values:
                         state.values[path] = known.values[path]
+                    elif left < 0:
+                        state.values[path] = f"size:{about.st_size}-{about.st_mtime_ns}"
                     elif value := _read_value(handle, path, about, store):
                         state.values[path] = value
     state.values = state.packed | state.values
@@ -102,17 +110,15 @@ def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _read_value(git_dir: int, path: str, about: os.stat_result, store: ByteStore | None) -> str:
-    """Return the value of a reference or a file, "" of what is none. Raises `OSError`."""
+    """Return the value of a reference or a file, "" of what is none. Raises `OSError`, `ValueError`."""
     if is_reference(path):
         found = _REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
         return os.fsdecode(found[2] or os.fsencode(SYMBOLIC) + found[1]) if found else ""
     if store is None:
         return ""
-    if about.st_size > _MOST_FILE:
-        return f"size:{about.st_size}-{about.st_mtime_ns}"
     parent, _, name = path.rpartition("/")
     with open_folder(parent, inside=git_dir) as folder, open_regular(folder, name) as file:
-        return store.put(file, synced=False) + EXECUTABLE * bool(about.st_mode & stat.S_IXUSR)
+        return store.put(file, synced=False, most=about.st_size) + EXECUTABLE * bool(about.st_mode & stat.S_IXUSR)
 
 
 def is_reference(name: str) -> bool:

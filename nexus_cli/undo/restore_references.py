@@ -32,7 +32,7 @@ from nexus_cli.undo.records import EXECUTABLE, HEAD, ReferenceChange
 from nexus_cli.undo.repository_copy import GitFolders, find_git_folders, put_back
 
 _MESSAGE = "nexus undo"
-_UPDATE = ("update-ref", "-m", _MESSAGE, "--no-deref", "--stdin")
+_UPDATE = ("update-ref", "-m", _MESSAGE, "--no-deref", "-z", "--stdin")
 _OBJECT = re.compile(rb"(?<![0-9a-f])(?!0+\b)(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 _OLD = (1, 1)
 """Time of a written index: older than every file, so that git compares the contents anew."""
@@ -94,16 +94,13 @@ def _put(folders: GitFolders, rows: Sequence[ReferenceChange], store: ByteStore)
         if not is_reference(row.name) and row.name != STASH_LOG:
             _put_file(folders, row, store)
     moves = [row for row in rows if is_reference(row.name)]
-    gone = [f"delete {row.name} {_old(row)}" for row in moves if not row.after]
-    lines = [f"update {row.name} {row.after} {_old(row)}" for row in moves if row.after and not _is_symbolic(row.after)]
+    gone = [f"delete {row.name}\0{_old(row)}\0" for row in moves if not row.after]
+    new = [row for row in moves if row.after and not _is_symbolic(row.after)]
+    lines = [f"update {row.name}\0{row.after}\0{_old(row)}\0" for row in new]
     for batch in (gone, lines):
-        if (
-            batch
-            and not _run(folders, "update-ref", "-m", _MESSAGE, "--no-deref", "--stdin", lines=batch)
-            and batch[1:]
-        ):
-            for line in batch:
-                _run(folders, "update-ref", "-m", _MESSAGE, "--no-deref", "--stdin", lines=[line])
+        if batch and not _run(folders, *_UPDATE, lines=batch) and batch[1:]:
+            for line in batch:  # all but those that git refuses
+                _run(folders, *_UPDATE, lines=[line])
     for row in moves:
         if _is_symbolic(row.after):
             _run(folders, "symbolic-ref", "-m", _MESSAGE, row.name, row.after.removeprefix(SYMBOLIC))
@@ -127,7 +124,7 @@ def _run(folders: GitFolders, *arguments: str, lines: Iterable[str] = ()) -> boo
     """Run git in a repository whose folders it may write; return True if it succeeds."""
     with suppress(GitError):
         if git := find_git(folders.place):
-            stdin = os.fsencode("".join(f"{line.rstrip()}\n" for line in lines))
+            stdin = os.fsencode("".join(lines))
             return not replace(git, writes=(folders.common, folders.git_dir)).try_run(*arguments, stdin=stdin)[0]
     return False
 

@@ -76,6 +76,19 @@ def test_a_wiped_folder_and_its_repository_come_back_whole(place: Stage, command
     assert report(place.run("undo", "--json"))["restored"] == ["price.py"]
 
 
+def test_an_added_folder_and_its_repository_come_back_whole(place: Stage) -> None:
+    second = place.folder.parent / "second"
+    second.mkdir()
+    fill(second)
+    add_git(second)
+    before, seen, history = own_files(second), repository_state(second), read_commits(second)
+    done = run(place, "cd ../second && rm -rf * .git", "--add-dir", "../second")
+    assert {f"{second}/.git", f"{second}/price.py"} <= set(done["files_changed"])
+    value = report(place.run("undo", "--json"))
+    assert f"{second}/.git" in value["restored"] and not value["kept"] and not value["unfollowed"]
+    assert own_files(second) == before and repository_state(second) == seen and read_commits(second) == history
+
+
 def test_staged_work_that_was_collected_comes_back(place: Stage) -> None:
     before = own_files(place.folder)
     (place.folder / "staged.py").write_text("staged = 'only here'\n")

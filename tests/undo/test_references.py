@@ -13,6 +13,7 @@ from undo.test_only_copies import command
 from undo.world import World, files, tree
 
 from nexus_cli.reports.undo import undo_text
+from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 
 STATE = (
     "git for-each-ref; git stash list; git status --porcelain=v2 --branch; git rev-parse -q HEAD; "
@@ -189,3 +190,53 @@ def test_any_mix_of_commands_of_git_is_taken_back_and_brought_back(
     for _ in range(done):
         report = world.redo()
         assert not report["kept"] and read(world.project) == seen[report["turn"]], report
+
+
+def test_a_name_with_a_line_of_git_in_it_moves_no_other_branch(world: World) -> None:
+    fill(world.project)
+    old, new = shell(world.project, "git rev-parse main feat").split()
+    evil = f"x\nupdate refs/heads/feat {old}"
+    command(world, f"git branch -D feat; git branch feat {old}; mkdir -p .git/refs/heads/'{evil.partition('/')[0]}'")
+    place = world.path(f".git/refs/heads/{evil}")
+    place.parent.mkdir(parents=True)
+    place.write_text(f"{new}\n")
+    command(world, f"git pack-refs --all; rm -r .git/refs/heads/x*; git tag later {new}")
+    world.undo()
+    assert shell(world.project, "git rev-parse feat").strip() == old
+
+
+def test_the_steps_of_several_roots_of_a_killed_process_are_all_found(world: World, tmp_path: Path) -> None:
+    second = Path(os.path.realpath(tmp_path)) / "second"
+    for folder in (world.project, second):
+        fill(folder)
+    before = [read(folder) for folder in (world.project, second)]
+    journal = ChangeJournal(world.data)
+    world.turns = 1
+    journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project, [second])
+    for folder in (world.project, second):
+        shell(folder, "rm a; git commit -qam gone; git branch -D feat; git gc -q --prune=now")
+    if journal._lock is not None:  # the process is gone
+        journal._lock.release()
+    report = world.undo(turn=1)
+    assert {"a", f"{second}/a"} == set(report["restored"]) and not report["kept"]
+    assert [read(folder) for folder in (world.project, second)] == before
+    assert {one["repository"] for one in report["references"]} == {"", str(second)}
+
+
+def test_a_dry_run_moves_no_reference(world: World) -> None:
+    fill(world.project)
+    command(world, "git commit -qam x; git tag -d v1")
+    after = read(world.project)
+    report = world.undo(dry_run=True)
+    assert {one["name"] for one in report["references"] if one["restored"]} >= {"refs/heads/main", "refs/tags/v1"}
+    assert read(world.project) == after and "Would undo" in undo_text(report, 200)
+
+
+def test_files_of_a_turn_come_back_alone_when_they_are_named(world: World) -> None:
+    fill(world.project)
+    command(world, "git commit -qam x; rm b")
+    head = shell(world.project, "git rev-parse HEAD")
+    report = world.undo(str(world.path("b")))
+    assert report["restored"] == ["b"] and not report["references"]
+    assert shell(world.project, "git rev-parse HEAD") == head
+    assert {one["name"] for one in world.undo()["references"]} == {"refs/heads/main", "index"}
