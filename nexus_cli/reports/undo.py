@@ -24,11 +24,16 @@ LARGEST = 1 << 20
 MOST = 512 * 1024
 """Most characters of a diff."""
 
+_KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes"}
+
 
 def undo_text(value: Value, width: int) -> str:
     """List what was restored, removed and kept, and what is left to the person."""
     kinds = [("restored", value["restored"]), ("removed", value["removed"])]
     counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
+    references = value.get("references", [])
+    back = _name_references([one for one in references if one["restored"]])
+    counts += [f"{plural(len(back), 'reference')} restored"] if back else []
     counts += [f"{len(value['kept'])} kept"] if value["kept"] else []
     lines = filled(_headline(value, ", ".join(counts)), width)
     for kind, paths in kinds:
@@ -38,6 +43,12 @@ def undo_text(value: Value, width: int) -> str:
         where = f"; earlier version: {one['aside']}" if one["aside"] else ""
         rows.append(f"kept      {one['path']} ({one['why']}){where}")
     lines += _listed(rows, width)
+    lines += _listed([f"{'restored' if one['before'] else 'removed':<9} {name}" for name, one in back.items()], width)
+    for name, one in _name_references([one for one in references if not one["restored"]]).items():
+        if one["command"] != (value["head_moved"] or {}).get("command"):
+            how = ". To move it back:" if one["command"] else ""
+            lines += folded(f"kept      {name} (moved on since){how}", width, "  ")
+            lines += folded(one["command"] or "", width, "  ") if how else []
     if moved := value["head_moved"]:
         after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
         lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
@@ -52,6 +63,16 @@ def _count(paths: Sequence[str]) -> str:
     folders = sum(path.endswith("/") for path in paths)
     files = plural(len(paths) - folders, "file") if len(paths) > folders else ""
     return " and ".join(filter(None, (files, plural(folders, "folder") if folders else "")))
+
+
+def _name_references(rows: Sequence[Value]) -> dict[str, Value]:
+    """Return references by the name that a person knows them by; the list of stashes goes with the newest."""
+    found: dict[str, Value] = {}
+    for one in rows:
+        kind, _, rest = one["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
+        name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else kind
+        found.setdefault(_plain(f"{name} of {one['repository']}" if one["repository"] else name), one)
+    return found
 
 
 def _headline(value: Value, counts: str) -> str:

@@ -488,6 +488,7 @@ class SessionFactory:
             call_changes=CallChanges(
                 self.made.id if options.save and self.ledger.writes else "",
                 log.count_turns,
+                added=lambda: permission.added,
                 max_mb=self.settings.undo.max_mb,
             ),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +41,8 @@ class CallChanges:
     """The worker that made the changes, for people: `w1: `."""
     jobs: Callable[[], tuple[str, Path] | None] = lambda: None
     """Returns what the running jobs are called, and their project; None if none runs."""
+    added: Callable[[], Sequence[Path]] = tuple
+    """Returns the added folders, which are followed as the project is."""
     max_mb: int = 2000
     """Setting `undo.max_mb`."""
     make_checks: Callable[[], EditChecks | None] = lambda: None
@@ -69,7 +71,7 @@ class CallChanges:
         Between two turns nothing is followed: what changes then is more likely the person's own.
         """
         if self._beside is None:
-            begin = asyncio.to_thread(self.journal.begin, self._owner(), what, "", project, beside=True)
+            begin = asyncio.to_thread(self.journal.begin, self._owner(), what, "", project, self.added(), beside=True)
             self._beside = asyncio.ensure_future(begin)
         return self._beside
 
@@ -126,11 +128,12 @@ class CallChanges:
     async def follow(
         self, what: str, call: str, project: Path, work: Callable[[], Awaitable[T]]
     ) -> tuple[T, list[str]]:
-        """Run `work` between two looks at a project; return its result and the names of the changed files."""
+        """Run `work` between two looks at a project and the added folders; return its result and the names of the
+        changed files."""
         journal, owner = self.journal, self._owner()
         if self._late:
             await asyncio.wait(self._late)
-        begins = asyncio.ensure_future(asyncio.to_thread(journal.begin, owner, what, call, project))
+        begins = asyncio.ensure_future(asyncio.to_thread(journal.begin, owner, what, call, project, self.added()))
         try:
             begun = await asyncio.shield(begins)
         except asyncio.CancelledError:

@@ -236,7 +236,7 @@ def folders_above(place: str) -> list[str]:
 
 def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -> Action:
     """Decide on one path, after looking at it; one that cannot be looked at is kept."""
-    if change.path == GIT_FOLDER:  # put back as a whole, see `repository_copy`
+    if os.path.basename(change.path) == GIT_FOLDER:  # put back as a whole, see `repository_copy`
         return Action(change, NOT_THERE, NOTHING)
     if why := why_refused(change):
         return Action(change, UNKNOWN, KEEP, why=why)

@@ -78,6 +78,8 @@ class StateReader:
         self._store = store
         self._left = MOST_COPIED_AT_ONCE
         self._copies = 0
+        self.repositories: list[str] = []
+        """Folders with a `.git` that `list_below` came by."""
         self._end = time.monotonic() + seconds
         self._last_link = self._end + seconds
 

@@ -11,8 +11,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "special", "absent"
+HEAD = "HEAD"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
 """Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
+EXECUTABLE = "+x"
+"""End of the value of a file in git's folder that may be run."""
 SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
 """Beginnings of `FileState.content`: bytes in the byte store, a blob of the project's repository, and a hard link in
 the byte store to a file that is too large to copy (lost if a command writes the file in place)."""
@@ -59,6 +62,19 @@ class FileChange:
     """True if the path changed before what other steps recorded while this one ran; they stand before it."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReferenceChange:
+    """The values of a reference, or of a file in git's folder, before and after a step."""
+
+    repository: str
+    """Path of the repository, relative to `Step.root`; "" for the root."""
+    name: str
+    """`HEAD`, `refs/heads/main`, `index`, `MERGE_HEAD`, `logs/refs/stash`."""
+    before: str
+    """A commit, `ref: NAME`, the content of a file in the byte store (`+x` behind it: it may be run); "" if absent."""
+    after: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """The changes of one call, command or undo."""
@@ -78,10 +94,8 @@ class Step:
     root: str
     """Real path of the project, of an added folder, or of the folder of a file outside of them."""
     changes: tuple[FileChange, ...] = ()
-    head: tuple[str, str] | None = None
-    """HEAD (commit id) before and after, if the step moved it or changed its branch."""
-    branch: tuple[str, str] | None = None
-    """The reference of HEAD before and after (`HEAD`: detached), if the step changed it."""
+    references: tuple[ReferenceChange, ...] = ()
+    """What it did to the references of repositories. Where it moved HEAD, also the branches that HEAD named."""
     undoes: tuple[str, ...] = ()
     """Ids of the steps that this step, an undo, took back."""
     unfollowed: str = ""
@@ -95,7 +109,7 @@ def format_step(step: Step) -> str:
     return json.dumps(step, default=fields_of, separators=(",", ":"))
 
 
-def fields_of(value: Step | FileChange | FileState) -> dict[str, Any]:
+def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> dict[str, Any]:
     """Return the fields of a record, for `json.dumps`: several times as fast as `asdict`."""
     return {name: found for name in value.__slots__ if (found := getattr(value, name)) or name not in _OPTIONAL}
 
@@ -124,8 +138,21 @@ def parse_step(row: Mapping[str, Any]) -> Step:
         )
         for one in row.get("changes", ())
     )
-    for name in ("head", "branch"):
-        pair = row.get(name)
-        known[name] = (pair[0], pair[1]) if pair else None
-    known |= {"changes": changes, "undoes": tuple(row.get("undoes", ()))}
+    references = tuple(
+        ReferenceChange(str(one["repository"]), str(one["name"]), str(one["before"]), str(one["after"]))
+        for one in row.get("references") or _read_moved_head(row)
+    )
+    known |= {"changes": changes, "references": references, "undoes": tuple(row.get("undoes", ()))}
     return Step(**known)
+
+
+def _read_moved_head(row: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the move of HEAD that version 0.2 noted as commits and branches before and after."""
+    if not (commits := row.get("head")):
+        return []
+    branches = row.get("branch") or (HEAD, HEAD)
+    named = [f"ref: {one}" if one != HEAD else commit for one, commit in zip(branches, commits, strict=True)]
+    rows = [(HEAD, *named)]
+    if branches[0] != branches[1]:
+        rows += [(one, commit, commit) for one, commit in zip(branches, commits, strict=True) if one != HEAD]
+    return [dict(zip(("repository", "name", "before", "after"), ("", *one), strict=True)) for one in rows]

@@ -5,21 +5,32 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
+from nexus_cli.core.json_types.report_types import MovedHead, ReferenceObject, UndoReport
 from nexus_cli.sandbox.own_git import GitError, find_git
+from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.plan_restore import NOTHING, UNSURE, find_paths, is_inside, merge_changes
+from nexus_cli.undo.plan_references import (
+    TurnReference,
+    find_commands,
+    find_moved_head,
+    merge_references,
+    plan_references,
+)
+from nexus_cli.undo.plan_restore import KEEP, NOTHING, RESTORE, UNSURE, find_paths, is_inside, merge_changes
+from nexus_cli.undo.read_references import is_same_value
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
-from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back, put_references_back
+from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
+from nexus_cli.undo.restore_references import bring_objects, read_present
 from nexus_cli.undo.undone_steps import has_effect, newest_turn, newest_undo, steps_in_force
 
 _SECONDS = 10.0
@@ -122,10 +133,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
     left = [KeptPath(one.place, UNSURE) for one in merge_changes(unsure) if one.before != one.after]
     if not has_effect(chosen):
-        movers = _find_movers(request, every, turn) if request.turn and turn and not request.paths else []
-        result = RestoreResult(kept=left)
-        unfollowed += _put_repositories_back(request, movers, result)
-        return _report(request, turn if request.turn else None, movers, result, unfollowed, redo=redo)
+        return _report(request, turn if request.turn else None, [], RestoreResult(kept=left), unfollowed, redo=redo)
     if request.turn is None and not redo and any(step.unfollowed == KILLED_SINCE for step in chosen):
         hint = f"`nexus diff --turn {turn}` shows them, `nexus undo --turn {turn}` (or /undo {turn}) takes all back"
         raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
@@ -136,6 +144,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
         result = restorer.preview(actions) if request.dry_run else restorer.result
         if not redo:  # first: the undo of the files is what says that all is done
             unfollowed += _put_repositories_back(request, chosen, result)
+        references = _plan_references(request, chosen)
         if not request.dry_run:
             what = f"{'redo' if redo else 'undo'} turn {turn}"
             step = Step(
@@ -147,36 +156,49 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
                 at="",
                 root="",
             )
-            restorer.carry_out(actions, step, chosen)
+            restorer.carry_out(actions, references, step, chosen)
     told = {one.path for one in result.kept}
     result.kept += [one for one in left if one.path not in told]
-    movers = [] if redo or request.paths else _find_movers(request, every, turn or 0)
-    return _report(request, turn, movers, result, unfollowed, redo=redo)
+    return _report(request, turn, references, result, unfollowed, redo=redo)
+
+
+def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:
+    """Plan what is done to the references that `steps` changed, and put back the objects that they name."""
+    store, rows = ByteStore(request.data), merge_references(steps)
+
+    def find_present(root: str, repository: str) -> Mapping[str, str]:
+        own = [row.change for row in rows if (row.root, row.change.repository) == (root, repository)]
+        with suppress(OSError):
+            if not request.dry_run:
+                values = [(one.name, one.before) for one in own]
+                bring_objects(request.data, Path(root, repository), values, store)
+        state = read_present(root, repository, store)
+        return state.values if state else {}
+
+    return plan_references(rows, find_present, partial(is_same_value, store))
 
 
 def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: RestoreResult) -> list[str]:
-    """Put back repositories that these steps removed, and commits that they lost; return what could not be."""
+    """Put back repositories that these steps removed, and what is broken in others; return what could not be."""
     told = []
-    for step in steps:
-        for change in step.changes:
-            if change.path == GIT_FOLDER and change.before.kind == REPOSITORY:
-                place, why = f"{step.root}/{GIT_FOLDER}", "there is another one now"
-                copy = find_copy(request.data, step.root)
-                try:
-                    if is_back := put_back(request.data, step.root, dry_run=request.dry_run):
-                        is_back = _has_head(request, str(copy) if request.dry_run else step.root, step.root)
-                        why = "its HEAD names no commit that can be read"
-                except OSError as error:
-                    is_back, why = False, (error.strerror or str(error)).lower()
-                result.restored += [place] if is_back else []
-                if not is_back and copy is not None and place not in result.restored:
-                    fetch = f"`git fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
-                    told.append(f"{step.what}: the repository was not put back ({why}); {fetch} brings its commits")
-        if step.head is not None and not request.dry_run and not _has_commit(step.root, step.head[0]):
-            with suppress(OSError):
-                if put_back(request.data, step.root, only_objects=True):
-                    names = put_references_back(request.data, step.root, step.head[0])
-                    result.restored += [f"{step.root}/{GIT_FOLDER}/{name}" for name in names]
+    for change in merge_changes(steps):
+        if change.before.kind != REPOSITORY:
+            continue
+        root, why = os.path.dirname(change.place), "there is another one now"
+        copy = find_copy(request.data, root)
+        try:
+            if is_back := put_back(request.data, root, dry_run=request.dry_run):
+                is_back = _has_head(request, str(copy) if request.dry_run else root, root)
+                why = "its HEAD names no commit that can be read"
+        except OSError as error:
+            is_back, why = False, (error.strerror or str(error)).lower()
+        result.restored += [change.place] if is_back else []
+        if not is_back and copy is not None:
+            name = os.path.relpath(root, request.project)
+            where = "" if name == "." else f"-C {shlex.quote(name)} "
+            fetch = f"`git {where}fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
+            what = next(step.what for step in steps if step.root == change.root)
+            told.append(f"{what}: the repository was not put back ({why}); {fetch} brings its commits")
     for root in {step.root for step in steps}:
         place = f"{root}/{GIT_FOLDER}"
         if request.dry_run or place in result.restored or not os.path.isdir(place) or _has_head(request, root, root):
@@ -205,52 +227,60 @@ def _run_git(root: str, *arguments: str) -> str | None:
     return ""
 
 
-def _find_movers(request: UndoRequest, every: Sequence[Step], turn: int) -> list[Step]:
-    """Return the steps of a turn that moved HEAD; if the person named none, also those of later turns that only did
-    that, while HEAD is where they left it."""
-    movers = [one for one in every if one.head is not None and not one.undoes and one.root == request.project]
-    found = [one for one in movers if one.turn == turn]
-    if request.turn is None:
-        others = {one.turn for one in every if one.changes and not one.undoes}
-        later = [one for one in movers if one.turn > turn and one.turn not in others]
-        if later and later[-1].head is not None and _run_git(request.project, "rev-parse", "HEAD") == later[-1].head[1]:
-            found += later
-    return found
+def _report_references(
+    request: UndoRequest, rows: Sequence[TurnReference], result: RestoreResult
+) -> tuple[list[ReferenceObject], MovedHead | None]:
+    """Return what was done to references, and the move of the project's HEAD that stays."""
+    back = {(root, one.repository, one.name): (one.after, one.before) for root, one in result.references}
+    kept, moved = dict[tuple[str, str, str], tuple[str, str, str]](), None
+    for root, repository in dict.fromkeys((row.root, row.change.repository) for row in rows):
+        own = [row for row in rows if (row.root, row.change.repository) == (root, repository)]
+        missed = [row for row in own if row.does == RESTORE and (root, repository, row.change.name) not in back]
+        if request.dry_run:
+            back |= {(root, repository, row.change.name): (row.change.before, row.change.after) for row in missed}
+        else:
+            own = [replace(row, does=KEEP) if row in missed else row for row in own]
+        place = os.path.join(root, repository)
+        near = _near(request, place)
+        git = f"git -C {shlex.quote(near)}" if near else "git"
+        commands = find_commands(own, git)
+        for row in own:
+            if row.does == KEEP and row.is_change:
+                about = row.change.before, row.change.after, commands[row.change.name]
+                kept[root, repository, row.change.name] = about
+        moved = find_moved_head(own) if git == "git" else moved
+    every = {key: (*values, True, "") for key, values in back.items()}
+    every |= {key: (before, after, False, command) for key, (before, after, command) in kept.items()}
+    return [
+        {
+            "repository": _near(request, os.path.join(root, repository)),
+            "name": name,
+            "before": before,
+            "after": after,
+            "restored": is_back,
+            "command": command or None,
+        }
+        for (root, repository, name), (before, after, is_back, command) in sorted(every.items())
+    ], moved
 
 
-def _find_moved_head(steps: Sequence[Step]) -> MovedHead | None:
-    """Return the move of HEAD by `steps`, and the command that moves it back: to its branch first, as a reset would
-    move the present one."""
-    heads = [step.head for step in steps if step.head is not None]
-    branches = [step.branch for step in steps if step.branch is not None]
-    if not heads:
-        return None
-    (before, after), (old, new) = (
-        (heads[0][0], heads[-1][1]),
-        (branches[0][0], branches[-1][1]) if branches else ("", ""),
-    )
-    if old == new:
-        command = f"git reset --soft {before}"
-        return {"before": before, "after": after, "command": command} if before != after else None
-    attached = f"git symbolic-ref HEAD {shlex.quote(old)}"
-    command = attached if old.startswith("refs/") else f"git update-ref --no-deref HEAD {before}"
-    if before == after:
-        return {"before": old, "after": new, "command": command}
-    return {"before": before, "after": after, "command": f"{command} && git reset -q {before}"}
+def _near(request: UndoRequest, place: str) -> str:
+    """Return a place as it is reported: inside the project relative to it, the project itself as ""."""
+    place = place.rstrip("/")
+    return "" if place == request.project else place.removeprefix(f"{request.project}/")
 
 
 def _report(
     request: UndoRequest,
     turn: int | None,
-    steps: Sequence[Step],
+    rows: Sequence[TurnReference],
     result: RestoreResult,
     unfollowed: Sequence[str] = (),
     *,
     redo: bool,
 ) -> UndoReport:
-    def near(place: str) -> str:
-        return place.removeprefix(f"{request.project}/")
-
+    near = partial(_near, request)
+    references, moved = _report_references(request, rows, result)
     return {
         "version": 1,
         "action": "redo" if redo else "undo",
@@ -261,7 +291,8 @@ def _report(
             {"path": near(one.path), "why": one.why, "aside": near(one.aside) if one.aside else None}
             for one in sorted(result.kept, key=lambda one: one.path)
         ],
-        "head_moved": _find_moved_head(steps),
+        "references": references,
+        "head_moved": moved,
         "unfollowed": list(unfollowed),
         "dry_run": request.dry_run,
     }

@@ -527,6 +527,20 @@ class MovedHead(TypedDict):
     """The command that moves it back."""
 
 
+class ReferenceObject(TypedDict):
+    """A branch, tag, stash or HEAD that the turn changed, or a file in git's folder."""
+
+    repository: str
+    """Path of its work tree; "" for that of the project."""
+    name: str
+    before: str
+    """Its value before the turn: a commit, `ref: NAME`, the digest of a file; "" if it was not there."""
+    after: str
+    restored: bool
+    command: str | None
+    """The command that gives it the earlier value; null if it has that, or if there is none."""
+
+
 class UndoReport(VersionedReport):
     """`nexus undo --json`, `nexus redo --json`. Paths inside the project are relative to it."""
 
@@ -536,6 +550,7 @@ class UndoReport(VersionedReport):
     restored: list[str]
     removed: list[str]
     kept: list[KeptPathObject]
+    references: list[ReferenceObject]
     head_moved: MovedHead | None
     unfollowed: list[str]
     """Commands of the turn whose changes are not known, and why."""
