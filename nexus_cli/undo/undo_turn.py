@@ -240,7 +240,7 @@ def _report_references(
             back |= {(root, repository, row.change.name): (row.change.before, row.change.after) for row in missed}
         else:
             own = [replace(row, does=KEEP) if row in missed else row for row in own]
-        place = os.path.join(root, repository)
+        place = os.path.join(root, repository).rstrip("/")
         near = _near(request, place)
         git = f"git -C {shlex.quote(near)}" if near else "git"
         commands = find_commands(own, git)
@@ -253,7 +253,7 @@ def _report_references(
     every |= {key: (before, after, False, command) for key, (before, after, command) in kept.items()}
     return [
         {
-            "repository": _near(request, os.path.join(root, repository)),
+            "repository": _near(request, os.path.join(root, repository).rstrip("/")),
             "name": name,
             "before": before,
             "after": after,
@@ -266,7 +266,6 @@ def _report_references(
 
 def _near(request: UndoRequest, place: str) -> str:
     """Return a place as it is reported: inside the project relative to it, the project itself as ""."""
-    place = place.rstrip("/")
     return "" if place == request.project else place.removeprefix(f"{request.project}/")
 
 
