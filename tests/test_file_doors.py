@@ -104,6 +104,10 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "_copy_into": (DATA, "open"),
         "_list_kept": (DATA, "iterdir walk"),
     },
+    "undo/write_state.py": {
+        "look_at": ("`/proc/self/fd/N/NAME` of an open folder", "listdir"),
+        "open_up": ("`/proc/self/fd/N/NAME` of an open folder", "chmod"),
+    },
     "undo/retention.py": {
         "*": (DATA, ""),
     },
