@@ -46,11 +46,11 @@ def read_present(root: str, repository: str, store: ByteStore) -> RepositoryStat
     return None
 
 
-def bring_objects(data: Path, place: Path, values: Iterable[tuple[str, str]], store: ByteStore) -> None:
-    """Put back from the copy what the repository at `place` lacks of the objects that `values`, by their names, are.
+def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], store: ByteStore) -> None:
+    """Put back from the copy what the repository at `place` lacks of the objects that `rows` name before the turn.
     Blocks; raises `OSError`."""
     wanted = set[str]()
-    for name, value in values:
+    for name, value in [(row.name, row.before) for row in rows]:
         if name == INDEX:
             wanted.update(blob_of(entry) for entry in read_index(value, store) if entry[:4] != b"\0\0\xe0\0")
         elif name == STASH_LOG:

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -22,10 +22,11 @@ from nexus_cli.undo.plan_references import (
     TurnReference,
     find_commands,
     find_moved_head,
+    group_references,
     merge_references,
     plan_references,
 )
-from nexus_cli.undo.plan_restore import KEEP, RESTORE, UNSURE, find_paths, merge_changes
+from nexus_cli.undo.plan_restore import NOTHING, RESTORE, UNSURE, find_paths, merge_changes
 from nexus_cli.undo.read_references import is_same_value
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
@@ -166,11 +167,10 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnRe
     store, rows = ByteStore(request.data), merge_references(steps)
 
     def find_present(root: str, repository: str) -> Mapping[str, str]:
-        own = [row.change for row in rows if (row.root, row.change.repository) == (root, repository)]
         with suppress(OSError):
             if not request.dry_run:
-                values = [(one.name, one.before) for one in own]
-                bring_objects(request.data, Path(root, repository), values, store)
+                own = group_references(rows)[root, repository]
+                bring_objects(request.data, Path(root, repository), [row.change for row in own], store)
         state = read_present(root, repository, store)
         return state.values if state else {}
 
@@ -230,37 +230,27 @@ def _report_references(
     request: UndoRequest, rows: Sequence[TurnReference], result: RestoreResult
 ) -> tuple[list[ReferenceObject], MovedHead | None]:
     """Return what was done to references, and the move of the project's HEAD that stays."""
-    back = {(root, one.repository, one.name): (one.after, one.before) for root, one in result.references}
-    kept, moved = dict[tuple[str, str, str], tuple[str, str, str]](), None
-    for root, repository in dict.fromkeys((row.root, row.change.repository) for row in rows):
-        own = [row for row in rows if (row.root, row.change.repository) == (root, repository)]
-        missed = [row for row in own if row.does == RESTORE and (root, repository, row.change.name) not in back]
-        if request.dry_run:
-            back |= {(root, repository, row.change.name): (row.change.before, row.change.after) for row in missed}
-        else:
-            own = [replace(row, does=KEEP) if row in missed else row for row in own]
-        place = os.path.join(root, repository)
-        near = _near(request, place)
-        git = f"git -C {shlex.quote(near)}" if near else "git"
-        commands = find_commands(own, git)
-        for row in own:
-            if row.does == KEEP and row.is_change:
-                about = row.change.before, row.change.after, commands[row.change.name]
-                kept[root, repository, row.change.name] = about
-        moved = find_moved_head(own) if git == "git" else moved
-    every = {key: (*values, True, "") for key, values in back.items()}
-    every |= {key: (before, after, False, command) for key, (before, after, command) in kept.items()}
-    return [
-        {
-            "repository": _near(request, os.path.join(root, repository)),
-            "name": name,
-            "before": before,
-            "after": after,
-            "restored": is_back,
-            "command": command or None,
-        }
-        for (root, repository, name), (before, after, is_back, command) in sorted(every.items())
-    ], moved
+    found, moved = list[ReferenceObject](), None
+    for (root, repository), own in group_references(rows).items():
+        place = _near(request, os.path.join(root, repository))
+        done = [
+            row if request.dry_run or (root, row.as_undone()) in result.references else row.as_kept() for row in own
+        ]
+        commands = find_commands(done, f"git -C {shlex.quote(place)}" if place else "git")
+        moved = moved if place else find_moved_head(done)
+        found += [
+            {
+                "repository": place,
+                "name": row.change.name,
+                "before": row.change.before,
+                "after": row.change.after,
+                "restored": row.does == RESTORE,
+                "command": commands.get(row.change.name),
+            }
+            for row in done
+            if row.is_change and row.does != NOTHING
+        ]
+    return found, moved
 
 
 def _near(request: UndoRequest, place: str) -> str:

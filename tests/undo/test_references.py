@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from undo.test_only_copies import command
 from undo.world import World, files, tree
 
+from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import undo_text
+from nexus_cli.undo import restore
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.rewind_turns import find_turns
 
 STATE = (
     "git for-each-ref; git stash list; git status --porcelain=v2 --branch; git rev-parse -q HEAD; "
@@ -240,3 +243,33 @@ def test_files_of_a_turn_come_back_alone_when_they_are_named(world: World) -> No
     assert report["restored"] == ["b"] and not report["references"]
     assert shell(world.project, "git rev-parse HEAD") == head
     assert {one["name"] for one in world.undo()["references"]} == {"refs/heads/main", "index"}
+
+
+def test_a_turn_that_changed_references_alone_is_counted_and_rewound(world: World) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, "git commit -qam x")
+    (count,) = count_turns(world.data, world.session, 5).values()
+    assert count.text == "git" and find_turns(world.data, world.session, 1) == [1]
+    world.undo(turn=1)
+    (count,) = count_turns(world.data, world.session, 5).values()
+    assert count.text == "git, undone" and read(world.project) == before
+
+
+def test_an_undo_that_was_killed_after_its_plan_moves_the_references(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, "git commit -qam x; git branch -D feat; rm b")
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("put_references", "append_step"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(restore, name, kill)
+            world.undo()
+    assert world.undo()["turn"] == 1
+    assert read(world.project) == before
+    assert world.undo()["turn"] is None and world.redo()["turn"] == 1
