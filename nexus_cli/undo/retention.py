@@ -12,7 +12,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.undo.byte_store import list_objects, used_bytes
 from nexus_cli.undo.follow_repositories import read_saved
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
-from nexus_cli.undo.records import EXECUTABLE
+from nexus_cli.undo.records import MODE
 from nexus_cli.undo.repository_copy import count_kept, forget_copies, trim_copies
 from nexus_cli.undo.undone_steps import contents_of, needed_by_redo
 
@@ -83,7 +83,7 @@ def _read_looked_at(looks: Path) -> set[str]:
     for table in looks.glob("*.git"):
         with suppress(OSError, ValueError, KeyError, TypeError):
             states = read_saved(table).values()
-            found.update(value.removesuffix(EXECUTABLE) for state in states for value in state.values.values())
+            found.update(value.partition(MODE)[0] for state in states for value in state.values.values())
     return found
 
 

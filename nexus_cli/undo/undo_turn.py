@@ -198,7 +198,8 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
             fetch = f"`git {where}fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
             what = next(step.what for step in steps if step.root == change.root)
             told.append(f"{what}: the repository was not put back ({why}); {fetch} brings its commits")
-    for root in {step.root for step in steps}:
+    inner = {os.path.join(step.root, one.repository).rstrip("/") for step in steps for one in step.references}
+    for root in {step.root for step in steps} | inner:
         place = f"{root}/{GIT_FOLDER}"
         if request.dry_run or place in result.restored or not os.path.isdir(place) or _has_head(request, root, root):
             continue

@@ -273,3 +273,25 @@ def test_an_undo_that_was_killed_after_its_plan_moves_the_references(
     assert world.undo()["turn"] == 1
     assert read(world.project) == before
     assert world.undo()["turn"] is None and world.redo()["turn"] == 1
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("name", ["", "api"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm -rf .git/refs .git/packed-refs",
+        ": > .git/packed-refs; for f in $(find .git/refs -type f); do : > $f; done",
+        "chmod 644 .git/config; git config user.name x; rm -f .git/index",
+        "git rebase feat; git cherry-pick v1; rm -rf .git/rebase-merge",
+    ],
+)
+def test_references_that_were_broken_without_git_come_back(world: World, name: str, line: str) -> None:
+    fill(world.path(name))
+    config = world.path(name) / ".git/config"
+    config.chmod(0o600)
+    before = read(world.path(name))
+    command(world, f"cd ./{name}; {line}; true")
+    report = world.undo()
+    assert all(one["restored"] for one in report["references"]) and read(world.path(name)) == before
+    assert config.stat().st_mode & 0o777 == 0o600
