@@ -83,9 +83,9 @@ class Repositories:
                 self._keep(path, state, bounds, above)
                 kept.append(folders.common)
                 with suppress(OSError), open_folder(folders.common / "reftable"):
-                    self.not_covered.append((_git_folder(path), _REFTABLE))
+                    self.not_covered.append((git_folder(path), _REFTABLE))
             except OSError as error:
-                self.not_covered.append((_git_folder(path), error.strerror or str(error)))
+                self.not_covered.append((git_folder(path), error.strerror or str(error)))
         self._known = dict(found)
         return found
 
@@ -109,7 +109,7 @@ class Repositories:
     def _end(self, before: Mapping[str, RepositoryState]) -> RepositoryChanges:
         found, uncovered = RepositoryChanges(), {path for path, why in self.not_covered if why != _REFTABLE}
         for path, old in before.items():
-            name = _git_folder(path)
+            name = git_folder(path)
             if written := find_written(self._data, old.folders.place):
                 found.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
             if old.is_whole and is_lost(*old.folders):
@@ -149,7 +149,8 @@ def read_saved(place: Path) -> dict[str, RepositoryState]:
     return {}
 
 
-def _git_folder(path: str) -> str:
+def git_folder(path: str) -> str:
+    """Return the path of the `.git` of the repository at `path`."""
     return f"{path}/{GIT_FOLDER}" if path else GIT_FOLDER
 
 

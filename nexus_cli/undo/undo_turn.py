@@ -193,10 +193,10 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
             is_back, why = False, (error.strerror or str(error)).lower()
         result.restored += [change.place] if is_back else []
         if not is_back and copy is not None:
-            name = os.path.relpath(root, request.project)
-            where = "" if name == "." else f"-C {shlex.quote(name)} "
-            fetch = f"`git {where}fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
-            what = next(step.what for step in steps if step.root == change.root)
+            fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
+            what = next(
+                step.what for step in steps if any(f"{step.root}/{one.path}" == change.place for one in step.changes)
+            )
             told.append(f"{what}: the repository was not put back ({why}); {fetch} brings its commits")
     inner = {os.path.join(step.root, one.repository).rstrip("/") for step in steps for one in step.references}
     for root in {step.root for step in steps} | inner:
@@ -211,20 +211,10 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
 
 def _has_head(request: UndoRequest, folder: str, root: str) -> bool:
     """Return True if HEAD resolves, or the kept HEAD of the project `root` is a branch without a commit."""
-    return _has_commit(folder, "HEAD^{commit}") or not is_head_kept(request.data, root)
-
-
-def _has_commit(root: str, commit: str) -> bool:
-    return _run_git(root, "cat-file", "-e", commit) is not None
-
-
-def _run_git(root: str, *arguments: str) -> str | None:
-    """Return the output of git, "" if it cannot be run, None if it fails."""
-    if git := find_git(Path(root)):
-        with suppress(GitError):
-            status, output, _ = git.try_run(*arguments)
-            return None if status else os.fsdecode(output).strip()
-    return ""
+    with suppress(GitError):
+        git = find_git(Path(folder))
+        return not git or not git.try_run("cat-file", "-e", "HEAD^{commit}")[0] or not is_head_kept(request.data, root)
+    return True
 
 
 def _report_references(
@@ -237,7 +227,7 @@ def _report_references(
         done = [
             row if request.dry_run or (root, row.as_undone()) in result.references else row.as_kept() for row in own
         ]
-        commands = find_commands(done, f"git -C {shlex.quote(place)}" if place else "git")
+        commands = find_commands(done, _git_at(place))
         moved = moved if place else find_moved_head(done)
         found += [
             {
@@ -252,6 +242,10 @@ def _report_references(
             if row.is_change and row.does != NOTHING
         ]
     return found, moved
+
+
+def _git_at(place: str) -> str:
+    return f"git -C {shlex.quote(place)}" if place else "git"
 
 
 def _near(request: UndoRequest, place: str) -> str:

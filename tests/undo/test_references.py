@@ -13,7 +13,7 @@ from undo.test_only_copies import command
 from undo.world import World, files, tree
 
 from nexus_cli.reports.turn_changes import count_turns
-from nexus_cli.reports.undo import undo_text
+from nexus_cli.reports.undo import turn_diff, undo_text
 from nexus_cli.undo import restore
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.rewind_turns import find_turns
@@ -156,6 +156,14 @@ def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: Wor
     assert not world.undo()["kept"] and [read(place) for place in places] == before
 
 
+def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> None:
+    fill(world.project)
+    command(world, "git clone -q . api; git init -q web")
+    report = world.undo()
+    assert report["removed"] == ["api/a", "api/b"] and (world.path("api/.git")).is_dir()
+    assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo leaves repositories"]
+
+
 ACTS = (
     "echo $RANDOM >> a; git commit -qam c$RANDOM",
     "git commit -q --amend --allow-empty -m amended$RANDOM",
@@ -251,6 +259,8 @@ def test_a_turn_that_changed_references_alone_is_counted_and_rewound(world: Worl
     command(world, "git commit -qam x")
     (count,) = count_turns(world.data, world.session, 5).values()
     assert count.text == "git" and find_turns(world.data, world.session, 1) == [1]
+    old, new = shell(world.project, "git rev-parse HEAD^ HEAD").split()
+    assert f"refs/heads/main of git: {old} -> {new}\n" in turn_diff(world.request())["text"]
     world.undo(turn=1)
     (count,) = count_turns(world.data, world.session, 5).values()
     assert count.text == "git, undone" and read(world.project) == before
