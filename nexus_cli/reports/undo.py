@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -110,6 +111,9 @@ def turn_diff(request: UndoRequest) -> dict[str, Any]:
             size += len(diff)
             text.append(diff)
             unread += [] if diff else [name]
+    for one in [one for step in steps for one in step.references if one.before != one.after]:
+        values = " -> ".join(value or "absent" for value in (one.before, one.after))
+        text.append(_plain(f"{os.path.join(one.repository, one.name)} of git: {values}") + "\n")
     return {
         "version": 1,
         "turn": turn,

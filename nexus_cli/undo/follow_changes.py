@@ -18,10 +18,11 @@ from typing import TypeVar
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import is_below
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.follow_repositories import Repositories, read_saved
+from nexus_cli.undo.follow_repositories import Repositories, git_folder, read_saved
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
@@ -234,7 +235,7 @@ class ChangeJournal:
                 changes, names = compare_looks(look, after)
                 ignored = begun.project.find_ignored(names)
                 names = [name for name in names if name not in ignored]
-                told = [_explain_partly(look, after), begun.project.name_removed(look)]
+                told = [_explain_partly(look, after), begun.project.name_removed(look), _name_new(look, after)]
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]
@@ -411,6 +412,12 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
 
 def _explain_partly(before: Look, after: Look) -> str:
     return "" if before.is_whole and after.is_whole else TOO_MANY
+
+
+def _name_new(before: Look, after: Look) -> str:
+    """Return a text with the repositories that a command made, "" if there are none."""
+    new = sorted(git_folder(path) for path in {*after.repositories} - {*before.repositories} if before.is_whole)
+    return f"{name_first(new, 3)} {'are' if new[1:] else 'is'} new; undo leaves repositories" if new else ""
 
 
 def _add_references(step: Step, found: Sequence[ReferenceChange], data: Path) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,10 +15,10 @@ from typing import Any
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.real_files import NEW, open_folder, open_listable
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.plan_references import REFS, SYMBOLIC
-from nexus_cli.undo.read_references import RepositoryState, is_same_value, read_state
+from nexus_cli.undo.plan_references import REFS, STASH, SYMBOLIC
+from nexus_cli.undo.read_references import STASH_LOG, RepositoryState, is_same_value, read_state
 from nexus_cli.undo.read_state import GONE
-from nexus_cli.undo.records import EXECUTABLE, GIT_FOLDER, HEAD, REPOSITORY, FileChange, FileState, ReferenceChange
+from nexus_cli.undo.records import GIT_FOLDER, HEAD, MODE, REPOSITORY, FileChange, FileState, ReferenceChange
 from nexus_cli.undo.repository_copy import (
     RACY,
     CopyBounds,
@@ -48,10 +49,14 @@ class RepositoryChanges:
 
 
 class Repositories:
-    """The repositories of the project `root`, and what is known of them. Its methods block."""
+    """The repositories of the project `root`, and what is known of them.
+
+    Its methods block, and may be called by several threads.
+    """
 
     def __init__(self, root: Path, data: Path, store: ByteStore) -> None:
         self.root, self._data, self._store = root, data, store
+        self._lock = threading.Lock()
         self._known: dict[str, RepositoryState] = {}
         self._copied: dict[str, object] = {}
         """By path: the stamp of a repository as it was last copied whole."""
@@ -61,6 +66,10 @@ class Repositories:
 
     def begin(self, paths: Iterable[str]) -> dict[str, RepositoryState]:
         """Copy what is new in the repositories at the relative `paths` ("": the root), and return their states."""
+        with self._lock:
+            return self._begin(paths)
+
+    def _begin(self, paths: Iterable[str]) -> dict[str, RepositoryState]:
         bounds, found, kept = CopyBounds(), dict[str, RepositoryState](), list[Path]()
         self.not_covered = []
         for path in sorted(paths):
@@ -74,9 +83,9 @@ class Repositories:
                 self._keep(path, state, bounds, above)
                 kept.append(folders.common)
                 with suppress(OSError), open_folder(folders.common / "reftable"):
-                    self.not_covered.append((_git_folder(path), _REFTABLE))
+                    self.not_covered.append((git_folder(path), _REFTABLE))
             except OSError as error:
-                self.not_covered.append((_git_folder(path), error.strerror or str(error)))
+                self.not_covered.append((git_folder(path), error.strerror or str(error)))
         self._known = dict(found)
         return found
 
@@ -94,9 +103,13 @@ class Repositories:
 
     def end(self, before: Mapping[str, RepositoryState]) -> RepositoryChanges:
         """Compare the repositories with their states before a command."""
+        with self._lock:
+            return self._end(before)
+
+    def _end(self, before: Mapping[str, RepositoryState]) -> RepositoryChanges:
         found, uncovered = RepositoryChanges(), {path for path, why in self.not_covered if why != _REFTABLE}
         for path, old in before.items():
-            name = _git_folder(path)
+            name = git_folder(path)
             if written := find_written(self._data, old.folders.place):
                 found.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
             if old.is_whole and is_lost(*old.folders):
@@ -142,11 +155,12 @@ def saved_contents(places: Iterable[Path]) -> set[str]:
     for place in places:
         with suppress(OSError, KeyError, TypeError, ValueError):
             values = [value for state in read_saved(place).values() for value in state.values.values()]
-            found.update(value.removesuffix(EXECUTABLE) for value in values)
+            found.update(value.partition(MODE)[0] for value in values)
     return found
 
 
-def _git_folder(path: str) -> str:
+def git_folder(path: str) -> str:
+    """Return the path of the `.git` of the repository at `path`."""
     return f"{path}/{GIT_FOLDER}" if path else GIT_FOLDER
 
 
@@ -161,8 +175,10 @@ def _stamp_objects(folders: GitFolders) -> dict[str, int] | None:
 
 
 def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], store: ByteStore) -> list[ReferenceChange]:
-    """Return what changed in a repository, with the branches of a HEAD that moved. What a fetch or a push notes of
-    another repository is no change; its removal is."""
+    """Return what changed in a repository, with the branches of a HEAD that moved, and both files of the stash.
+
+    What a fetch or a push notes of another repository is no change; its removal is.
+    """
     names = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     names = {
         name
@@ -175,4 +191,5 @@ def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], sto
     heads = {one.removeprefix(SYMBOLIC) for one in (before.get(HEAD, ""), after.get(HEAD, ""))}
     if HEAD in names or names & heads:
         names |= {HEAD, *(one for one in heads if one.startswith(REFS))}
+    names |= {STASH, STASH_LOG} if names & {STASH, STASH_LOG} else set()
     return [ReferenceChange(path, name, before.get(name, ""), after.get(name, "")) for name in sorted(names)]

@@ -39,6 +39,10 @@ class TurnReference:
         """True unless the turn left it as it was: then it is told for the others, as the branch of HEAD."""
         return self.change.before != self.change.after
 
+    def as_kept(self) -> TurnReference:
+        """Return it with what could not be restored as kept."""
+        return replace(self, does=KEEP) if self.does == RESTORE else self
+
     def as_undone(self) -> ReferenceChange:
         """Return what the undo does to it."""
         values = (self.change.after, self.change.before) if self.does == RESTORE else (self.now, self.now)
@@ -68,19 +72,23 @@ def plan_references(
     `find_present` returns the values of the repository at a path of a root, `is_same` compares two of a name. Index
     and unfinished merges go with HEAD: they stay if HEAD or its branch has moved on.
     """
-    groups: dict[tuple[str, str], list[TurnReference]] = {}
-    for row in rows:
-        groups.setdefault((row.root, row.change.repository), []).append(row)
     found = []
-    for (root, repository), own in groups.items():
+    for (root, repository), own in group_references(rows).items():
         present = find_present(root, repository)
         planned = [_plan(row, present.get(row.change.name, ""), is_same) for row in own]
         heads = _find_heads(planned)
         has_moved = any(row.does == KEEP for row in planned if row.change.name in heads)
         for row in planned:
-            is_held = has_moved and not _is_shared(row.change)
-            found.append(replace(row, does=KEEP) if is_held and row.does == RESTORE else row)
+            found.append(row.as_kept() if has_moved and not _is_shared(row.change) else row)
     return found
+
+
+def group_references(rows: Iterable[TurnReference]) -> dict[tuple[str, str], list[TurnReference]]:
+    """Return the references of each repository, by its root and its path."""
+    groups: dict[tuple[str, str], list[TurnReference]] = {}
+    for row in rows:
+        groups.setdefault((row.root, row.change.repository), []).append(row)
+    return groups
 
 
 def _plan(row: TurnReference, now: str, is_same: Callable[[str, str, str], bool]) -> TurnReference:
@@ -116,13 +124,13 @@ def find_moved_head(rows: Sequence[TurnReference], git: str = "git") -> MovedHea
     return {"before": before, "after": after, "command": f"{command} && {git} reset -q {before}"}
 
 
-def find_commands(rows: Sequence[TurnReference], git: str) -> dict[str, str]:
+def find_commands(rows: Sequence[TurnReference], git: str) -> dict[str, str | None]:
     """Return, for the references of one repository that stay, by name the command that gives each its earlier value."""
     moved, heads = find_moved_head(rows, git), _find_heads(rows)
-    found = {}
+    found: dict[str, str | None] = {}
     for change in [row.change for row in rows if row.does == KEEP and row.is_change]:
         goes_along = change.name in heads or not _is_shared(change)
-        found[change.name] = _find_command(change, git, moved if goes_along else None)
+        found[change.name] = _find_command(change, git, moved if goes_along else None) or None
     return found
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from nexus_cli.core.real_files import open_folder, open_listable, open_regular, read_regular, walk_below
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.plan_references import REFS, SHARED, SYMBOLIC
-from nexus_cli.undo.records import EXECUTABLE, HEAD, SHA256
+from nexus_cli.undo.records import HEAD, MODE, SHA256
 from nexus_cli.undo.repository_copy import RACY, GitFolders
 
 INDEX, STASH_LOG, PACKED = "index", "logs/refs/stash", "packed-refs"
@@ -118,7 +118,7 @@ def _read_value(git_dir: int, path: str, about: os.stat_result, store: ByteStore
         return ""
     parent, _, name = path.rpartition("/")
     with open_folder(parent, inside=git_dir) as folder, open_regular(folder, name) as file:
-        return store.put(file, synced=False, most=about.st_size) + EXECUTABLE * bool(about.st_mode & stat.S_IXUSR)
+        return store.put(file, synced=False, most=about.st_size) + f"{MODE}{stat.S_IMODE(about.st_mode):o}"
 
 
 def is_reference(name: str) -> bool:
@@ -157,7 +157,7 @@ def read_kept(value: str, store: ByteStore) -> bytes | None:
     """Return the bytes of a file by its value, None if they are not kept."""
     with suppress(OSError):
         if value.startswith(SHA256):
-            with store.open(value.removesuffix(EXECUTABLE)) as file:
+            with store.open(value.partition(MODE)[0]) as file:
                 return file.read()
     return None
 

@@ -14,8 +14,8 @@ FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "s
 HEAD = "HEAD"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
 """Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
-EXECUTABLE = "+x"
-"""End of the value of a file in git's folder that may be run."""
+MODE = "+"
+"""What is between the content of a file in git's folder and its permission bits, in a value of a reference."""
 SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
 """Beginnings of `FileState.content`: bytes in the byte store, a blob of the project's repository, and a hard link in
 the byte store to a file that is too large to copy (lost if a command writes the file in place)."""
@@ -71,7 +71,7 @@ class ReferenceChange:
     name: str
     """`HEAD`, `refs/heads/main`, `index`, `MERGE_HEAD`, `logs/refs/stash`."""
     before: str
-    """A commit, `ref: NAME`, the content of a file in the byte store (`+x` behind it: it may be run); "" if absent."""
+    """A commit, `ref: NAME`, the content of a file in the byte store with its mode (`sha256:HEX+644`); "" if absent."""
     after: str
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from nexus_cli.core.real_files import NEW, open_folder
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.plan_references import SHARED, SYMBOLIC
+from nexus_cli.undo.plan_references import SHARED, STASH, SYMBOLIC
 from nexus_cli.undo.read_references import (
     INDEX,
     STASH_LOG,
@@ -28,7 +28,7 @@ from nexus_cli.undo.read_references import (
     read_kept,
     read_state,
 )
-from nexus_cli.undo.records import EXECUTABLE, HEAD, ReferenceChange
+from nexus_cli.undo.records import HEAD, MODE, ReferenceChange
 from nexus_cli.undo.repository_copy import GitFolders, find_git_folders, put_back
 
 _MESSAGE = "nexus undo"
@@ -46,11 +46,11 @@ def read_present(root: str, repository: str, store: ByteStore) -> RepositoryStat
     return None
 
 
-def bring_objects(data: Path, place: Path, values: Iterable[tuple[str, str]], store: ByteStore) -> None:
-    """Put back from the copy what the repository at `place` lacks of the objects that `values`, by their names, are.
+def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], store: ByteStore) -> None:
+    """Put back from the copy what the repository at `place` lacks of the objects that `rows` name before the turn.
     Blocks; raises `OSError`."""
     wanted = set[str]()
-    for name, value in values:
+    for name, value in [(row.name, row.before) for row in rows]:
         if name == INDEX:
             wanted.update(blob_of(entry) for entry in read_index(value, store) if entry[:4] != b"\0\0\xe0\0")
         elif name == STASH_LOG:
@@ -73,6 +73,8 @@ def put_references(root: str, rows: Sequence[ReferenceChange], store: ByteStore)
         own = [row for row in rows if row.repository == repository]
         state = read_present(root, repository, store)
         todo = [row for row in own if state and row.before != row.after and _holds(state, row.name, row.before, store)]
+        if any(row.name == STASH for row in todo):  # git notes what it does to it in the list of stashes
+            todo += [row for row in own if row.name == STASH_LOG and row not in todo]
         if state is not None and todo:
             _put(state.folders, todo, store)
             state = read_present(root, repository, store)
@@ -139,9 +141,9 @@ def _put_file(folders: GitFolders, row: ReferenceChange, store: ByteStore) -> No
     with suppress(FileExistsError, FileNotFoundError, PermissionError), open_folder(base) as handle:
         with open_folder(above, inside=handle, create=bool(row.after)) as folder:
             lock = f"{name}.lock"
-            mode = 0o777 if row.after.endswith(EXECUTABLE) else 0o666
-            with open(os.open(lock, NEW, mode, dir_fd=folder), "wb") as file:
+            with open(os.open(lock, NEW, 0o600, dir_fd=folder), "wb") as file:
                 try:
+                    os.fchmod(file.fileno(), int(row.after.partition(MODE)[2] or "600", 8) & 0o777)
                     file.write(data)
                     file.flush()
                     if row.name == INDEX:

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -22,10 +22,11 @@ from nexus_cli.undo.plan_references import (
     TurnReference,
     find_commands,
     find_moved_head,
+    group_references,
     merge_references,
     plan_references,
 )
-from nexus_cli.undo.plan_restore import KEEP, NOTHING, RESTORE, UNSURE, find_paths, is_inside, merge_changes
+from nexus_cli.undo.plan_restore import NOTHING, RESTORE, UNSURE, find_paths, is_inside, merge_changes
 from nexus_cli.undo.read_references import is_same_value
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
@@ -167,11 +168,10 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnRe
     store, rows = ByteStore(request.data), merge_references(steps)
 
     def find_present(root: str, repository: str) -> Mapping[str, str]:
-        own = [row.change for row in rows if (row.root, row.change.repository) == (root, repository)]
         with suppress(OSError):
             if not request.dry_run:
-                values = [(one.name, one.before) for one in own]
-                bring_objects(request.data, Path(root, repository), values, store)
+                own = group_references(rows)[root, repository]
+                bring_objects(request.data, Path(root, repository), [row.change for row in own], store)
         state = read_present(root, repository, store)
         return state.values if state else {}
 
@@ -194,12 +194,13 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
             is_back, why = False, (error.strerror or str(error)).lower()
         result.restored += [change.place] if is_back else []
         if not is_back and copy is not None:
-            name = os.path.relpath(root, request.project)
-            where = "" if name == "." else f"-C {shlex.quote(name)} "
-            fetch = f"`git {where}fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
-            what = next(step.what for step in steps if step.root == change.root)
+            fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
+            what = next(
+                step.what for step in steps if any(f"{step.root}/{one.path}" == change.place for one in step.changes)
+            )
             told.append(f"{what}: the repository was not put back ({why}); {fetch} brings its commits")
-    for root in {step.root for step in steps}:
+    inner = {os.path.join(step.root, one.repository).rstrip("/") for step in steps for one in step.references}
+    for root in {step.root for step in steps} | inner:
         place = f"{root}/{GIT_FOLDER}"
         if request.dry_run or place in result.restored or not os.path.isdir(place) or _has_head(request, root, root):
             continue
@@ -211,57 +212,41 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
 
 def _has_head(request: UndoRequest, folder: str, root: str) -> bool:
     """Return True if HEAD resolves, or the kept HEAD of the project `root` is a branch without a commit."""
-    return _has_commit(folder, "HEAD^{commit}") or not is_head_kept(request.data, root)
-
-
-def _has_commit(root: str, commit: str) -> bool:
-    return _run_git(root, "cat-file", "-e", commit) is not None
-
-
-def _run_git(root: str, *arguments: str) -> str | None:
-    """Return the output of git, "" if it cannot be run, None if it fails."""
-    if git := find_git(Path(root)):
-        with suppress(GitError):
-            status, output, _ = git.try_run(*arguments)
-            return None if status else os.fsdecode(output).strip()
-    return ""
+    with suppress(GitError):
+        git = find_git(Path(folder))
+        return not git or not git.try_run("cat-file", "-e", "HEAD^{commit}")[0] or not is_head_kept(request.data, root)
+    return True
 
 
 def _report_references(
     request: UndoRequest, rows: Sequence[TurnReference], result: RestoreResult
 ) -> tuple[list[ReferenceObject], MovedHead | None]:
     """Return what was done to references, and the move of the project's HEAD that stays."""
-    back = {(root, one.repository, one.name): (one.after, one.before) for root, one in result.references}
-    kept, moved = dict[tuple[str, str, str], tuple[str, str, str]](), None
-    for root, repository in dict.fromkeys((row.root, row.change.repository) for row in rows):
-        own = [row for row in rows if (row.root, row.change.repository) == (root, repository)]
-        missed = [row for row in own if row.does == RESTORE and (root, repository, row.change.name) not in back]
-        if request.dry_run:
-            back |= {(root, repository, row.change.name): (row.change.before, row.change.after) for row in missed}
-        else:
-            own = [replace(row, does=KEEP) if row in missed else row for row in own]
-        place = os.path.join(root, repository).rstrip("/")
-        near = _near(request, place)
-        git = f"git -C {shlex.quote(near)}" if near else "git"
-        commands = find_commands(own, git)
-        for row in own:
-            if row.does == KEEP and row.is_change:
-                about = row.change.before, row.change.after, commands[row.change.name]
-                kept[root, repository, row.change.name] = about
-        moved = find_moved_head(own) if git == "git" else moved
-    every = {key: (*values, True, "") for key, values in back.items()}
-    every |= {key: (before, after, False, command) for key, (before, after, command) in kept.items()}
-    return [
-        {
-            "repository": _near(request, os.path.join(root, repository).rstrip("/")),
-            "name": name,
-            "before": before,
-            "after": after,
-            "restored": is_back,
-            "command": command or None,
-        }
-        for (root, repository, name), (before, after, is_back, command) in sorted(every.items())
-    ], moved
+    found, moved = list[ReferenceObject](), None
+    for (root, repository), own in group_references(rows).items():
+        place = _near(request, os.path.join(root, repository).rstrip("/"))
+        done = [
+            row if request.dry_run or (root, row.as_undone()) in result.references else row.as_kept() for row in own
+        ]
+        commands = find_commands(done, _git_at(place))
+        moved = moved if place else find_moved_head(done)
+        found += [
+            {
+                "repository": place,
+                "name": row.change.name,
+                "before": row.change.before,
+                "after": row.change.after,
+                "restored": row.does == RESTORE,
+                "command": commands.get(row.change.name),
+            }
+            for row in done
+            if row.is_change and row.does != NOTHING
+        ]
+    return found, moved
+
+
+def _git_at(place: str) -> str:
+    return f"git -C {shlex.quote(place)}" if place else "git"
 
 
 def _near(request: UndoRequest, place: str) -> str:

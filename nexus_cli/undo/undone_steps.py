@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
-from nexus_cli.undo.records import ABSENT, EXECUTABLE, FOLDER, FileChange, ReferenceChange, Step
+from nexus_cli.undo.records import ABSENT, FOLDER, MODE, FileChange, ReferenceChange, Step
 
 
 def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:
@@ -72,7 +72,7 @@ def needed_by_redo(every: Sequence[Step]) -> set[str]:
 
 def contents_of(references: Iterable[ReferenceChange]) -> set[str]:
     """Return the contents of the files of git's folder among `references`, as the byte store names them."""
-    return {value.removesuffix(EXECUTABLE) for one in references for value in (one.before, one.after)}
+    return {value.partition(MODE)[0] for one in references for value in (one.before, one.after)}
 
 
 def has_effect(steps: Sequence[Step]) -> bool:

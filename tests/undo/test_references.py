@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from undo.test_only_copies import command
 from undo.world import World, files, tree
 
-from nexus_cli.reports.undo import undo_text
+from nexus_cli.reports.turn_changes import count_turns
+from nexus_cli.reports.undo import turn_diff, undo_text
+from nexus_cli.undo import restore
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.rewind_turns import find_turns
 
 STATE = (
     "git for-each-ref; git stash list; git status --porcelain=v2 --branch; git rev-parse -q HEAD; "
@@ -153,6 +156,14 @@ def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: Wor
     assert not world.undo()["kept"] and [read(place) for place in places] == before
 
 
+def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> None:
+    fill(world.project)
+    command(world, "git clone -q . api; git init -q web")
+    report = world.undo()
+    assert report["removed"] == ["api/a", "api/b"] and (world.path("api/.git")).is_dir()
+    assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo leaves repositories"]
+
+
 ACTS = (
     "echo $RANDOM >> a; git commit -qam c$RANDOM",
     "git commit -q --amend --allow-empty -m amended$RANDOM",
@@ -240,3 +251,57 @@ def test_files_of_a_turn_come_back_alone_when_they_are_named(world: World) -> No
     assert report["restored"] == ["b"] and not report["references"]
     assert shell(world.project, "git rev-parse HEAD") == head
     assert {one["name"] for one in world.undo()["references"]} == {"refs/heads/main", "index"}
+
+
+def test_a_turn_that_changed_references_alone_is_counted_and_rewound(world: World) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, "git commit -qam x")
+    (count,) = count_turns(world.data, world.session, 5).values()
+    assert count.text == "git" and find_turns(world.data, world.session, 1) == [1]
+    old, new = shell(world.project, "git rev-parse HEAD^ HEAD").split()
+    assert f"refs/heads/main of git: {old} -> {new}\n" in turn_diff(world.request())["text"]
+    world.undo(turn=1)
+    (count,) = count_turns(world.data, world.session, 5).values()
+    assert count.text == "git, undone" and read(world.project) == before
+
+
+def test_an_undo_that_was_killed_after_its_plan_moves_the_references(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, "git commit -qam x; git branch -D feat; rm b")
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("put_references", "append_step"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(restore, name, kill)
+            world.undo()
+    assert world.undo()["turn"] == 1
+    assert read(world.project) == before
+    assert world.undo()["turn"] is None and world.redo()["turn"] == 1
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("name", ["", "api"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm -rf .git/refs .git/packed-refs",
+        ": > .git/packed-refs; for f in $(find .git/refs -type f); do : > $f; done",
+        "chmod 644 .git/config; git config user.name x; rm -f .git/index",
+        "git rebase feat; git cherry-pick v1; rm -rf .git/rebase-merge",
+    ],
+)
+def test_references_that_were_broken_without_git_come_back(world: World, name: str, line: str) -> None:
+    fill(world.path(name))
+    config = world.path(name) / ".git/config"
+    config.chmod(0o600)
+    before = read(world.path(name))
+    command(world, f"cd ./{name}; {line}; true")
+    report = world.undo()
+    assert all(one["restored"] for one in report["references"]) and read(world.path(name)) == before
+    assert config.stat().st_mode & 0o777 == 0o600
