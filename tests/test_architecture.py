@@ -459,7 +459,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_619, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (32_170, 0, 53),
-    "reports": (76_900, 8_414, None),
+    "reports": (77_000, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
@@ -472,7 +472,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "tools": (55_442, 27_172, 48),
     "turn": (21_632, 0, 15),
     "ui": (101_038, 0, 47),
-    "undo": (42_244, 0, 32),
+    "undo": (42_224, 0, 32),
     "workers": (9_728, 0, 1),
     "worktrees": (20_646, 0, 20),
 }
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (949_414, 67_598)
+SUM = (949_561, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
