@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from nexus_cli.lane.current_request import begins_epoch, is_drafted, next_request
-from nexus_cli.lane.request_price import RequestPrice, price_request, price_tokens
+from nexus_cli.lane.cache.sent_request import cache_life_of
+from nexus_cli.lane.current_request import begins_undrafted, next_request
+from nexus_cli.lane.request_price import RequestPrice, price_tokens
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.session.session_state import SessionState
 
@@ -15,16 +16,14 @@ WORTH = 0.9
 
 
 def cold_price(state: SessionState) -> RequestPrice | None:
-    """Return the price of the next request if it is cold; None if it is not, or nothing was sent before."""
+    """Return the price of the next request if it is cold; None if it is not, nothing was sent before, the model is
+    free, or neither a price nor a cache of its provider is known."""
     lane_state = state.lane_state
-    last = lane_state.cache.last
-    if last is None:
+    last, info = lane_state.cache.last, lane_state.model.info
+    if last is None or info.input_price == 0 or (info.input_price is None and cache_life_of(info) is None):
         return None
     request = next_request(lane_state)
-    price = price_request(lane_state.model.info, request)
-    window, upcoming = lane_state.window, lane_state.upcoming
-    if begins_epoch(window, upcoming) and not is_drafted(window, upcoming):  # its system text is not read yet
-        return price_tokens(lane_state.model.info, request.tokens, 0)
+    price = price_tokens(info, request.tokens, 0 if begins_undrafted(lane_state) else request.cached)
     return None if price.cached >= COLD * min(last.tokens, price.input) else price
 
 
