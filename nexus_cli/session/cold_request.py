@@ -23,17 +23,18 @@ def cold_price(state: SessionState) -> RequestPrice | None:
     if last is None or info.input_price == 0 or (info.input_price is None and cache_life_of(info) is None):
         return None
     request = next_request(lane_state)
-    price = price_tokens(info, request.tokens, 0 if begins_undrafted(lane_state) else request.cached)
+    price = price_tokens(
+        info, request.tokens, 0 if begins_undrafted(lane_state.window, lane_state.upcoming) else request.cached
+    )
     return None if price.cached >= COLD * min(last.tokens, price.input) else price
 
 
 def seconds_until_cold(state: SessionState) -> float | None:
     """Return the seconds after which the last request is certainly no longer cached; None if that is unknown."""
     cache = state.lane_state.cache
-    used = cache.uses.get(cache.last.epoch.id) if cache.last else None
-    if cache.last is None or cache.last.life is None or used is None:
+    if (last := cache.last) is None or last.life is None or (used := cache.uses.get(last.epoch.id)) is None:
         return None
-    return cache.last.life.max_seconds - (state.lane_state.clock() - used).total_seconds()
+    return last.life.max_seconds - (state.lane_state.clock() - used).total_seconds()
 
 
 def warn_of_cold_request(state: SessionState) -> str:

@@ -99,5 +99,5 @@ def status(state: SessionState) -> Status:
         waiting=sum(item.tokens for item in request.waiting),
         until=until["command"] if until else "",
         has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
-        settled=lane.is_recorded and not begins_undrafted(lane_state),
+        settled=lane.is_recorded and not begins_undrafted(lane_state.window, lane_state.upcoming),
     )
