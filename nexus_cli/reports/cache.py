@@ -170,7 +170,7 @@ def _total(rows: Sequence[CacheRow]) -> CacheTotal:
 
 
 def _count(rows: Iterable[CacheRow], ours: bool | None) -> int:
-    return sum(1 for row in rows if row["ours"] is ours)
+    return sum(row["ours"] is ours for row in rows)
 
 
 def cache_text(value: Value, width: int) -> str:
@@ -197,7 +197,8 @@ def miss_text(value: Value, width: int) -> str:
         cost = "price unknown" if value["cost_usd"] is None else dollars(value["cost_usd"])
         told = f"{number(value['missed'])} of {number(value['input'])} tokens missed the cache ({cost}): {told}"
     elif value["read"] is not None:
-        told = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{told and f': {told}'}"
+        told = "" if value["read"] else told and f": {told}"
+        told = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{told}"
     return "\n".join(filled(f"Request {value['step']}: {told}.", width))
 
 

@@ -20,7 +20,7 @@ def cold_price(state: SessionState) -> RequestPrice | None:
     free, or neither a price nor a cache of its provider is known."""
     lane_state = state.lane_state
     last, info = lane_state.cache.last, lane_state.model.info
-    if last is None or info.input_price == 0 or (info.input_price is None and cache_life_of(info) is None):
+    if last is None or not (info.input_price or (info.input_price is None and cache_life_of(info))):
         return None
     request = next_request(lane_state)
     price = price_tokens(
