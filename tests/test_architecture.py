@@ -459,7 +459,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_619, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (32_170, 0, 53),
-    "reports": (76_186, 8_414, None),
+    "reports": (76_173, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
