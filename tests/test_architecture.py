@@ -444,9 +444,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_469, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (65_316, 0, 5),
+    "cli": (65_413, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (25_603, 0, 17),
+    "commands": (25_696, 0, 17),
     "config": (33_105, 0, None),
     "context": (78_210, 0, 194),
     "core": (43_752, 0, None),
@@ -459,7 +459,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_619, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (32_170, 0, 53),
-    "reports": (76_178, 8_414, None),
+    "reports": (76_239, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
@@ -470,9 +470,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (55_442, 27_172, 48),
-    "turn": (21_600, 0, 15),
-    "ui": (101_038, 0, 47),
-    "undo": (30_777, 0, 28),
+    "turn": (21_667, 0, 15),
+    "ui": (101_055, 0, 47),
+    "undo": (32_301, 0, 29),
     "workers": (9_728, 0, 1),
     "worktrees": (20_646, 0, 20),
 }
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (937_113, 67_598)
+SUM = (938_972, 67_598)
 """Nodes of the syntax tree and bytes of data of the whole product."""
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

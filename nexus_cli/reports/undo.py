@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
@@ -45,6 +45,12 @@ def undo_text(value: Value, width: int) -> str:
     for what in value["unfollowed"]:
         lines += filled(f"Not fully followed: {_plain(what)}", width)
     return "\n".join(lines)
+
+
+def unsure_question(paths: Sequence[str], project: str) -> str:
+    """Return the question whether an undo takes back also what may be the person's."""
+    names = name_first([_plain(path.removeprefix(f"{project}/")) for path in paths], 10)
+    return f"Perhaps yours, changed while a command ran: {names}. Take {'them' if paths[1:] else 'it'} back too?"
 
 
 def _headline(value: Value, counts: str) -> str:

@@ -110,9 +110,18 @@ class CallChanges:
         return names
 
     async def run(
-        self, tool: Tool, profile: str, subject: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
+        self,
+        tool: Tool,
+        profile: str,
+        subject: str,
+        context: ToolContext,
+        work: Callable[[], Awaitable[ToolResult]],
+        command: str = "",
     ) -> ToolResult:
-        """Run a call with `work`; add the changed files to the result of a command that may write."""
+        """Run a call with `work`; add the changed files to the result of a command that may write.
+
+        `subject` is the main argument on one line, `command` the whole of it.
+        """
         what = f"{tool.name} {subject}".rstrip()
         if tool.effect is Effect.EDIT and self.session:
             return await self._run_edit(what, context, work)
@@ -120,13 +129,16 @@ class CallChanges:
             checks.look_early(context.targets.values())
         if tool.effect is not Effect.RUN or tool.server or profile == "read":
             return await work()
-        result, names = await self.follow(what, context.call_id, context.project, work)
+        result, names = await self.follow(what, context.call_id, context.project, work, command or subject)
         return replace(result, changed=(*result.changed, *names))
 
     async def follow(
-        self, what: str, call: str, project: Path, work: Callable[[], Awaitable[T]]
+        self, what: str, call: str, project: Path, work: Callable[[], Awaitable[T]], command: str = ""
     ) -> tuple[T, list[str]]:
-        """Run `work` between two looks at a project; return its result and the names of the changed files."""
+        """Run `work` between two looks at a project; return its result and the names of the changed files.
+
+        If it is a `command`, changes that neither it nor its output explains are noted as perhaps the person's.
+        """
         journal, owner = self.journal, self._owner()
         if self._late:
             await asyncio.wait(self._late)
@@ -139,16 +151,17 @@ class CallChanges:
         try:
             result = await work()
         except Exception:  # a bug in a tool
-            self._cut.update(await asyncio.to_thread(journal.end, begun))
+            self._cut.update(await asyncio.to_thread(journal.end, begun, command))
             raise
         except BaseException:
-            await self._end_stopped(journal, begun)
+            await self._end_stopped(journal, begun, command)
             raise
-        return result, await asyncio.to_thread(journal.end, begun)
+        output = result.full or result.text if isinstance(result, ToolResult) else ""
+        return result, await asyncio.to_thread(journal.end, begun, command, output)
 
-    async def _end_stopped(self, journal: ChangeJournal, begun: BegunStep) -> None:
+    async def _end_stopped(self, journal: ChangeJournal, begun: BegunStep, command: str) -> None:
         """Look again after a command that was stopped, without waiting for it longer than `SECONDS_STOPPED`."""
-        task = asyncio.get_running_loop().run_in_executor(None, journal.end, begun)
+        task = asyncio.get_running_loop().run_in_executor(None, journal.end, begun, command)
         self._note_late(task)
         waits = asyncio.ensure_future(asyncio.wait([task], timeout=SECONDS_STOPPED))
         while not waits.done():

@@ -334,7 +334,8 @@ class Dispatcher:
         work: Callable[[], Awaitable[ToolResult]] = partial(tool.run, checked, context)
         work = self.hooks.follow(call, tool, checked, targets, work) if self.hooks else work
         try:
-            result = await self.call_changes.run(tool, profile, describe_subject(tool, call), context, work)
+            command = str(checked.get(tool.subject, ""))
+            result = await self.call_changes.run(tool, profile, describe_subject(tool, call), context, work, command)
             return result if result.waits is None else self.services[SessionWaits].begin(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
             why = f"{tool.name} failed: {type(error).__name__}: {error}"

@@ -23,6 +23,7 @@ from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
@@ -168,6 +169,8 @@ class BegunStep:
     project: LookedProject
     look: Look | None
     why: str = ""
+    started: float = field(default_factory=time.monotonic)
+    """When the look was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +224,15 @@ class ChangeJournal:
             self._pause_looks(root, begun.why, started)
         else:
             self._note_begun(project, begun.look, step)
+        begun.started = time.monotonic()
         return begun
 
-    def end(self, begun: BegunStep) -> list[str]:
+    def end(self, begun: BegunStep, command: str = "", output: str = "") -> list[str]:
         """Look again after the call, record its changes, and return the names of the changed files. Blocks; never
-        raises `OSError`."""
+        raises `OSError`.
+
+        With the `command` and its output, changes that it does not explain are unsure.
+        """
         changes: list[FileChange] = []
         names: list[str] = []
         step, look, why, started = begun.step, begun.look, begun.why, time.monotonic()
@@ -238,6 +245,8 @@ class ChangeJournal:
                     dropped = {one.path for one in changes} - {one.path for one in own}
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
+                if command and started - begun.started > unsure_changes.SECONDS:
+                    changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
                 why = "; ".join(filter(None, (_explain_partly(look, after), begun.project.name_removed(look))))
                 step = step if step.is_unsure else _add_head(step, look, after)
         except (NotFollowed, OSError, ValueError) as error:

@@ -56,6 +56,8 @@ class FileChange:
     """True if the file or link existed before the step, at a place that is not followed."""
     is_earlier: bool = False
     """True if the path changed before what other steps recorded while this one ran; they stand before it."""
+    is_unsure: bool = False
+    """True if the person may have made the change, see `unsure_changes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ class Step:
     unfollowed: str = ""
     """Why some or all changes are unknown, "" if they are known."""
     is_unsure: bool = False
-    """True if the person may have made the changes: they were seen while jobs ran, and are of no call."""
+    """True if jobs ran beside the calls: each of the changes is unsure then."""
 
 
 def format_step(step: Step) -> str:
@@ -99,7 +101,7 @@ def fields_of(value: Step | FileChange | FileState) -> dict[str, Any]:
     return {name: found for name in value.__slots__ if (found := getattr(value, name)) or name not in _OPTIONAL}
 
 
-_OPTIONAL = frozenset({"owner", "attributes", "pair"})
+_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure"})
 """Fields that a line of the journal leaves out if they are empty."""
 
 
@@ -120,6 +122,7 @@ def parse_step(row: Mapping[str, Any]) -> Step:
             (int(one["stamp"][0]), int(one["stamp"][1]), int(one["stamp"][2])),
             bool(one.get("is_moved_in")),
             bool(one.get("is_earlier")),
+            bool(one.get("is_unsure") or row.get("is_unsure")),
         )
         for one in row.get("changes", ())
     )

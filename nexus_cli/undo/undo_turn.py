@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
@@ -16,7 +16,7 @@ from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.plan_restore import UNSURE, find_paths, merge_changes
+from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_paths, merge_changes
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back, put_references_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
@@ -43,6 +43,8 @@ class UndoRequest:
     paths: Sequence[str] = field(default=())
     """Files and folders; () for all that the turn changed."""
     dry_run: bool = False
+    takes_unsure: bool = False
+    """True to take back also what the person may have changed while commands ran."""
 
 
 def undo_turn(request: UndoRequest) -> UndoReport:
@@ -53,6 +55,16 @@ def undo_turn(request: UndoRequest) -> UndoReport:
 def redo_turn(request: UndoRequest) -> UndoReport:
     """Take back the newest undo. Raises as `undo_turn`."""
     return _restore(request, redo=True)
+
+
+def find_unsure(request: UndoRequest) -> list[str]:
+    """Return the absolute paths that an undo would leave as perhaps the person's. Raises as `undo_turn`."""
+    with suppress(OSError, ValueError):
+        settle_killed(request.data, request.session)
+    every = read_steps(request.data, request.session)
+    _refuse_unknown(request, every)
+    is_cut_short = any(step.undoes for step in read_begun(request.data, request.session))
+    return [] if is_cut_short else [one.place for one in _choose(request, every, redo=False)[2]]
 
 
 def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
@@ -103,24 +115,37 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
         return _restore_steps(request, read_steps(data, session), redo=redo)
 
 
-def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
+def _choose(
+    request: UndoRequest, every: Sequence[Step], *, redo: bool
+) -> tuple[int | None, list[Step], list[PathChange]]:
+    """Return the turn to undo or redo, the steps to take back, and the changes that are left as unsure."""
     in_force = _of_paths(every, request)
-    is_left = not redo and not request.paths
-    unsure = [step for step in in_force if step.is_unsure and is_left]
-    in_force = [step for step in in_force if not (step.is_unsure and is_left)]
     if redo:
         chosen = newest_undo(every, in_force)
-        turn = chosen[0].turn if chosen else None
-    else:
-        turn = newest_turn(in_force) if request.turn is None else request.turn
-        chosen = [step for step in in_force if step.turn == turn and not step.undoes]
+        return chosen[0].turn if chosen else None, chosen, []
+    unsure: list[Step] = []
+    if not (request.paths or request.takes_unsure):
+        unsure, in_force = _keep(in_force, is_unsure=True), _keep(in_force, is_unsure=False)
+    turn = newest_turn(in_force) if request.turn is None else request.turn
+    chosen = [step for step in in_force if step.turn == turn and not step.undoes]
+    unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
+    return turn, chosen, [one for one in merge_changes(unsure) if one.before != one.after]
+
+
+def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
+    """Return the steps with those changes alone that are unsure, or that are not."""
+    found = [replace(one, changes=tuple(c for c in one.changes if c.is_unsure == is_unsure)) for one in steps]
+    return [step for step in found if step.changes]
+
+
+def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
+    turn, chosen, unsure = _choose(request, every, redo=redo)
     unfollowed = [
         f"{step.what}: {step.unfollowed}"
         for step in every
         if step.unfollowed and not redo and not step.undoes and (turn is None or step.turn >= turn)
     ]
-    unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
-    left = [KeptPath(one.place, UNSURE) for one in merge_changes(unsure) if one.before != one.after]
+    left = [KeptPath(one.place, UNSURE) for one in unsure]
     if not has_effect(chosen):
         movers = _find_movers(request, every, turn) if request.turn and turn and not request.paths else []
         result = RestoreResult(kept=left)
@@ -147,7 +172,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
                 root="",
             )
             restorer.carry_out(actions, step, chosen)
-    told = {one.path for one in result.kept}
+    told = {*result.restored, *result.removed, *(one.path for one in result.kept)}
     result.kept += [one for one in left if one.path not in told]
     movers = [] if redo or request.paths else _find_movers(request, every, turn or 0)
     return _report(request, turn, movers, result, unfollowed, redo=redo)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from json_shape import problems
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import PRICED, QUICK, Stage, calls, end, stage, until
+from program.terminal_run import TerminalRun
 from undo.world import World
 
 from nexus_cli.core.json_types.report_types import UndoReport
+from nexus_cli.undo.unsure_changes import SECONDS
 
 
 @pytest.fixture
@@ -124,3 +127,46 @@ def test_names_that_are_hostile_to_a_terminal_or_json_are_harmless(place: Stage)
     done = place.run("undo", "--json")
     assert done.status == 1 and len(json.loads(done.stdout)["kept"]) == len(names)
     assert sum(re.search(r"\.nexus-undo$", name) is not None for name in os.listdir(place.folder)) == len(names)
+
+
+WAITS = "touch began; while [ ! -e ended ]; do sleep 0.05; done"
+
+
+def edit_during(place: Stage, command: str, *writes: tuple[str, str]) -> None:
+    """Let a turn run a command that waits for the file `ended`, and write files while it runs."""
+    place.script([calls(("bash", {"command": command})), {"text": "done"}])
+    child = place.begin("ask", "--allow", "all", "test it")
+    try:
+        assert until((place.folder / "began").exists)
+        for name, text in writes:
+            (place.folder / name).write_text(text)
+        time.sleep(SECONDS + 0.2)
+        (place.folder / "ended").touch()
+        assert child.wait() == 0
+    finally:
+        end(child)
+
+
+def test_what_the_person_saved_while_a_command_ran_stays_and_goes_when_told(place: Stage) -> None:
+    mine, new = place.folder / "mine.txt", place.folder / "new.txt"
+    mine.write_text("old\n")
+    edit_during(place, WAITS, ("mine.txt", "mine\n"), ("new.txt", "new\n"))
+    left = place.run("undo", "--json")
+    assert left.status == 1 and left.result["removed"] == ["began", "ended"] and not left.result["restored"]
+    assert {one["path"] for one in left.result["kept"]} == {"mine.txt", "new.txt"}
+    assert all("nexus undo --all" in one["why"] for one in left.result["kept"]) and mine.read_text() == "mine\n"
+    assert place.run("undo", "--all").status == 0 and mine.read_text() == "old\n" and not new.exists()
+    assert place.run("redo", "new.txt").status == 0 and new.exists() and mine.read_text() == "old\n"
+    assert place.run("redo").status == 0 and mine.read_text() == "mine\n"
+
+
+def test_undo_asks_at_a_terminal_about_what_the_person_saved_while_a_command_ran(place: Stage) -> None:
+    mine = place.folder / "mine.txt"
+    mine.write_text("old\n")
+    edit_during(place, WAITS, ("mine.txt", "mine\n"))
+    for answer, status, text in (("n", 1, "mine\n"), ("y", 0, "old\n")):
+        with TerminalRun("undo", env=place.env(), cwd=place.folder) as terminal:
+            terminal.expect("Perhaps yours, changed while a command ran: mine.txt. Take it back too")
+            terminal.sendline(answer)
+            terminal.finish()
+            assert terminal.exitstatus == status and mine.read_text() == text
