@@ -86,4 +86,4 @@ def run_undo(
         value = restore_files(log, request, redo=redo)
     ledger.close()
     print_report(value, undo_text, json=json, whole=True)
-    return 1 if value["kept"] else 0
+    return 1 if value["kept"] or value["not_covered"] else 0

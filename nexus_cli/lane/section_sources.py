@@ -214,10 +214,11 @@ class SessionSources:
         with ThreadPoolExecutor(1) as pool:
             read_subjects = partial(list_commits, self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS)
             commits = None if before["subjects"] else pool.submit(read_subjects)
-            self._looked = state = look_at_repository(self.folder, seconds=GIT_SECONDS)
+            state = look_at_repository(self.folder, seconds=GIT_SECONDS)
             if state:
                 is_new = commits is None and before["head"] != state["head"]
                 state["subjects"] = read_subjects() if is_new else commits.result() if commits else before["subjects"]
+        self._looked = state  # only now: another thread may look at the same time
         return state
 
     def footprint(self) -> Footprint:

@@ -43,7 +43,7 @@ def undo_text(value: Value, width: int) -> str:
         lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
         lines += folded(moved["command"], width, "  ")
     for what in value["unfollowed"]:
-        lines += filled(f"Not fully followed: {_plain(what)}", width)
+        lines += filled(f"Not covered: {_plain(what)}", width)
     return "\n".join(lines)
 
 
@@ -55,6 +55,8 @@ def unsure_question(paths: Sequence[str], project: str) -> str:
 
 def _headline(value: Value, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
+    if not counts and value["unfollowed"]:
+        return f"Nothing to {verb} of what was followed."
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
     if turn is None:

@@ -43,12 +43,18 @@ class CallChanges:
     """Returns what the running jobs are called, and their project; None if none runs."""
     max_mb: int = 2000
     """Setting `undo.max_mb`."""
+    requires: bool = False
+    """Setting `undo.require`."""
+    tell: Callable[[str], None] = lambda line: None
+    """Shows a line to the person."""
     make_checks: Callable[[], EditChecks | None] = lambda: None
     """Makes the checks of edits at the first one; None without checks."""
     _checks: EditChecks | None = None
     _number: int = 0
     """Number of the turn, 0 until its first change: a server is asked once a turn."""
     _journal: ChangeJournal | None = None
+    _told: set[str] = field(default_factory=set)
+    """What the person was told that undo will not cover."""
     _cut: set[str] = field(default_factory=set)
     """Files that a stopped command, or a tool that failed, changed."""
     _late: set[asyncio.Future[list[str]]] = field(default_factory=set)
@@ -129,6 +135,8 @@ class CallChanges:
             checks.look_early(context.targets.values())
         if tool.effect is not Effect.RUN or tool.server or profile == "read":
             return await work()
+        if not profile:
+            self._tell_outside(command or subject, context.project)
         result, names = await self.follow(what, context.call_id, context.project, work, command or subject)
         return replace(result, changed=(*result.changed, *names))
 
@@ -148,6 +156,7 @@ class CallChanges:
         except asyncio.CancelledError:
             self._note_late(asyncio.ensure_future(_abandon(journal, begins)))
             raise
+        self._tell_uncovered(begun.not_covered)
         try:
             result = await work()
         except Exception:  # a bug in a tool
@@ -158,6 +167,31 @@ class CallChanges:
             raise
         output = result.full or result.text if isinstance(result, ToolResult) else ""
         return result, await asyncio.to_thread(journal.end, begun, command, output)
+
+    def _tell_uncovered(self, not_covered: Mapping[str, str]) -> None:
+        """Tell the person what undo will not cover, each path once."""
+        from nexus_cli.undo.coverage import describe_uncovered  # noqa: PLC0415  (the first change)
+
+        new = {path: why for path, why in not_covered.items() if path not in self._told}
+        self._told.update(new)
+        if self.session and (line := describe_uncovered(new)):
+            self.tell(line)
+
+    def _tell_outside(self, command: str, project: Path) -> None:
+        """Tell the person once that undo covers nothing outside of the project."""
+        from nexus_cli.undo.coverage import OUTSIDE, names_outside  # noqa: PLC0415  (the first change)
+
+        if self.session and OUTSIDE not in self._told and names_outside(command, str(project)):
+            self._told.add(OUTSIDE)
+            self.tell(OUTSIDE)
+
+    async def find_uncovered(self, tool: Tool, profile: str, project: Path) -> str:
+        """Return what undo will not cover of a command that may write, "" if it covers all."""
+        if not self.session or tool.effect is not Effect.RUN or tool.server or profile == "read":
+            return ""
+        from nexus_cli.undo.coverage import describe_uncovered  # noqa: PLC0415  (the first change)
+
+        return describe_uncovered(await asyncio.to_thread(self.journal.find_uncovered, project))
 
     async def _end_stopped(self, journal: ChangeJournal, begun: BegunStep, command: str) -> None:
         """Look again after a command that was stopped, without waiting for it longer than `SECONDS_STOPPED`."""

@@ -439,6 +439,9 @@ class Dispatcher:
         judged, given = as_command(tool, checked, self.services)
         await self._load_rules(judged)
         found = self._decide(judged, given, targets, call.id if call else "")
+        is_free = self.call_changes.requires and isinstance(found.verdict, Grant) and found.origin != ALLOWED
+        if is_free and (why := await self.call_changes.find_uncovered(judged, found.profile, self.project)):
+            found = replace(found, verdict=ApprovalNeed(f"{why} (undo.require)", CONFIRM), rule="")
         return await self.hooks.before_question(call, tool, checked, targets, found) if self.hooks and call else found
 
     def _decide(
@@ -545,6 +548,8 @@ class Dispatcher:
             return ToolResult(error=need.why, ran=False)
         if not isinstance(need, ApprovalNeed):
             return None
+        why = "" if need.kind == CONFIRM else await self.call_changes.find_uncovered(tool, found.profile, self.project)
+        found = replace(found, verdict=replace(need, why=f"{need.why}; {why}")) if why else found
         if not due and tool.reads is Reads.STATE and any(one.arguments.get("background") for one in self.step.calls):
             return None  # perhaps the address of a job that is about to begin
         context = self._tool_context(window, control, call, targets)

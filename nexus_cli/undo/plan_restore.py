@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.core.progress import track
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT_FOLDER, LINK, FileChange, FileState, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT_FOLDER, LINK, SPECIAL, FileChange, FileState, Step
 
 CHANGED = "changed since"
 BETWEEN = "changed by somebody else during the turn"
@@ -23,8 +23,8 @@ FOREIGN = "not a path inside the project"
 IN_GIT = "in .git, which undo never touches"
 IN_THE_WAY = "a folder above it is now a link or a file"
 NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove", "keep"
-SPECIAL, BLOCKED = "special", "blocked"
-"""Kinds of a path besides those of `FileState`; `blocked`: a link or a file is where a folder above it was."""
+BLOCKED = "blocked"
+"""Kind of a path besides those of `FileState`: a link or a file is where a folder above it was."""
 ABSENT_STATE = FileState(ABSENT)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-FILE, LINK, FOLDER, PIPE, ABSENT = "file", "link", "folder", "pipe", "absent"
+FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "special", "absent"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
 """Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
 SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
@@ -23,7 +23,8 @@ class FileState:
     """The state of one path at one moment."""
 
     kind: str
-    """`file`, `link`, `folder`, `pipe` (a FIFO), `absent`, or `repository` of `.git` before it was lost."""
+    """`file`, `link`, `folder`, `pipe` (a FIFO), `special` (a socket or a device), `absent`, or `repository` of `.git`
+    before it was lost."""
     mode: int = 0
     """Permission bits of a file, folder or pipe (0o7777)."""
     content: str = ""
@@ -87,6 +88,10 @@ class Step:
     """Ids of the steps that this step, an undo, took back."""
     unfollowed: str = ""
     """Why some or all changes are unknown, "" if they are known."""
+    not_covered: tuple[tuple[str, str], ...] = ()
+    """Paths that an undo may not bring back, each with the reason: `.` for all of the project."""
+    began: str = ""
+    """When it began, as `at`; "" for steps without a look."""
     is_unsure: bool = False
     """True if jobs ran beside the calls: each of the changes is unsure then."""
 
@@ -101,7 +106,7 @@ def fields_of(value: Step | FileChange | FileState) -> dict[str, Any]:
     return {name: found for name in value.__slots__ if (found := getattr(value, name)) or name not in _OPTIONAL}
 
 
-_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure"})
+_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered", "began"})
 """Fields that a line of the journal leaves out if they are empty."""
 
 
@@ -129,5 +134,6 @@ def parse_step(row: Mapping[str, Any]) -> Step:
     for name in ("head", "branch"):
         pair = row.get(name)
         known[name] = (pair[0], pair[1]) if pair else None
-    known |= {"changes": changes, "undoes": tuple(row.get("undoes", ()))}
+    uncovered = tuple((str(path), str(why)) for path, why in row.get("not_covered", ()))
+    known |= {"changes": changes, "undoes": tuple(row.get("undoes", ())), "not_covered": uncovered}
     return Step(**known)

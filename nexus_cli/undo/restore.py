@@ -25,7 +25,7 @@ from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.journal import append_step, begin_step
 from nexus_cli.undo.plan_restore import Action, PathChange, PresentState, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, LINK, SHA256, FileChange, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, LINK, SHA256, SPECIAL, FileChange, Step
 from nexus_cli.undo.write_state import (
     ChangedMeanwhileError,
     free_name,
@@ -285,7 +285,7 @@ class Restorer:
         else:
             self._tell(place, change)
             return [replace(change, stamp=stamp)]
-        return self._keep(step, change, now or PresentState(plans.SPECIAL), why)
+        return self._keep(step, change, now or PresentState(SPECIAL), why)
 
     def _is_made(self, step: Step, change: FileChange, now: PresentState) -> bool:
         """Return True if a killed undo has made a planned change; finish it."""

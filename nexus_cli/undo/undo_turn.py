@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
 from nexus_cli.sandbox.own_git import GitError, find_git
+from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
 from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_paths, merge_changes
@@ -140,17 +142,15 @@ def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
 
 def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
     turn, chosen, unsure = _choose(request, every, redo=redo)
-    unfollowed = [
-        f"{step.what}: {step.unfollowed}"
-        for step in every
-        if step.unfollowed and not redo and not step.undoes and (turn is None or step.turn >= turn)
-    ]
+    seen = [one for one in every if not (redo or one.undoes) and (turn is None or one.turn >= turn)]
+    unfollowed = [f"{step.what}: {step.unfollowed}" for step in seen if step.unfollowed]
+    not_covered = find_uncovered(seen, find_paths(request.paths, request.folder))
     left = [KeptPath(one.place, UNSURE) for one in unsure]
     if not has_effect(chosen):
         movers = _find_movers(request, every, turn) if request.turn and turn and not request.paths else []
         result = RestoreResult(kept=left)
         unfollowed += _put_repositories_back(request, movers, result)
-        return _report(request, turn if request.turn else None, movers, result, unfollowed, redo=redo)
+        return _report(request, turn if request.turn else None, movers, result, unfollowed, not_covered, redo=redo)
     if request.turn is None and not redo and any(step.unfollowed == KILLED_SINCE for step in chosen):
         hint = f"`nexus diff --turn {turn}` shows them, `nexus undo --turn {turn}` (or /undo {turn}) takes all back"
         raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
@@ -175,7 +175,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     told = {*result.restored, *result.removed, *(one.path for one in result.kept)}
     result.kept += [one for one in left if one.path not in told]
     movers = [] if redo or request.paths else _find_movers(request, every, turn or 0)
-    return _report(request, turn, movers, result, unfollowed, redo=redo)
+    return _report(request, turn, movers, result, unfollowed, not_covered, redo=redo)
 
 
 def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: RestoreResult) -> list[str]:
@@ -269,11 +269,15 @@ def _report(
     steps: Sequence[Step],
     result: RestoreResult,
     unfollowed: Sequence[str] = (),
+    not_covered: Mapping[str, str] = MappingProxyType({}),
     *,
     redo: bool,
 ) -> UndoReport:
     def near(place: str) -> str:
-        return place.removeprefix(f"{request.project}/")
+        return place.removeprefix(f"{request.project}/") if place != request.project else WHOLE
+
+    kept = {one.path for one in result.kept}
+    named = [f"{near(place)}: {why}" for place, why in not_covered.items() if place not in kept]
 
     return {
         "version": 1,
@@ -286,6 +290,7 @@ def _report(
             for one in sorted(result.kept, key=lambda one: one.path)
         ],
         "head_moved": _find_moved_head(steps),
-        "unfollowed": list(unfollowed),
+        "not_covered": [{"path": near(place), "why": why} for place, why in not_covered.items()],
+        "unfollowed": [*unfollowed, *named],
         "dry_run": request.dry_run,
     }

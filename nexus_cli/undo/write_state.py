@@ -18,9 +18,9 @@ from typing import IO
 
 from nexus_cli.core.real_files import NEW, open_at, open_folder, open_regular
 from nexus_cli.undo.byte_store import ByteStore, link_content
-from nexus_cli.undo.plan_restore import BLOCKED, SPECIAL, PresentState
+from nexus_cli.undo.plan_restore import BLOCKED, PresentState
 from nexus_cli.undo.read_content import HASHES, blob_hash
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, LINK, SHA256, FileState
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, LINK, SHA256, SPECIAL, FileState
 
 LARGE = 5_000_000
 """Bytes from which a file that is replaced is kept by a hard link, if possible, and not copied."""

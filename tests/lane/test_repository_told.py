@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +230,37 @@ def test_commits_are_read_again_only_after_a_new_one(project: Path, monkeypatch:
     assert [sources.repository()["subjects"] for _ in range(2)] == [["Two", "One"]] * 2 and len(reads) == 2
     git(project, "reset", "-q", "--hard", "HEAD~1")
     assert sources.repository()["subjects"] == ["One"]
+
+
+def test_two_looks_at_the_same_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(project, "One")
+    reads, waits = threading.Semaphore(0), threading.Event()
+    list_commits = repository_state.list_commits
+
+    def held(*arguments: Any, **options: Any) -> list[str]:
+        reads.release()
+        assert waits.wait(60)
+        return list_commits(*arguments, **options)
+
+    monkeypatch.setattr(repository_state, "list_commits", held)
+    looked = threading.Semaphore(0)
+    look = repository_state.look_at_repository
+
+    def noted(*arguments: Any, **options: Any) -> dict[str, Any]:
+        state = look(*arguments, **options)
+        looked.release()
+        return state
+
+    monkeypatch.setattr(repository_state, "look_at_repository", noted)
+    sources = SessionSources(ContextManager(), tuple, [], folder=project)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(sources.repository)
+        reads.acquire(timeout=60)
+        looked.acquire(timeout=60)
+        second = pool.submit(sources.repository)
+        looked.acquire(timeout=60)
+        waits.set()
+        assert [one.result()["subjects"] for one in (first, second)] == [["One"]] * 2
 
 
 @pytest.mark.matrix

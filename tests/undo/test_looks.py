@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.undo import follow_changes
+from nexus_cli.undo import project_look, read_state
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
+from nexus_cli.undo.coverage import REBUILT, WHOLE
+from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.project_look import NO_REPOSITORY, Look, LookedProject, NotFollowed
-from nexus_cli.undo.read_state import MOST_COPIED_AT_ONCE, StateReader
+from nexus_cli.undo.project_look import NO_REPOSITORY
+from nexus_cli.undo.read_state import StateReader
 from nexus_cli.undo.records import ABSENT, FILE, LINK, FileState, Step
 
 OWNER = StepOwner("session", 3)
@@ -187,14 +187,15 @@ def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> Non
     repository(root)
     (root / "node_modules").mkdir()
     (root / "node_modules/x.js").write_text("x")
+    (root / "package-lock.json").write_text("{}")
     step, before, after = run_followed(data, root, "echo notes.txt > .gitignore; git clean -fdq .; rm -f notes.txt")
     assert step is not None
     gone = before.keys() - after.keys()
     assert {".env", "data.db", "cache/precious.txt", "notes.txt"} <= gone
     before.pop("node_modules/x.js")  # made by a tool
     after.pop("node_modules/x.js", None)
-    assert "node_modules was removed" in step.unfollowed
-    check_step(data, root, replace(step, unfollowed=""), before, after)
+    assert step.not_covered == (("node_modules", REBUILT),)
+    check_step(data, root, step, before, after)
 
 
 @pytest.mark.matrix
@@ -313,8 +314,9 @@ def test_kinds_that_change_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
+def test_a_large_file_is_kept_by_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, data = places_of(tmp_path)
+    monkeypatch.setattr(read_state, "MOST_COPIED", 5_000_000)
     git(root, "init", "-q")
     (root / "big.bin").write_bytes(os.urandom(6_000_000))
     step, before, after = run_followed(data, root, "rm big.bin")
@@ -323,8 +325,9 @@ def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_another_file_system_than_the_data(tmp_path: Path) -> None:
-    """No hard link is possible there: large files are copied too, up to a bound."""
+def test_another_file_system_than_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No hard link is possible there: what is too large to be copied is not kept."""
+    monkeypatch.setattr(read_state, "MOST_COPIED", 10_000_000)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         root, data = Path(folder), tmp_path / "data"
         if os.stat(root).st_dev == os.stat(tmp_path).st_dev:
@@ -332,7 +335,7 @@ def test_another_file_system_than_the_data(tmp_path: Path) -> None:
         repository(root)
         (root / "big.bin").write_bytes(os.urandom(6_000_000))
         with (root / "huge.bin").open("wb") as file:
-            file.truncate(MOST_COPIED_AT_ONCE)
+            file.truncate(10_000_001)
         step, before, after = run_followed(data, root, "rm -rf big.bin huge.bin notes.txt .env")
         assert step is not None
         kept = {one.path: one.before.content[:7] for one in step.changes}
@@ -358,26 +361,19 @@ def test_files_are_linked_once_the_time_to_read_them_is_over(tmp_path: Path, mon
     check_step(data, root, step, before, read_tree(root))
 
 
-def test_a_project_that_took_too_long_is_looked_at_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_walk_that_takes_too_long_is_told_and_takes_no_path_for_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, data = places_of(tmp_path)
     repository(root)
-    clock, journal = [100.0], ChangeJournal(data)
-    monkeypatch.setattr(follow_changes, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-
-    def fail(_: LookedProject) -> Look:
-        clock[0] += 4
-        raise NotFollowed("git takes longer than 3 s")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LookedProject, "begin", fail)
-        with followed(journal, root):
-            pass
-    for seconds, unfollowed in ((79, "git takes longer than 3 s"), (2, "")):
-        clock[0] += seconds
-        with followed(journal, root):
-            (root / f"made{seconds}").write_text("x\n")
-        step = read_steps(data, "session")[-1]
-        assert (step.unfollowed, bool(step.changes)) == (unfollowed, not unfollowed)
+    before = read_tree(root)
+    monkeypatch.setattr(project_look, "WALK_SECONDS", -1.0)
+    with followed(ChangeJournal(data), root):
+        (root / "run.sh").unlink()
+        (root / "made").touch()
+    (step,) = read_steps(data, "session")
+    assert step.not_covered == ((WHOLE, TOO_MANY),) and [one.path for one in step.changes] == ["run.sh"]
+    assert bytes_of(data, root, step.changes[0].before) == before["run.sh"]
 
 
 @pytest.mark.matrix
@@ -392,7 +388,7 @@ def test_what_git_tracks_is_named_wherever_it_is(tmp_path: Path) -> None:
     journal = ChangeJournal(data)
     begun = journal.begin(OWNER, "bash", "c1", root)
     subprocess.run("rm -r vendor; echo y > build/tool.sh; echo n > build/out", shell=True, cwd=root, check=True)
-    assert journal.end(begun) == ["build/tool.sh", "vendor/own.c"]
+    assert journal.end(begun) == ["build/out", "build/tool.sh", "vendor/made.o", "vendor/own.c"]
 
 
 @pytest.mark.matrix
@@ -434,7 +430,8 @@ def test_home_is_never_looked_at(tmp_path: Path, monkeypatch: object) -> None:
     journal = ChangeJournal(tmp_path / "data")
     journal.end(journal.begin(OWNER, "bash", "", home))
     (step,) = read_steps(tmp_path / "data", "session")
-    assert "home folder" in step.unfollowed and not step.changes
+    ((path, why),) = step.not_covered
+    assert path == WHOLE and "home folder" in why and not step.changes
 
 
 # -- random trees and commands -----------------------------------------------------------------------------------------

@@ -527,6 +527,13 @@ class MovedHead(TypedDict):
     """The command that moves it back."""
 
 
+class UncoveredPath(TypedDict):
+    """A path that no undo brings back; `.` is all of the project."""
+
+    path: str
+    why: str
+
+
 class UndoReport(VersionedReport):
     """`nexus undo --json`, `nexus redo --json`. Paths inside the project are relative to it."""
 
@@ -537,8 +544,10 @@ class UndoReport(VersionedReport):
     removed: list[str]
     kept: list[KeptPathObject]
     head_moved: MovedHead | None
+    not_covered: list[UncoveredPath]
+    """What may have changed in the turn, and an undo cannot bring back."""
     unfollowed: list[str]
-    """Commands of the turn whose changes are not known, and why."""
+    """The same as lines, behind commands of the turn whose changes are not known."""
     dry_run: bool
 
 
