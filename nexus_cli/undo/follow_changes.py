@@ -37,6 +37,7 @@ from nexus_cli.undo.records import (
     GIT_FOLDER,
     LINK,
     REPOSITORY,
+    SPECIAL,
     FileChange,
     FileState,
     Step,
@@ -125,8 +126,8 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
         old, new = before.seen.get(path), after.seen.get(path)
         if old is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
             continue  # it may have been there
-        was, now = _restorable(old), _restorable(new)
-        if (old and new and old.stamp == new.stamp) or was == now == GONE:
+        was, now = old.state if old else GONE, new.state if new else GONE
+        if (old and new and old.stamp == new.stamp) or was.kind == now.kind == SPECIAL:
             continue
         if not _is_same_state(was, now):
             stamp = new.stamp[:3] if new is not None and new.is_settled else (0, 0, 0)
@@ -137,11 +138,6 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
         changes.append(FileChange(GIT_FOLDER, FileState(REPOSITORY), GONE))
         names.append(GIT_FOLDER)
     return changes, names
-
-
-def _restorable(one: Seen | None) -> FileState:
-    """Return the state of a file or a link; anything else counts as nothing, because no undo restores it yet."""
-    return one.state if one and one.state.kind in (FILE, LINK) else GONE
 
 
 def _is_same_state(was: FileState, now: FileState) -> bool:

@@ -262,6 +262,8 @@ class LookedProject:
             self._tool_folders |= {(path, inode): path in ignored for path, inode in new.items()}
         left_out = {path for path, inode in found.items() if self._tool_folders[path, inode]}
         look.skipped |= left_out
+        for path in left_out:
+            del look.seen[path]
         return [path for path in found if path not in left_out]
 
     def _read_files(self, unread: Mapping[str, os.stat_result], look: Look, reader: StateReader) -> None:

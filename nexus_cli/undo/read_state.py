@@ -173,14 +173,11 @@ def describe(folder: int, name: str, about: os.stat_result, content: str = "") -
     is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _RACY
     if kind == LINK:
         return Seen(FileState(LINK, target=os.readlink(name, dir_fd=folder)), make_stamp(about), is_settled)
-    owner = f"{about.st_uid}:{about.st_gid}" if _IS_ROOT and (about.st_uid or about.st_gid) else ""
+    owner = f"{about.st_uid}:{about.st_gid}" if not os.geteuid() and (about.st_uid or about.st_gid) else ""
     size = about.st_size if kind == FILE else 0
     attributes = _read_attributes(f"/proc/self/fd/{folder}/{name}") if kind in (FILE, FOLDER) else ()
     state = FileState(kind, stat.S_IMODE(about.st_mode), content, size, "", owner, attributes)
     return Seen(state, make_stamp(about), is_settled)
-
-
-_IS_ROOT = os.geteuid() == 0
 
 
 def _read_attributes(place: str) -> tuple[tuple[str, str], ...]:

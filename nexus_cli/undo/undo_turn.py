@@ -18,7 +18,7 @@ from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_paths, merge_changes
+from nexus_cli.undo.plan_restore import NOTHING, UNSURE, PathChange, find_paths, is_inside, merge_changes
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back, put_references_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
@@ -156,7 +156,8 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
         raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
     changes = merge_changes(chosen)
     with Restorer(request.data, {one.root for one in changes}) as restorer:
-        actions = restorer.plan(changes)
+        asked = find_paths(request.paths, request.folder)
+        actions = [one for one in restorer.plan(changes) if one.does != NOTHING or is_inside(one.change.place, asked)]
         result = restorer.preview(actions) if request.dry_run else restorer.result
         if not redo:  # first: the undo of the files is what says that all is done
             unfollowed += _put_repositories_back(request, chosen, result)

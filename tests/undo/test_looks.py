@@ -23,9 +23,10 @@ from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal,
 from nexus_cli.undo.journal import read_begun, read_steps
 from nexus_cli.undo.project_look import NO_REPOSITORY
 from nexus_cli.undo.read_state import StateReader
-from nexus_cli.undo.records import ABSENT, FILE, LINK, FileState, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, LINK, PIPE, FileState, Step
 
 OWNER = StepOwner("session", 3)
+KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}
 State = tuple[str, int, bytes]
 """Kind, mode and bytes of a path."""
 
@@ -37,26 +38,27 @@ def git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
 
 
 def read_tree(folder: Path) -> dict[str, State]:
-    """Return the files and links below a folder, without those of its repository."""
+    """Return all that is below a folder, without its repositories."""
     found: dict[str, State] = {}
-    for place, folders, files in os.walk(folder):
+    for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
-        for name in (*files, *(one for one in folders if os.path.islink(os.path.join(place, one)))):
+        for name in (*names, *folders):
             path = os.path.join(place, name)
             mode = os.lstat(path).st_mode
-            if stat.S_ISLNK(mode):
-                found[os.path.relpath(path, folder)] = (LINK, 0, os.fsencode(os.readlink(path)))
-            elif stat.S_ISREG(mode) and name != ".git":
-                found[os.path.relpath(path, folder)] = (FILE, stat.S_IMODE(mode), Path(path).read_bytes())
+            kind = KINDS[stat.S_IFMT(mode)]
+            if name == ".git":
+                continue
+            content = (
+                Path(path).read_bytes() if kind == FILE else os.fsencode(os.readlink(path)) if kind == LINK else b""
+            )
+            found[os.path.relpath(path, folder)] = (kind, 0 if kind == LINK else stat.S_IMODE(mode), content)
     return found
 
 
 def bytes_of(data: Path, root: Path, state: FileState) -> State:
     """Return a recorded state with its bytes, from where the record says that they are."""
-    if state.kind == ABSENT:
-        return (ABSENT, 0, b"")
-    if state.kind == LINK:
-        return (LINK, 0, os.fsencode(state.target))
+    if state.kind != FILE:
+        return (state.kind, state.mode, os.fsencode(state.target))
     assert state.content, "its bytes are kept nowhere"
     if state.content.startswith("git:"):
         return (FILE, state.mode, git(root, "cat-file", "blob", state.content.removeprefix("git:")))
@@ -128,7 +130,7 @@ def test_all_is_there_after_the_project_is_destroyed(tmp_path: Path) -> None:
     repository(root)
     step, before, after = run_followed(data, root, "rm -rf src && git clean -fdxq . && git checkout -q . && rm link")
     assert step is not None
-    assert before.keys() - after.keys() == {".env", "data.db", "cache/precious.txt", "notes.txt", "link"}
+    assert before.keys() - after.keys() == {".env", "data.db", "cache", "cache/precious.txt", "notes.txt", "link"}
     check_step(data, root, step, before, after)
 
 
@@ -174,7 +176,7 @@ def test_a_repository_that_the_command_removes_is_said(tmp_path: Path, monkeypat
     monkeypatch.setattr("nexus_cli.undo.repository_copy.SECONDS", -1.0)
     step, before, _ = run_followed(data, root, "rm -rf .git src; echo new > run.sh; echo x > made")
     assert step is not None and step.unfollowed == NO_REPOSITORY
-    assert {one.path for one in step.changes} == {".git", "src/a.py", "src/b.py", "run.sh", "made"}
+    assert {one.path for one in step.changes} == {".git", "src", "src/a.py", "src/b.py", "run.sh", "made"}
     own = next(one for one in step.changes if one.path == "src/b.py")
     assert bytes_of(data, root, own.before) == before["src/b.py"]
     step, before, after = run_followed(data, root, "rm run.sh made; echo 2 > .env")
@@ -192,8 +194,9 @@ def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> Non
     assert step is not None
     gone = before.keys() - after.keys()
     assert {".env", "data.db", "cache/precious.txt", "notes.txt"} <= gone
-    before.pop("node_modules/x.js")  # made by a tool
-    after.pop("node_modules/x.js", None)
+    for path in ("node_modules", "node_modules/x.js"):  # made by a tool
+        before.pop(path)
+        after.pop(path, None)
     assert step.not_covered == (("node_modules", REBUILT),)
     check_step(data, root, step, before, after)
 
@@ -294,7 +297,7 @@ def test_loops_pipes_and_closed_folders_stop_nothing(tmp_path: Path) -> None:
         (root / "closed").chmod(0o500)
         step, before, after = run_followed(tmp_path / "data", root, "rm -f loop up away pipe; echo y > y.txt")
         assert step is not None
-        assert {one.path for one in step.changes} == {"loop", "up", "away", "y.txt"}
+        assert {one.path for one in step.changes} == {"loop", "up", "away", "pipe", "y.txt"}
         (root / "closed").chmod(0o700)
         check_step(tmp_path / "data", root, step, before, after)
 
