@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nexus_cli.undo.follow_changes import BegunStep, ChangeJournal, StepOwner
 
 T = TypeVar("T")
+UNSAVED = "this session is not saved: undo cannot take back what it changes"
 SECONDS_STOPPED = 0.3
 """Seconds that a stopped turn waits for the names of the files that its command changed; they are recorded later."""
 
@@ -129,6 +130,8 @@ class CallChanges:
         `subject` is the main argument on one line, `command` the whole of it.
         """
         what = f"{tool.name} {subject}".rstrip()
+        if not self.session and tool.effect in CHANGES and not tool.server and profile != "read":
+            self._tell_once(UNSAVED)
         if tool.effect is Effect.EDIT and self.session:
             return await self._run_edit(what, context, work)
         if tool.reads_content and (checks := self._find_checks()):
@@ -178,12 +181,16 @@ class CallChanges:
             self.tell(line)
 
     def _tell_outside(self, command: str, project: Path) -> None:
-        """Tell the person once that undo covers nothing outside of the project."""
+        """Tell the person that undo covers nothing outside of the project."""
         from nexus_cli.undo.coverage import OUTSIDE, names_outside  # noqa: PLC0415  (the first change)
 
-        if self.session and OUTSIDE not in self._told and names_outside(command, str(project)):
-            self._told.add(OUTSIDE)
-            self.tell(OUTSIDE)
+        if self.session and names_outside(command, str(project)):
+            self._tell_once(OUTSIDE)
+
+    def _tell_once(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self.tell(line)
 
     async def find_uncovered(self, tool: Tool, profile: str, project: Path) -> str:
         """Return what undo will not cover of a command that may write, "" if it covers all."""

@@ -548,8 +548,6 @@ class Dispatcher:
             return ToolResult(error=need.why, ran=False)
         if not isinstance(need, ApprovalNeed):
             return None
-        why = "" if need.kind == CONFIRM else await self.call_changes.find_uncovered(tool, found.profile, self.project)
-        found = replace(found, verdict=replace(need, why=f"{need.why}; {why}")) if why else found
         if not due and tool.reads is Reads.STATE and any(one.arguments.get("background") for one in self.step.calls):
             return None  # perhaps the address of a job that is about to begin
         context = self._tool_context(window, control, call, targets)
@@ -562,7 +560,10 @@ class Dispatcher:
                 return error
         subject = describe_subject(tool, call)
         tool, checked = as_command(tool, checked, self.services)
-        return await make_question(tool, call, checked, context, found, subject, self.limits)
+        asked = await make_question(tool, call, checked, context, found, subject, self.limits)
+        why = "" if need.kind == CONFIRM else await self.call_changes.find_uncovered(tool, found.profile, self.project)
+        doubts = (why, *asked.question.doubts) if why else asked.question.doubts
+        return replace(asked, question=replace(asked.question, doubts=doubts))
 
     async def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:
         """Return the lowest level of `--allow` at which this call would run; "" if no reachable level is enough."""

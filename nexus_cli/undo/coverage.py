@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from nexus_cli.core.elide import name_first
+from nexus_cli.core.real_files import LISTED, open_folder
 from nexus_cli.undo.plan_restore import is_inside
 from nexus_cli.undo.records import Step
 
@@ -49,41 +50,34 @@ def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str
             since = datetime.fromisoformat(step.began).timestamp() + 0.001  # it has whole milliseconds
         for path, why in step.not_covered:
             place = step.root if path == WHOLE else f"{step.root}/{path}"
-            if (
-                place not in found
-                and is_inside(place, wanted)
-                and (path == WHOLE or _may_have_changed(place, since, end))
-            ):
+            if place in found or not is_inside(place, wanted):
+                continue
+            parent, _, name = path.rpartition("/")
+            try:
+                with open_folder(step.root) as root, open_folder(parent, inside=root) as folder:
+                    is_changed = path == WHOLE or _has_changed(folder, name, since, end)
+            except OSError:  # it is gone
+                is_changed = True
+            if is_changed:
                 found[place] = why
     return found
 
 
-def _may_have_changed(place: str, since: float, end: float) -> bool:
-    """Return True if a path is gone, or it or something below it has changed since a time; caches do not count."""
+def _has_changed(folder: int, name: str, since: float, end: float) -> bool:
+    """Return True if what has this name, or something below it, has changed since a time, or may have: the search ends
+    at `end`. New caches do not count. Raises `OSError`."""
+    about = os.stat(name, dir_fd=folder, follow_symlinks=False)
     try:
-        about = os.lstat(place)
-    except OSError:
-        return True
-    try:
-        with os.scandir(place) as listed:
-            entries = list(listed)
+        handle = os.open(name, LISTED, dir_fd=folder)
     except OSError:  # no folder, or one that may not be read
         return about.st_ctime >= since
-    caches = [one for one in entries if "cache" in one.name.lower()]
-    if time.monotonic() > end:
-        return True
-    if about.st_ctime >= since and not any(_changed(one) >= since for one in caches):
-        return True
-    inner = [one for one in entries if one not in caches]
-    folders = [one for one in inner if one.is_dir(follow_symlinks=False)]
-    files = (one for one in inner if one not in folders)
-    return any(_changed(one) >= since for one in files) or any(
-        _may_have_changed(one.path, since, end) for one in folders
-    )
-
-
-def _changed(entry: os.DirEntry[str]) -> float:
     try:
-        return entry.stat(follow_symlinks=False).st_ctime
-    except OSError:
-        return 0.0
+        with os.scandir(handle) as entries:
+            names = [entry.name for entry in entries]
+        inner = [one for one in names if "cache" not in one.lower()]
+        caches = (os.stat(one, dir_fd=handle, follow_symlinks=False) for one in names if one not in inner)
+        if about.st_ctime >= since and not any(one.st_ctime >= since for one in caches):
+            return True
+        return time.monotonic() > end or any(_has_changed(handle, one, since, end) for one in inner)
+    finally:
+        os.close(handle)

@@ -170,3 +170,51 @@ def test_undo_asks_at_a_terminal_about_what_the_person_saved_while_a_command_ran
             terminal.sendline(answer)
             terminal.finish()
             assert terminal.exitstatus == status and mine.read_text() == text
+
+
+@pytest.fixture
+def database(place: Stage) -> Path:
+    """A file that is too large to copy."""
+    path = place.folder / "data.db"
+    path.touch()
+    os.truncate(path, 250_000_000)
+    return path
+
+
+NAMED = "undo will not cover data.db (250 MB, "
+
+
+def test_what_undo_does_not_cover_is_told_before_the_command_and_by_undo(place: Stage, database: Path) -> None:
+    place.script(
+        [calls(("bash", {"command": "echo > a"}), ("bash", {"command": "echo x >> data.db"})), {"text": "done"}]
+    )
+    asked = place.ask("--allow", "all", "--stream-json", "drop it")
+    told = [line for line in map(json.loads, asked.text.splitlines()) if line["type"] == "notice"]
+    assert len([one for one in told if NAMED in one["text"]]) == 1, told
+    done = place.run("undo", "--json")
+    assert done.status == 1 and [one["path"] for one in done.result["not_covered"]] == ["data.db"], done
+    assert done.result["removed"] == ["a"] and not [*problems(done.result, UndoReport)]
+
+
+def test_a_command_that_may_change_what_undo_does_not_cover_is_refused_if_undo_is_required(
+    place: Stage, database: Path
+) -> None:
+    place.settings(QUICK + PRICED + "[undo]\nrequire = true\n")
+    place.script([calls(("bash", {"command": "echo > a"})), {"text": "done"}])
+    done = place.ask("--allow", "all", "--json", "drop it")
+    (row,) = done.result["denied"]
+    assert NAMED in row["why"] and not (place.folder / "a").exists()
+    database.unlink()
+    place.script([calls(("bash", {"command": "echo > a"})), {"text": "done"}])
+    assert not place.ask("--allow", "all", "--json", "drop it").result["denied"] and (place.folder / "a").exists()
+
+
+def test_a_question_about_a_command_says_what_undo_will_not_cover(place: Stage, database: Path) -> None:
+    place.script([calls(("bash", {"command": "echo > a"})), {"text": "done"}])
+    with TerminalRun("ask", "--allow", "edit", "drop it", env=place.env(), cwd=place.folder, columns=200) as terminal:
+        terminal.timeout = 10
+        terminal.expect(re.escape(NAMED))
+        terminal.expect("es")
+        terminal.send("n\n")
+        terminal.finish()
+    assert not (place.folder / "a").exists()
