@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
@@ -55,8 +55,14 @@ def undo_text(value: Value, width: int) -> str:
         lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
         lines += folded(moved["command"], width, "  ")
     for what in value["unfollowed"]:
-        lines += filled(f"Not fully followed: {_plain(what)}", width)
+        lines += filled(f"Not covered: {_plain(what)}", width)
     return "\n".join(lines)
+
+
+def unsure_question(paths: Sequence[str], project: str) -> str:
+    """Return the question whether an undo takes back also what may be the person's."""
+    names = name_first([_plain(path.removeprefix(f"{project}/")) for path in paths], 10)
+    return f"Perhaps yours, changed while a command ran: {names}. Take {'them' if paths[1:] else 'it'} back too?"
 
 
 def _count(paths: Sequence[str]) -> str:
@@ -78,6 +84,8 @@ def _name_references(rows: Sequence[Value]) -> dict[str, Value]:
 
 def _headline(value: Value, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
+    if not counts and value["unfollowed"]:
+        return f"Nothing to {verb} of what was followed."
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
     if turn is None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,7 +22,9 @@ from nexus_cli.config.paths import is_below
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import WHOLE
 from nexus_cli.undo.follow_repositories import Repositories, git_folder, read_saved
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
@@ -158,11 +161,14 @@ class BegunStep:
     step: Step
     project: LookedProject
     look: Look | None
-    why: str = ""
-    repositories: dict[str, RepositoryState] = field(default_factory=dict)
+    not_covered: Mapping[str, str]
+    """What an undo may not bring back; if there is no look, all of the project."""
+    repositories: Mapping[str, RepositoryState] = field(default_factory=dict)
     """The repositories of the project before it, by their paths."""
     beside: list[BegunStep] = field(default_factory=list)
     """The steps of added folders, which end with it."""
+    started: float = field(default_factory=time.monotonic)
+    """When the look was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +193,8 @@ class ChangeJournal:
     _count: int = 0
     _projects: dict[Path, LookedProject] = field(default_factory=dict)
     _repositories: dict[Path, Repositories] = field(default_factory=dict)
+    _not_covered: dict[Path, Mapping[str, str]] = field(default_factory=dict)
+    """By project: what its newest look did not cover."""
     _lock: FileLock | None = None
     _settled: set[str] = field(default_factory=set)
     _trimmed: int = -_TRIM
@@ -205,37 +213,53 @@ class ChangeJournal:
 
     def _begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool) -> BegunStep:
         step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
-        project = self._projects.get(root)
-        if project is None:
-            key = f"{self._name}-{len(self._projects)}"
-            project = self._projects[root] = LookedProject(root, self.data, key, self._store)
-        begun = BegunStep(step, project, None)
-        try:
+        with suppress(OSError, ValueError):
             self._settle(step.session)
-            begun.look = project.begin()
-            if self._store is not None:
-                followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
-                begun.repositories = followed.begin(begun.look.repositories)
-                begun.look.not_covered |= dict(followed.not_covered)
-        except (NotFollowed, OSError, ValueError) as error:
-            begun.why = str(error)
-        else:
-            self._note_begun(begun, begun.look)
+        project, look, repositories = self._look(root)
+        begun = BegunStep(step, project, look, self._not_covered[root], repositories)
+        if look is not None:
+            self._note_begun(begun, look)
         return begun
 
-    def end(self, begun: BegunStep) -> list[str]:
+    def find_uncovered(self, root: Path) -> Mapping[str, str]:
+        """Return what an undo of a command would not bring back now, after a look if there was none. Blocks."""
+        if (root := Path(os.path.realpath(root))) not in self._not_covered:
+            self._look(root)
+        return self._not_covered[root]
+
+    def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
+        if root not in self._projects:
+            key = f"{self._name}-{len(self._projects)}"
+            self._projects[root] = LookedProject(root, self.data, key, self._store)
+        project, look, states = self._projects[root], None, dict[str, RepositoryState]()
+        try:
+            look = project.begin()
+            if self._store is not None:
+                followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
+                states = followed.begin(look.repositories)
+                look.not_covered |= dict(followed.not_covered)
+            self._not_covered[root] = look.not_covered if look.is_whole else {**look.not_covered, WHOLE: TOO_MANY}
+        except (NotFollowed, OSError, ValueError) as error:
+            self._not_covered[root] = {WHOLE: str(error)}
+        return project, look, states
+
+    def end(self, begun: BegunStep, command: str = "", output: str = "") -> list[str]:
         """Look again after the call, record its changes, and return the names of the changed files. Blocks; never
-        raises `OSError`."""
+        raises `OSError`.
+
+        With the `command` and its output, changes that it does not explain are unsure.
+        """
         changes: list[FileChange] = []
         names: list[str] = []
-        step, look, why = begun.step, begun.look, begun.why
+        step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
+        seconds = time.monotonic() - begun.started
         try:
-            if look is not None and not why:
+            if look is not None:
                 after = begun.project.end(look)
                 changes, names = compare_looks(look, after)
                 ignored = begun.project.find_ignored(names)
                 names = [name for name in names if name not in ignored]
-                told = [_explain_partly(look, after), begun.project.name_removed(look), _name_new(look, after)]
+                told = [_name_new(look, after)]
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]
@@ -244,12 +268,20 @@ class ChangeJournal:
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
                     step = _add_references(step, found.references, self.data)
-                    told = found.told + told
+                    told = [*found.told, *told]
+                if command and seconds > unsure_changes.SECONDS:
+                    changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
                 why = "; ".join(filter(None, told))
+                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
+                same -= {change.path for change in changes}
+                not_covered = {path: one for path, one in not_covered.items() if path not in same}
+                not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
-            why = str(error)
-        self._record(replace(step, changes=tuple(changes), unfollowed=why, at=_now()), is_open=look is not None)
-        return names + [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one)]
+            not_covered[WHOLE] = str(error)
+        step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
+        self._record(replace(step, began=step.at, at=_now()), is_open=look is not None)
+        beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
+        return names + beside
 
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
         """Return the states of files that an edit may change, and of the folders that it has to make; keep the bytes.
@@ -330,7 +362,7 @@ class ChangeJournal:
         if not self.keeps:
             return
         with suppress(OSError, ValueError):
-            if step.changes or step.references or step.unfollowed:
+            if step.changes or step.references or step.unfollowed or step.not_covered:
                 append_step(self.data, step)
             elif is_open:
                 end_step(self.data, step)
@@ -408,10 +440,6 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
     finally:
         journal.end(begun)
         journal.close()
-
-
-def _explain_partly(before: Look, after: Look) -> str:
-    return "" if before.is_whole and after.is_whole else TOO_MANY
 
 
 def _name_new(before: Look, after: Look) -> str:

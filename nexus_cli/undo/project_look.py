@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.programs import find_program
-from nexus_cli.core.elide import name_first
-from nexus_cli.core.real_files import LISTED, list_folder
+from nexus_cli.core.real_files import LISTED
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import REBUILT
 from nexus_cli.undo.git_index import find_ignored, find_tracked
 from nexus_cli.undo.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
@@ -43,8 +43,6 @@ _KIND = stat.S_IFMT(0o177777)
 _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
-_MOST_LISTED = 100
-"""Most of the folders that are left out of which one look lists what is directly in them."""
 
 LINKED = "covered against removal, not against writing in place"
 UNREAD = "cannot be read"
@@ -62,8 +60,6 @@ class Look:
     seen: dict[str, Seen] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
     """Folders that were left out: what is below them later is not new."""
-    inside: dict[str, set[str]] = field(default_factory=dict)
-    """By such a folder: the names directly in it, without caches."""
     repositories: list[str] = field(default_factory=list)
     """Folders with a `.git`, "" for the project itself."""
     not_covered: dict[str, str] = field(default_factory=dict)
@@ -105,10 +101,7 @@ class LookedProject:
     def begin(self) -> Look:
         """Look at the project before a command; `end` has to follow. Raises `NotFollowed`: then not."""
         with self._lock:
-            look = self._look_guarded(self._begin)
-            listed = [path for path in sorted(look.skipped) if "cache" not in path.rpartition("/")[2].lower()]
-            look.inside = {path: self._list_names(path) for path in listed[:_MOST_LISTED]}
-            return look
+            return self._look_guarded(self._begin)
 
     def end(self, before: Look) -> Look:
         """Look at the project after the command that began with `before`. Raises `NotFollowed`."""
@@ -145,24 +138,6 @@ class LookedProject:
                 return find_ignored(self._git, wanted)
         return set()
 
-    def name_removed(self, before: Look) -> str:
-        """Return a text with the folders that were left out of a look, and what lay directly in them, that is gone now,
-        without caches; "" if none."""
-        gone = []
-        for path in sorted(before.skipped):
-            if not os.path.lexists(self.root / path):
-                gone += [] if "cache" in path.rpartition("/")[2].lower() else [path]
-            elif inside := before.inside.get(path):
-                gone += [f"{path}/{name}" for name in sorted(inside - self._list_names(path))]
-        verb = "were" if gone[1:] else "was"
-        told = f"{name_first(gone, 3)} {verb} removed; what is in folders that tools fill is not kept"
-        return told if gone else ""
-
-    def _list_names(self, path: str) -> set[str]:
-        with suppress(OSError):
-            return {name for name in list_folder(self.root / path) if "cache" not in name.lower()}
-        return set()
-
     def _look_guarded(self, work: Callable[[], Look]) -> Look:
         try:
             look = work()
@@ -188,7 +163,9 @@ class LookedProject:
                         break
                     look.seen[path] = reader.read(path)
         self._uncovered = {path for path in self._uncovered if _is_uncovered(look.seen.get(path, NOTHING).state)}
-        look.not_covered |= {path: _explain(look.seen[path].state) for path in self._uncovered}
+        look.not_covered |= {path: _explain(look.seen[path].state) for path in sorted(self._uncovered)}
+        rebuilt = (path for path in sorted(look.skipped) if "cache" not in path.rpartition("/")[2].lower())
+        look.not_covered = {**dict.fromkeys(rebuilt, REBUILT), **look.not_covered}
         return look
 
     def _find_git(self) -> None:
@@ -363,4 +340,6 @@ def _is_uncovered(state: FileState) -> bool:
 
 def _explain(state: FileState) -> str:
     """Return why a path is not covered."""
-    return SPECIAL_FILE if state.kind == SPECIAL else LINKED if state.content else UNREAD
+    if state.kind == SPECIAL or not state.content:
+        return SPECIAL_FILE if state.kind == SPECIAL else UNREAD
+    return f"{state.size / 1e6:,.0f} MB, {LINKED}"

@@ -60,6 +60,8 @@ class FileChange:
     """True if the file or link existed before the step, at a place that is not followed."""
     is_earlier: bool = False
     """True if the path changed before what other steps recorded while this one ran; they stand before it."""
+    is_unsure: bool = False
+    """True if the person may have made the change, see `unsure_changes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,12 @@ class Step:
     """Ids of the steps that this step, an undo, took back."""
     unfollowed: str = ""
     """Why some or all changes are unknown, "" if they are known."""
+    not_covered: tuple[tuple[str, str], ...] = ()
+    """Paths that an undo may not bring back, each with the reason: `.` for all of the project."""
+    began: str = ""
+    """When it began, as `at`; "" for steps without a look."""
     is_unsure: bool = False
-    """True if the person may have made the changes: they were seen while jobs ran, and are of no call."""
+    """True if jobs ran beside the calls: each of the changes is unsure then."""
 
 
 def format_step(step: Step) -> str:
@@ -114,7 +120,7 @@ def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> dict[st
     return {name: found for name in value.__slots__ if (found := getattr(value, name)) or name not in _OPTIONAL}
 
 
-_OPTIONAL = frozenset({"owner", "attributes", "pair"})
+_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered", "began"})
 """Fields that a line of the journal leaves out if they are empty."""
 
 
@@ -135,6 +141,7 @@ def parse_step(row: Mapping[str, Any]) -> Step:
             (int(one["stamp"][0]), int(one["stamp"][1]), int(one["stamp"][2])),
             bool(one.get("is_moved_in")),
             bool(one.get("is_earlier")),
+            bool(one.get("is_unsure") or row.get("is_unsure")),
         )
         for one in row.get("changes", ())
     )
@@ -142,7 +149,9 @@ def parse_step(row: Mapping[str, Any]) -> Step:
         ReferenceChange(str(one["repository"]), str(one["name"]), str(one["before"]), str(one["after"]))
         for one in row.get("references") or _read_moved_head(row)
     )
-    known |= {"changes": changes, "references": references, "undoes": tuple(row.get("undoes", ()))}
+    uncovered = tuple((str(path), str(why)) for path, why in row.get("not_covered", ()))
+    known |= {"changes": changes, "references": references, "not_covered": uncovered}
+    known["undoes"] = tuple(row.get("undoes", ()))
     return Step(**known)
 
 

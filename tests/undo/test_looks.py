@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.undo import project_look, read_state
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
@@ -196,8 +197,8 @@ def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> Non
     for path in ("node_modules", "node_modules/x.js"):  # made by a tool
         before.pop(path)
         after.pop(path, None)
-    assert "node_modules was removed" in step.unfollowed
-    check_step(data, root, replace(step, unfollowed=""), before, after)
+    assert step.not_covered == (("node_modules", REBUILT),)
+    check_step(data, root, step, before, after)
 
 
 @pytest.mark.matrix
@@ -375,7 +376,7 @@ def test_a_walk_that_takes_too_long_is_told_and_takes_no_path_for_new(
         (root / "run.sh").unlink()
         (root / "made").touch()
     (step,) = read_steps(data, "session")
-    assert step.unfollowed == TOO_MANY and [one.path for one in step.changes] == ["run.sh"]
+    assert step.not_covered == ((WHOLE, TOO_MANY),) and [one.path for one in step.changes] == ["run.sh"]
     assert bytes_of(data, root, step.changes[0].before) == before["run.sh"]
 
 
@@ -438,7 +439,8 @@ def test_home_is_never_looked_at(tmp_path: Path, monkeypatch: object) -> None:
     journal = ChangeJournal(tmp_path / "data")
     journal.end(journal.begin(OWNER, "bash", "", home))
     (step,) = read_steps(tmp_path / "data", "session")
-    assert "home folder" in step.unfollowed and not step.changes
+    ((path, why),) = step.not_covered
+    assert path == WHOLE and "home folder" in why and not step.changes
 
 
 # -- random trees and commands -----------------------------------------------------------------------------------------

@@ -148,15 +148,17 @@ class World:
         )
         append_step(self.data, step)
 
-    def request(self, *paths: str, turn: int | None = None, dry_run: bool = False) -> UndoRequest:
+    def request(
+        self, *paths: str, turn: int | None = None, dry_run: bool = False, takes_unsure: bool = False
+    ) -> UndoRequest:
         here = str(self.project)
-        return UndoRequest(self.data, self.session, self.turns, here, here, turn, paths, dry_run)
+        return UndoRequest(self.data, self.session, self.turns, here, here, turn, paths, dry_run, takes_unsure)
 
-    def undo(self, *paths: str, turn: int | None = None, dry_run: bool = False) -> Any:
-        return undo_turn(self.request(*paths, turn=turn, dry_run=dry_run))
+    def undo(self, *paths: str, turn: int | None = None, dry_run: bool = False, takes_unsure: bool = False) -> Any:
+        return undo_turn(self.request(*paths, turn=turn, dry_run=dry_run, takes_unsure=takes_unsure))
 
-    def redo(self) -> Any:
-        return redo_turn(self.request())
+    def redo(self, *paths: str) -> Any:
+        return redo_turn(self.request(*paths))
 
 
 @pytest.fixture
