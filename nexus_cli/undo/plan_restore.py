@@ -132,6 +132,13 @@ def merge_changes(steps: Iterable[Step]) -> list[PathChange]:
     return list(found.values())
 
 
+def find_changes(steps: Iterable[Step]) -> list[PathChange]:
+    """Return the changes of `steps` for people: without folders that came or went with a path in them."""
+    changes = [one for one in merge_changes(steps) if one.before != one.after]
+    above = {place for one in changes for place in folders_above(one.place)}
+    return [one for one in changes if not one.is_whole_folder or one.place not in above]
+
+
 def continues(after: FileState, before: FileState) -> bool:
     """Return True if a state after one step can be the one before the next; blobs of git are compared by size."""
     if after.kind != FILE or before.kind != FILE:

@@ -16,7 +16,7 @@ from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.plan_restore import NOTHING, UNSURE, find_paths, is_inside, merge_changes
+from nexus_cli.undo.plan_restore import NOTHING, UNSURE, find_changes, find_paths, is_inside, merge_changes
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back, put_references_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
@@ -120,7 +120,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
         if step.unfollowed and not redo and not step.undoes and (turn is None or step.turn >= turn)
     ]
     unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
-    left = [KeptPath(one.place, UNSURE) for one in merge_changes(unsure) if one.before != one.after]
+    left = [KeptPath(one.place, UNSURE) for one in find_changes(unsure)]
     if not has_effect(chosen):
         movers = _find_movers(request, every, turn) if request.turn and turn and not request.paths else []
         result = RestoreResult(kept=left)

@@ -174,12 +174,11 @@ def finish_folder(root: int, path: str, before: FileState, state: FileState) -> 
     `write_state`."""
     parent, _, name = path.rpartition("/")
     with open_folder(parent, inside=root) as folder, _open_place(folder, name) as place:
-        about = os.stat(place)
-        mode = stat.S_IMODE(about.st_mode)
-        is_draft = mode & 0o777 == DRAFT_MODE and before.kind != FOLDER
-        if not stat.S_ISDIR(about.st_mode) or not (
-            is_draft or mode in (before.mode, before.mode | DRAFT_MODE, state.mode)
-        ):
+        about, known = os.stat(place), {before.mode | DRAFT_MODE, state.mode | DRAFT_MODE}
+        if before.kind != FOLDER:
+            known.add(about.st_mode & 0o7000 | DRAFT_MODE)
+        loose = DRAFT_MODE | (0o070 if before.attributes or state.attributes else 0)  # as a killed process left it
+        if not stat.S_ISDIR(about.st_mode) or stat.S_IMODE(about.st_mode) | loose not in {one | loose for one in known}:
             raise ChangedMeanwhileError
         return _set_rights(place, state)
 
