@@ -166,8 +166,11 @@ def plan_restore(changes: Sequence[PathChange], look: Callable[[PathChange], Pre
     _plan_links(plan)
     going = {one.change.place for one in plan if one.does == REMOVE or (one.does == RESTORE and _is_folder(one.state))}
     for at, action in enumerate(plan):
-        if action.now.kind == BLOCKED and f"{action.change.root}/{action.now.blocker}" in going:
-            plan[at] = replace(_decide(action.change, NOT_THERE), now=action.now)
+        change, above = action.change, {f"{action.change.root}/{action.now.blocker}"}
+        if action.now is UNKNOWN and change.after.kind == ABSENT and not why_refused(change):
+            above = set(folders_above(change.place))  # the turn may have closed the folder
+        if action.now.kind in (BLOCKED, SPECIAL) and not going.isdisjoint(above):
+            plan[at] = replace(_decide(change, NOT_THERE), now=PresentState(FileState(BLOCKED)))
     _keep_filled_folders(plan)
     coming = {one.change.place for one in plan if one.does in (RESTORE, MERGE)}
     needed = {above for place in coming for above in folders_above(place)}

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import struct
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from search import SEARCHES
 from undo.test_attacks import bind, run_killed
-from undo.test_only_copies import followed
+from undo.test_only_copies import followed, not_root
 from undo.world import World, attributes_of, owner_of, tree
 
 from nexus_cli.reports.undo import turn_diff, undo_text
@@ -266,6 +267,22 @@ def test_one_path_brings_its_private_folder_back(world: World) -> None:
     names = ("private", "private/deep", "private/deep/er", "private/deep/er/key")
     assert {name: one for name, one in whole(world).items() if name in names} == {name: before[name] for name in names}
     assert world.undo()["restored"] == ["private/key"] and whole(world) == before
+
+
+def test_what_a_command_removed_from_a_folder_that_it_closed_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        world = World(Path(os.path.realpath(place)) / "project", Path(os.path.realpath(place)) / "data")
+        world.project.mkdir()
+        monkeypatch.setenv("HOME", place)
+        world.write("closed/in/kept", "kept\n")
+        world.write("closed/gone", "gone\n")
+        with not_root(world.project.parent):
+            before = tree(world.project)
+            world.turns = 1
+            with followed(world):
+                world.path("closed/gone").unlink()
+                world.path("closed").chmod(0)
+            assert world.undo()["kept"] == [] and tree(world.project) == before
 
 
 def test_a_socket_that_was_removed_is_named(world: World) -> None:
