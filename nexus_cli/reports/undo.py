@@ -13,9 +13,9 @@ from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at, sha256_hex
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.plan_restore import PathChange, folders_above, merge_changes
+from nexus_cli.undo.plan_restore import PathChange, find_changes
 from nexus_cli.undo.read_content import ContentReader, blob_id, read_all
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, LINK, PIPE, SHA256, FileState
+from nexus_cli.undo.records import FILE, GIT, LINK, SHA256, FileState
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
 NAMED = 100
@@ -109,11 +109,7 @@ def turn_diff(request: UndoRequest) -> dict[str, Any]:
     turn, steps = changed_by(request)
     text, unread, size = [], [], 0
     with ContentReader(ByteStore(request.data)) as reader:
-        changes = [one for one in merge_changes(steps) if one.before != one.after]
-        above = {place for one in changes for place in folders_above(one.place)}
-        for change in changes:
-            if change.is_whole_folder and change.place in above:
-                continue
+        for change in find_changes(steps):
             name = change.place.removeprefix(f"{request.project}/")
             diff = change_text(change, name, reader) if size < MOST else ""
             size += len(diff)
@@ -136,33 +132,29 @@ def turn_diff(request: UndoRequest) -> dict[str, Any]:
 
 def change_text(change: PathChange, name: str, reader: ContentReader) -> str:
     """Return the diff of one path; "" if it is large, not text, or not kept."""
-    texts = [_state_text(change, state, reader) for state in (change.before, change.after)]
-    head = _rights_text(change, _plain(name))
-    before, after = texts
-    if before is None or after is None or {FILE, LINK}.isdisjoint((change.before.kind, change.after.kind)):
+    kinds, name = (change.before.kind, change.after.kind), _plain(name)
+    head = _rights_text(change, name) if len(set(kinds)) == 1 else ""
+    if {FILE, LINK}.isdisjoint(kinds):
+        return head or f"{name}: {kinds[0]} -> {kinds[1]}\n"
+    before, after = (_state_text(change, state, reader) for state in (change.before, change.after))
+    if before is None or after is None:
         return head
     is_new = change.before.kind not in (FILE, LINK)
-    diff = unified_diff(None if is_new else before, after, _plain(name))
+    diff = unified_diff(None if is_new else before, after, name)
     if change.after.kind not in (FILE, LINK):
-        diff = diff.replace(f"\n+++ b/{' '.join(_plain(name).split())}\n", "\n+++ /dev/null\n", 1)
+        diff = diff.replace(f"\n+++ b/{' '.join(name.split())}\n", "\n+++ /dev/null\n", 1)
     return head + diff
 
 
 def _rights_text(change: PathChange, name: str) -> str:
-    """Return a line for each right of a path that was changed, and one for a folder or a pipe that comes or goes."""
+    """Return a line for each right of a path that was changed."""
     before, after = change.before, change.after
-    if before.kind != after.kind:
-        kinds = [f"{one.kind} {name}" for one in (before, after) if one.kind in (FOLDER, PIPE)]
-        return f"{'new' if before.kind == ABSENT else 'removed'} {kinds[0]}\n" if kinds else ""
-    rows = {
-        "mode": (f"{before.mode:04o}", f"{after.mode:04o}"),
-        "owner": (before.owner or "own", after.owner or "own"),
-        "attributes": tuple(" ".join(key for key, _ in one.attributes) or "none" for one in (before, after)),
-        "hard link": (before.pair or "none", after.pair or "none"),
-    }
-    lines = [f"{what} of {name}: {old} -> {new}\n" for what, (old, new) in rows.items() if old != new]
-    is_value = before.attributes != after.attributes and len(set(rows["attributes"])) == 1
-    return "".join(lines) + (f"attributes of {name}: other values\n" if is_value else "")
+    lines = [f"mode of {name}: {before.mode:04o} -> {after.mode:04o}\n"] if before.mode != after.mode else []
+    rights = {"owner": "owner", "attributes": "attributes", "pair": "hard links"}
+    lines += [
+        f"{what} of {name}: changed\n" for key, what in rights.items() if getattr(before, key) != getattr(after, key)
+    ]
+    return "".join(lines)
 
 
 def _state_text(change: PathChange, state: FileState, reader: ContentReader) -> str | None:

@@ -145,11 +145,12 @@ def _describe(report: UndoReport) -> str:
     """Return the line for the model."""
     done = "took back" if report["action"] == "undo" else "brought back"
     when = "before" if report["action"] == "undo" else "after"
+    kept = [one["path"] for one in report["kept"] if one["path"] not in report["restored"]]
     parts = [
         f"{_names(report['restored'])} as {when} it" if report["restored"] else "",
         f"of git as {when} it: {_names(moved)}" if (moved := _list_moved(report)) else "",
         f"removed: {_names(report['removed'])}" if report["removed"] else "",
-        f"left as the person has it: {_names([one['path'] for one in report['kept']])}" if report["kept"] else "",
+        f"left as the person has it: {_names(kept)}" if kept else "",
     ]
     changes = "; ".join(filter(None, parts))
     return f"the person {done} the file changes of turn {report['turn']}: {changes}. {READ_AGAIN}"

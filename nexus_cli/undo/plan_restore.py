@@ -132,6 +132,13 @@ def merge_changes(steps: Iterable[Step]) -> list[PathChange]:
     return list(found.values())
 
 
+def find_changes(steps: Iterable[Step]) -> list[PathChange]:
+    """Return the changes of `steps` for people: without folders that came or went with a path in them."""
+    changes = [one for one in merge_changes(steps) if one.before != one.after]
+    above = {place for one in changes for place in folders_above(one.place)}
+    return [one for one in changes if not one.is_whole_folder or one.place not in above]
+
+
 def continues(after: FileState, before: FileState) -> bool:
     """Return True if a state after one step can be the one before the next; blobs of git are compared by size."""
     if after.kind != FILE or before.kind != FILE:
@@ -159,8 +166,11 @@ def plan_restore(changes: Sequence[PathChange], look: Callable[[PathChange], Pre
     _plan_links(plan)
     going = {one.change.place for one in plan if one.does == REMOVE or (one.does == RESTORE and _is_folder(one.state))}
     for at, action in enumerate(plan):
-        if action.now.kind == BLOCKED and f"{action.change.root}/{action.now.blocker}" in going:
-            plan[at] = replace(_decide(action.change, NOT_THERE), now=action.now)
+        change, above = action.change, {f"{action.change.root}/{action.now.blocker}"}
+        if action.now is UNKNOWN and change.after.kind == ABSENT and not why_refused(change):
+            above = set(folders_above(change.place))  # the turn may have closed the folder
+        if action.now.kind in (BLOCKED, SPECIAL) and not going.isdisjoint(above):
+            plan[at] = replace(_decide(change, NOT_THERE), now=PresentState(FileState(BLOCKED)))
     _keep_filled_folders(plan)
     coming = {one.change.place for one in plan if one.does in (RESTORE, MERGE)}
     needed = {above for place in coming for above in folders_above(place)}

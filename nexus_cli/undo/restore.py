@@ -229,7 +229,7 @@ class Restorer:
         for step in begun:
             paths = {change.path for change in step.changes if change.before == change.after}
             for change in step.changes:
-                planned = PathChange(step.root, change.path, change.before, change.after)
+                planned = _planned(step, change)
                 self._whole |= {planned.place} if planned.is_whole_folder else set()
                 if step.root in self._roots and not plans.why_refused(planned):
                     remove_draft(self._roots[step.root], change.path, _draft_name(step))
@@ -303,8 +303,8 @@ class Restorer:
             for change in step.changes:
                 if change.after.pair:
                     self._links.setdefault((step.root, change.after.pair), []).append(change.path)
-                planned = PathChange(step.root, change.path, change.before, change.after)
-                if planned.is_whole_folder and ~change.before.mode & DRAFT_MODE and not plans.why_refused(planned):
+                planned, is_closed = _planned(step, change), ~change.before.mode & DRAFT_MODE
+                if is_closed and change.before.kind == FOLDER != change.after.kind and not plans.why_refused(planned):
                     with suppress(ChangedMeanwhileError, OSError, KeyError):  # its files can be removed then
                         open_up(self._roots[step.root], change.path)
             with _disk_errors("the undo is not complete"):
@@ -326,8 +326,8 @@ class Restorer:
         """Make one planned change; return the changes that were made. A folder gets its rights later."""
         if change.before == change.after:
             return [change]
-        place = f"{step.root}/{change.path}"
-        planned = PathChange(step.root, change.path, change.before, change.after)
+        planned = _planned(step, change)
+        place = planned.place
         if why := plans.why_refused(planned):
             self.result.kept.append(KeptPath(place, why))
             return []
@@ -345,7 +345,7 @@ class Restorer:
             if now is None or now.kind in (FOLDER, plans.BLOCKED):
                 now = self._look(planned)
                 is_made = self._is_made(change, now)
-                if is_made and change.before.pair == change.after.pair:
+                if is_made and (change.after.kind == ABSENT or change.before.pair == change.after.pair):
                     self._tell(place, change)
                     return [change]
                 if not is_made and not now.holds(plans.ABSENT_STATE if change.before.kind == FOLDER else change.before):
@@ -425,7 +425,7 @@ class Restorer:
         """Return a path, with its state, that a planned file was a hard link of, and that is as planned by now."""
         pair = change.after.pair
         for path in (*self._links.get((step.root, pair), ()), pair) if pair else ():
-            planned = PathChange(step.root, path, change.after, change.after)
+            planned = _planned(step, FileChange(path, change.after, change.after))
             if path != change.path and not plans.why_refused(planned):
                 with suppress(OSError):
                     now = self._look(planned)
@@ -450,7 +450,7 @@ class Restorer:
         known = self._kept.get(place)
         kept = known or KeptPath(place, why)
         same = [] if known else [unchanged(change.path, now)]
-        planned = PathChange(step.root, change.path, change.before, change.after)
+        planned = _planned(step, change)
         beside = None if known or change.after.kind in (ABSENT, FOLDER) else self._find_beside(planned, now)
         if beside is not None:
             aside = FileChange(beside, plans.ABSENT_STATE, change.after)
@@ -459,6 +459,10 @@ class Restorer:
                 return [*same, self._write(step, aside, NOT_THERE)]
         self.result.kept.append(kept)
         return same
+
+
+def _planned(step: Step, change: FileChange) -> PathChange:
+    return PathChange(step.root, change.path, change.before, change.after)
 
 
 def _draft_name(step: Step) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from nexus_cli.core.errors import NexusError
 from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.plan_restore import PathChange, merge_changes
+from nexus_cli.undo.plan_restore import PathChange, find_changes
 from nexus_cli.undo.records import Step
 from nexus_cli.undo.undone_steps import group_by_turn, has_effect, steps_in_force
 
@@ -32,7 +32,7 @@ def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
     left = {turn for turn, steps in group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
     found = {}
     for turn, steps in group_by_turn(every).items():
-        changes = [one for one in merge_changes(steps) if one.before != one.after]
+        changes = find_changes(steps)
         was_killed = any(step.unfollowed in (KILLED, KILLED_SINCE) for step in steps)
         if changes or was_killed or has_effect(steps):
             found[turn] = TurnChanges(changes, turn in left, was_killed)

@@ -28,7 +28,16 @@ from nexus_cli.undo.plan_references import (
     merge_references,
     plan_references,
 )
-from nexus_cli.undo.plan_restore import NOTHING, RESTORE, UNSURE, PathChange, find_paths, is_inside, merge_changes
+from nexus_cli.undo.plan_restore import (
+    NOTHING,
+    RESTORE,
+    UNSURE,
+    PathChange,
+    find_changes,
+    find_paths,
+    is_inside,
+    merge_changes,
+)
 from nexus_cli.undo.read_references import is_same_value
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
@@ -143,7 +152,7 @@ def _choose(
     turn = newest_turn(in_force) if request.turn is None else request.turn
     chosen = [step for step in in_force if step.turn == turn and not step.undoes]
     unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
-    return turn, chosen, [one for one in merge_changes(unsure) if one.before != one.after]
+    return turn, chosen, find_changes(unsure)
 
 
 def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:

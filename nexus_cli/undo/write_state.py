@@ -50,7 +50,7 @@ def look_at(root: int, path: str, wanted: Iterable[str], *, lists: bool = False)
     try:
         with open_folder(parent, inside=root) as folder:
             about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            state = replace(describe(folder, name, about).state, owner=_owner_of(about))
+            state = describe(folder, name, about).state
             contents = frozenset[str]()
             if state.kind == FILE:
                 contents = _read_contents(folder, name, about, wanted)
@@ -130,9 +130,9 @@ def write_state(
                 with _open_place(folder, draft) as place:
                     refused = _set_rights(place, state)
             else:
-                refused = _write_draft(folder, draft, state, source, synced)
-            if state.owner == now.state.owner:  # it was another's, and is the person's now
-                refused = [one for one in refused if not one.startswith(_OWNER)]
+                owner = _read_owner(folder, name) if now.kind == FILE and not state.owner else ""
+                refused = _write_draft(folder, draft, replace(state, owner=state.owner or owner), source, synced)
+                refused = refused if not owner else [one for one in refused if not one.startswith(_OWNER)]
             _check(folder, name, now)
             _rename(folder, draft, name, is_new=now.kind == ABSENT)
         finally:
@@ -174,12 +174,11 @@ def finish_folder(root: int, path: str, before: FileState, state: FileState) -> 
     `write_state`."""
     parent, _, name = path.rpartition("/")
     with open_folder(parent, inside=root) as folder, _open_place(folder, name) as place:
-        about = os.stat(place)
-        mode = stat.S_IMODE(about.st_mode)
-        is_draft = mode & 0o777 == DRAFT_MODE and before.kind != FOLDER
-        if not stat.S_ISDIR(about.st_mode) or not (
-            is_draft or mode in (before.mode, before.mode | DRAFT_MODE, state.mode)
-        ):
+        about, known = os.stat(place), {before.mode | DRAFT_MODE, state.mode | DRAFT_MODE}
+        if before.kind != FOLDER:
+            known.add(about.st_mode & 0o7000 | DRAFT_MODE)
+        loose = DRAFT_MODE | (0o070 if before.attributes or state.attributes else 0)  # as a killed process left it
+        if not stat.S_ISDIR(about.st_mode) or stat.S_IMODE(about.st_mode) | loose not in {one | loose for one in known}:
             raise ChangedMeanwhileError
         return _set_rights(place, state)
 
@@ -279,10 +278,13 @@ def _check(folder: int, name: str, now: PresentState) -> None:
         raise ChangedMeanwhileError
 
 
-def _owner_of(about: os.stat_result) -> str:
-    """Return the owner of a path as `FileState.owner`; "" if it is the user that runs nexus."""
-    is_own = (about.st_uid, about.st_gid) == (os.geteuid(), os.getegid())
-    return "" if is_own else f"{about.st_uid}:{about.st_gid}"
+def _read_owner(folder: int, name: str) -> str:
+    """Return the owner of a file that an ordinary user replaces, who restores it as far as that is allowed."""
+    with suppress(OSError):
+        if os.geteuid():
+            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            return f"{about.st_uid}:{about.st_gid}"
+    return ""
 
 
 def _write_draft(folder: int, draft: str, state: FileState, source: IO[bytes] | None, synced: bool) -> list[str]:

@@ -262,7 +262,10 @@ def test_what_the_person_writes_during_the_undo_stays(world: World, monkeypatch:
     assert report["restored"] == ["src/deep/c"]
 
 
-CHANGING = ("open", "rename", "link", "unlink", "rmdir", "symlink", "mkdir", "fsync", "write", "replace", "fchmod")
+CHANGING = (
+    *("open", "rename", "link", "unlink", "rmdir", "symlink", "mkdir", "mkfifo"),
+    *("fsync", "write", "replace", "chmod", "chown", "setxattr"),
+)
 """Calls at which a process is killed, or the disk is full."""
 
 

@@ -6,14 +6,16 @@ import os
 import shutil
 import stat
 import struct
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from search import SEARCHES
 from undo.test_attacks import bind, run_killed
-from undo.test_only_copies import followed
+from undo.test_only_copies import followed, not_root
 from undo.world import World, attributes_of, owner_of, tree
 
 from nexus_cli.reports.undo import turn_diff, undo_text
@@ -83,6 +85,7 @@ def set_up(world: World) -> None:
         os.setxattr(world.path("tagged"), "system.posix_acl_access", SHARED)
         os.setxattr(world.path("shared"), "user.what", b"a folder")
         os.setxattr(world.path("shared"), "system.posix_acl_default", SHARED)
+        os.setxattr(world.path("private/deep"), "system.posix_acl_access", SHARED)
     if os.geteuid() == 0:
         os.chown(world.path("private"), 1234, 4321)
         os.chown(world.path("private/key"), 1234, 4321)
@@ -211,20 +214,26 @@ def test_a_path_is_whole_after_an_undo_and_a_redo(world: World, name: str, has_l
 
 
 @pytest.mark.matrix
-def test_an_undo_that_is_killed_gives_the_folders_their_modes_when_it_is_carried_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["folders and others change places", "all goes", "all modes are opened", "a pair is written in place"],
+)
+def test_an_undo_and_a_redo_that_are_killed_are_carried_on_whole(tmp_path: Path, name: str) -> None:
     number, was_killed = 0, True
     while was_killed:
-        number += 5
+        number += 1 if SEARCHES else 7
         base = Path(os.path.realpath(tmp_path))
         world = World(base / f"p{number}", base / f"d{number}")
         world.project.mkdir()
         set_up(world)
         before = whole(world)
-        world.turn(lambda world=world: swap(world))  # type: ignore[misc]
+        world.turn(lambda world=world: TURNS[name](world))  # type: ignore[misc]
+        after = whole(world)
         was_killed = run_killed(world, number, World.undo)
-        assert world.undo()["kept"] == [], number
-        assert whole(world) == before, number
-    assert number > 40, "it was killed at many places"
+        assert world.undo()["kept"] == [] and whole(world) == before, number
+        run_killed(world, number, World.redo)
+        assert world.redo()["kept"] == [] and whole(world) == after, number
+    assert number > 14, "it was killed at some places"
 
 
 def test_what_the_person_set_since_stays(world: World) -> None:
@@ -235,7 +244,7 @@ def test_what_the_person_set_since_stays(world: World) -> None:
     world.path("mine").rename(world.path("b"))
     report = world.undo()
     assert stat.S_IMODE(world.path("private").stat().st_mode) == 0o750
-    assert stat.S_IMODE(world.path("private/deep").stat().st_mode) == 0o711
+    assert stat.S_IMODE(world.path("closed").stat().st_mode) == 0o555
     assert [stat.S_IMODE(world.path(name).stat().st_mode) for name in "abc"] == [0o664] * 3
     assert world.path("a").samefile(world.path("c")) and not world.path("a").samefile(world.path("b"))
     assert "private/" not in report["restored"] and report["kept"] == []
@@ -258,6 +267,22 @@ def test_one_path_brings_its_private_folder_back(world: World) -> None:
     names = ("private", "private/deep", "private/deep/er", "private/deep/er/key")
     assert {name: one for name, one in whole(world).items() if name in names} == {name: before[name] for name in names}
     assert world.undo()["restored"] == ["private/key"] and whole(world) == before
+
+
+def test_what_a_command_removed_from_a_folder_that_it_closed_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        world = World(Path(os.path.realpath(place)) / "project", Path(os.path.realpath(place)) / "data")
+        world.project.mkdir()
+        monkeypatch.setenv("HOME", place)
+        world.write("closed/in/kept", "kept\n")
+        world.write("closed/gone", "gone\n")
+        with not_root(world.project.parent):
+            before = tree(world.project)
+            world.turns = 1
+            with followed(world):
+                world.path("closed/gone").unlink()
+                world.path("closed").chmod(0)
+            assert world.undo()["kept"] == [] and tree(world.project) == before
 
 
 def test_a_socket_that_was_removed_is_named(world: World) -> None:
