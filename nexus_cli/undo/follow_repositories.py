@@ -84,6 +84,8 @@ class Repositories:
                 kept.append(folders.common)
                 with suppress(OSError), open_folder(folders.common / "reftable"):
                     self.not_covered.append((git_folder(path), _REFTABLE))
+            except FileNotFoundError:  # git finds no repository there either
+                continue
             except OSError as error:
                 self.not_covered.append((git_folder(path), error.strerror or str(error)))
         self._known = dict(found)
