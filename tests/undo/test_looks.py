@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.undo import follow_changes
+from nexus_cli.undo import follow_changes, project_look
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
 from nexus_cli.undo.journal import read_begun, read_steps
@@ -243,6 +243,20 @@ def test_modes_times_and_equal_sizes_do_not_hide_a_change(tmp_path: Path) -> Non
     step, before, after = run_followed(data, root, command)
     assert step is not None and {one.path for one in step.changes} == {"src/a.py", "run.sh"}
     check_step(data, root, step, before, after)
+
+
+def test_of_many_files_with_other_times_alone_the_copy_of_the_index_is_refreshed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project_look, "_REFRESH", 1)
+    root, data = places_of(tmp_path)
+    repository(root)
+    for name in ("src/a.py", "run.sh", ".gitignore"):
+        os.utime(root / name, (1_000_000_000, 1_000_000_000))
+    project = LookedProject(root, data, "key", ByteStore(data))
+    before = project.begin()
+    assert sorted(before.tracked) == git(root, "ls-files").decode().split()
+    assert {path.name for path in project.index.parent.glob("*.index*")} == {"key.index"}
 
 
 @pytest.mark.matrix
