@@ -7,30 +7,45 @@ What could not be followed is in the journal with its reason.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import is_below
-from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import WHOLE
+from nexus_cli.undo.follow_repositories import Repositories, git_folder, read_saved
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
-from nexus_cli.undo.project_look import MOST, SECONDS, Look, LookedProject, NotFollowed
-from nexus_cli.undo.read_content import blob_hash
-from nexus_cli.undo.read_state import GONE, NOTHING, Seen, StateReader
-from nexus_cli.undo.records import ABSENT, FILE, GIT, GIT_FOLDER, HARD_LINK, REPOSITORY, FileChange, FileState, Step
+from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
+from nexus_cli.undo.read_content import hash_blob
+from nexus_cli.undo.read_references import RepositoryState
+from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
+from nexus_cli.undo.records import (
+    ABSENT,
+    FILE,
+    FOLDER,
+    GIT,
+    LINK,
+    SPECIAL,
+    FileChange,
+    FileState,
+    ReferenceChange,
+    Step,
+)
 from nexus_cli.undo.retention import trim_store
+from nexus_cli.undo.saved_look import read_rows
 
 _FINE, _COARSE = 50_000_000, 2_000_000_000
 """Nanoseconds by which the times of a file system may be behind the clock, and those of one that has whole seconds."""
@@ -43,18 +58,18 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
         return changes
     known = {_find_content(one.state) for one in before.seen.values()} - {(FILE, "")}
     blobs: dict[int, set[str]] = {}
-    for one in before.tracked.values():
-        if not one.is_read:
-            blobs.setdefault(one.size, set()).add(one.oid)
+    for one in before.seen.values():
+        if one.state.content.startswith(GIT):
+            blobs.setdefault(one.state.size, set()).add(one.state.content.removeprefix(GIT))
 
     def is_known(state: FileState) -> bool:
-        if _find_content(state) in known or state.content.startswith(GIT):
+        if _find_content(state) in known:
             return True
         oids = blobs.get(state.size, set()) if state.kind == FILE else set()
         with suppress(OSError):
             if oids:
                 with store.open(state.content) as file:
-                    return _hash_blob(file, state.size, len(next(iter(oids)))) in oids
+                    return hash_blob(file, state.size, len(next(iter(oids)))) in oids
         return False
 
     return [
@@ -104,60 +119,39 @@ def _find_content(state: FileState) -> tuple[str, str]:
     return state.kind, state.content if state.kind == FILE else state.target
 
 
-def _hash_blob(file: IO[bytes], size: int, oid_length: int) -> str:
-    digest = blob_hash(size, oid_length)
-    while piece := file.read(1 << 20):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
 def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str]]:
-    """Return the changes between two looks by path, and the names of files written, without ignored ones."""
+    """Return the changes between two looks by path, and the files and links that were written."""
     changes, names = [], []
-    for path in sorted({*before.seen, *after.seen}):
+    differing = [path for path, one in after.seen.items() if before.seen.get(path) is not one]
+    differing += before.seen.keys() - after.seen.keys()
+    for path in sorted(differing):
         old, new = before.seen.get(path), after.seen.get(path)
-        known = _index_state(before, path)
-        was, now = old.state if old else known, new.state if new else known
-        if was is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
+        if old is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
             continue  # it may have been there
-        was, now = was or GONE, now or GONE
-        is_stamp_same = old is not None and new is not None and old.stamp == new.stamp
-        links = {one.content.startswith(HARD_LINK) for one in (was, now)}
-        is_unread = "" in (was.content, now.content) or len(links) == 2
-        if is_stamp_same and (was == now or is_unread):
+        was, now = old.state if old else GONE, new.state if new else GONE
+        if (old and new and old.stamp == new.stamp) or was.kind == now.kind == SPECIAL:
             continue
-        is_same = was == now and (was.kind != FILE or bool(was.content))
-        if not is_same:
-            is_known = new is not None and new.is_settled
-            changes.append(FileChange(path, was, now, new.stamp[:3] if new and is_known else (0, 0, 0)))
-        elif new is None or was == GONE:
-            continue
-        is_work = path in before.tracked or MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))
-        if is_work and path not in before.ignored and path not in after.ignored:
+        if not _is_same_state(was, now):
+            stamp = new.stamp[:3] if new is not None and new.is_settled else (0, 0, 0)
+            changes.append(FileChange(path, was, now, stamp))
+        if {was.kind, now.kind} & {FILE, LINK}:
             names.append(path)
-    if after.is_lost:
-        changes.append(FileChange(GIT_FOLDER, FileState(REPOSITORY), GONE))
-        names.append(GIT_FOLDER)
     return changes, names
 
 
-def _index_state(look: Look, path: str) -> FileState | None:
-    """Return the state of a file that is as git's index says, None if it is not tracked."""
-    one = look.tracked.get(path)
-    return FileState(FILE, one.mode, f"{GIT}{one.oid}", one.size) if one and not one.is_read else None
+def _is_same_state(was: FileState, now: FileState) -> bool:
+    return was == now and (was.kind != FILE or bool(was.content))
 
 
 T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
-_REST = 20
-"""Pause after a look that took too long, in multiples of its time."""
-_LOOKS = "undo/looks"
+_LOOKS, _STATES = "undo/looks", ".git"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
 KILLED = "the process was killed while this ran, and what it had looked at is lost"
-TOO_MANY = f"more than {MOST:,} files that git does not track: new ones are not followed"
+TOO_MANY = f"more than {MOST:,} files, or a look takes longer than {WALK_SECONDS:.0f} s: new ones are not followed"
 
 
 @dataclass
@@ -167,7 +161,14 @@ class BegunStep:
     step: Step
     project: LookedProject
     look: Look | None
-    why: str = ""
+    not_covered: Mapping[str, str]
+    """What an undo may not bring back; if there is no look, all of the project."""
+    repositories: Mapping[str, RepositoryState] = field(default_factory=dict)
+    """The repositories of the project before it, by their paths."""
+    beside: list[BegunStep] = field(default_factory=list)
+    """The steps of added folders, which end with it."""
+    started: float = field(default_factory=time.monotonic)
+    """When the look was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +192,9 @@ class ChangeJournal:
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     _count: int = 0
     _projects: dict[Path, LookedProject] = field(default_factory=dict)
-    _off: dict[Path, tuple[str, float]] = field(default_factory=dict)
-    """Projects that took too long to look at, each with the reason, and until when (monotonic) none is taken."""
+    _repositories: dict[Path, Repositories] = field(default_factory=dict)
+    _not_covered: dict[Path, Mapping[str, str]] = field(default_factory=dict)
+    """By project: what its newest look did not cover."""
     _lock: FileLock | None = None
     _settled: set[str] = field(default_factory=set)
     _trimmed: int = -_TRIM
@@ -200,64 +202,95 @@ class ChangeJournal:
     def __post_init__(self) -> None:
         self._store = ByteStore(self.data) if self.keeps else None
 
-    def begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool = False) -> BegunStep:
-        """Look at a project before a call that may change it, or before jobs that run `beside` the calls: what no call
-        changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
-        step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
-        project = self._projects.get(root)
-        if project is None:
-            key = f"{self._name}-{len(self._projects)}"
-            project = self._projects[root] = LookedProject(root, self.data, key, self._store)
-        begun, started = BegunStep(step, project, None), time.monotonic()
-        why, until = self._off.get(root, ("", 0.0))
-        if started < until:
-            begun.why = why
-            return begun
-        try:
-            self._settle(step.session)
-            begun.look = project.begin()
-        except (NotFollowed, OSError, ValueError) as error:
-            begun.why = str(error)
-            self._pause_looks(root, begun.why, started)
-        else:
-            self._note_begun(project, begun.look, step)
+    def begin(
+        self, owner: StepOwner, what: str, call: str, root: Path, added: Sequence[Path] = (), *, beside: bool = False
+    ) -> BegunStep:
+        """Look at a project and added folders before a call that may change them, or before jobs that run `beside` the
+        calls: what no call changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
+        begun = self._begin(owner, what, call, root, beside=beside)
+        begun.beside = [self._begin(owner, what, call, one, beside=beside) for one in added]
         return begun
 
-    def end(self, begun: BegunStep) -> list[str]:
+    def _begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool) -> BegunStep:
+        step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
+        with suppress(OSError, ValueError):
+            self._settle(step.session)
+        project, look, repositories = self._look(root)
+        begun = BegunStep(step, project, look, self._not_covered[root], repositories)
+        if look is not None:
+            self._note_begun(begun, look)
+        return begun
+
+    def find_uncovered(self, root: Path) -> Mapping[str, str]:
+        """Return what an undo of a command would not bring back now, after a look if there was none. Blocks."""
+        if (root := Path(os.path.realpath(root))) not in self._not_covered:
+            self._look(root)
+        return self._not_covered[root]
+
+    def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
+        if root not in self._projects:
+            key = f"{self._name}-{len(self._projects)}"
+            self._projects[root] = LookedProject(root, self.data, key, self._store)
+        project, look, states = self._projects[root], None, dict[str, RepositoryState]()
+        try:
+            look = project.begin()
+            if self._store is not None:
+                followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
+                states = followed.begin(look.repositories)
+                look.not_covered |= dict(followed.not_covered)
+            self._not_covered[root] = look.not_covered if look.is_whole else {**look.not_covered, WHOLE: TOO_MANY}
+        except (NotFollowed, OSError, ValueError) as error:
+            self._not_covered[root] = {WHOLE: str(error)}
+        return project, look, states
+
+    def end(self, begun: BegunStep, command: str = "", output: str = "") -> list[str]:
         """Look again after the call, record its changes, and return the names of the changed files. Blocks; never
-        raises `OSError`."""
+        raises `OSError`.
+
+        With the `command` and its output, changes that it does not explain are unsure.
+        """
         changes: list[FileChange] = []
         names: list[str] = []
-        step, look, why, started = begun.step, begun.look, begun.why, time.monotonic()
+        step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
+        seconds = time.monotonic() - begun.started
         try:
-            if look is not None and not why:
+            if look is not None:
                 after = begun.project.end(look)
                 changes, names = compare_looks(look, after)
+                ignored = begun.project.find_ignored(names)
+                names = [name for name in names if name not in ignored]
+                told = [_name_new(look, after)]
                 if self._store is not None:
-                    own = drop_recorded(changes, step, self.data)
+                    found = self._repositories[begun.project.root].end(begun.repositories)
+                    names += [one.path for one in found.lost]
+                    own = drop_recorded(changes + found.lost, step, self.data)
                     dropped = {one.path for one in changes} - {one.path for one in own}
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
-                why = "; ".join(filter(None, (_explain_partly(look, after), begun.project.name_removed(look))))
-                step = step if step.is_unsure else _add_head(step, look, after)
+                    step = _add_references(step, found.references, self.data)
+                    told = [*found.told, *told]
+                if command and seconds > unsure_changes.SECONDS:
+                    changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
+                why = "; ".join(filter(None, told))
+                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
+                same -= {change.path for change in changes}
+                not_covered = {path: one for path, one in not_covered.items() if path not in same}
+                not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
-            why = str(error)
-            self._pause_looks(begun.project.root, why, started)
-        self._record(replace(step, changes=tuple(changes), unfollowed=why, at=_now()), is_open=look is not None)
-        return names
-
-    def _pause_looks(self, root: Path, why: str, started: float) -> None:
-        """Take no look for a while after one that failed and took long."""
-        now = time.monotonic()
-        if now - started > SECONDS:
-            self._off[root] = why, now + _REST * (now - started)
+            not_covered[WHOLE] = str(error)
+        step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
+        self._record(replace(step, began=step.at, at=_now()), is_open=look is not None)
+        beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
+        return names + beside
 
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
-        """Return the states of files that an edit may change, and keep their bytes. Blocks; never raises `OSError`."""
+        """Return the states of files that an edit may change, and of the folders that it has to make; keep the bytes.
+        Blocks; never raises `OSError`."""
         found = {}
-        for target in dict.fromkeys(targets):
+        folders = [folder for target in targets for folder in target.parents if not os.path.lexists(folder)]
+        for target in dict.fromkeys([*targets, *folders]):
             found[target] = NOTHING
-            with suppress(OSError), StateReader(target.parent, self._store, SECONDS) as reader:
+            with suppress(OSError), open_states(target.parent, self._store, SECONDS) as reader:
                 found[target] = reader.read(target.name)
         return found
 
@@ -290,13 +323,17 @@ class ChangeJournal:
         for root, changes in roots.items():
             self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)), is_open=False)
         return [
-            one.path if root == project else str(root / one.path) for root, changes in roots.items() for one in changes
+            one.path if root == project else str(root / one.path)
+            for root, changes in roots.items()
+            for one in changes
+            if one.after.kind != FOLDER
         ]
 
     def close(self) -> None:
         """Remove what is kept for a process that is killed."""
         for project in self._projects.values():
             project.remove()
+            project.table.with_suffix(_STATES).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release(remove=True)
             self._lock = None
@@ -309,20 +346,23 @@ class ChangeJournal:
             id=name, session=owner.session, turn=owner.turn, call=call, what=what[:500], at=_now(), root=str(root)
         )
 
-    def _note_begun(self, project: LookedProject, look: Look, step: Step) -> None:
+    def _note_begun(self, begun: BegunStep, look: Look) -> None:
         """Write down that a step has begun, so that another process finds its changes if this one is killed."""
         with suppress(OSError, ValueError):
             if self.keeps:
                 self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
-                project.save(look)
-                begin_step(self.data, step)
+                begun.project.save(look)
+                self._repositories[begun.project.root].save(
+                    begun.project.table.with_suffix(_STATES), begun.repositories
+                )
+                begin_step(self.data, begun.step)
 
     def _record(self, step: Step, *, is_open: bool) -> None:
         """Put a step in the journal, if it changed something."""
         if not self.keeps:
             return
         with suppress(OSError, ValueError):
-            if step.changes or step.head or step.unfollowed:
+            if step.changes or step.references or step.unfollowed or step.not_covered:
                 append_step(self.data, step)
             elif is_open:
                 end_step(self.data, step)
@@ -343,14 +383,16 @@ def settle_killed(data: Path, session: str) -> list[Step]:
 
     All changes since then count as theirs. Raises `OSError` if that cannot be found out now; the next call tries again.
     """
-    found = []
+    found, names = [], dict[str, list[Step]]()
     for step in read_begun(data, session):
-        name, _, _ = step.id.rpartition("-")
-        lock = None if step.undoes or not name else FileLock.take(data / _LOOKS / f"{name}.lock")
+        names.setdefault("" if step.undoes else step.id.rpartition("-")[0], []).append(step)
+    for name, steps in names.items():
+        lock = FileLock.take(data / _LOOKS / f"{name}.lock") if name else None
         if lock is None:
-            continue  # it runs, or is an undo
+            continue  # they run, or are undos
         try:
-            if step in read_begun(data, session):  # it may just have ended
+            begun = read_begun(data, session)  # one may just have ended
+            for step in [one for one in steps if one in begun]:
                 found.append(ended := _find_killed(data, name, step))
                 append_step(data, ended)
             for place in (data / _LOOKS).glob(f"{name}[-.]*"):
@@ -364,20 +406,22 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
     """Return a step of a killed process with the changes since its look. Raises `OSError`."""
     for table in (data / _LOOKS).glob(f"{name}-*.json"):
         try:
-            values = json.loads(table.read_text("ascii"))
-            if values["root"] != step.root:
+            rows, about = read_rows(table)
+            if about["root"] != step.root:
                 continue
             project = LookedProject(Path(step.root), data, table.stem, ByteStore(data), _PATIENCE)
-            before = project.restore(values)
+            before = project.restore(rows, about)
             after = project.end(before)
+            states = read_saved(table.with_suffix(_STATES))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             break
         except NotFollowed as error:
             raise OSError(errno.EAGAIN, str(error)) from error
-        changes = drop_recorded(compare_looks(before, after)[0], step, data)
+        found = Repositories(Path(step.root), data, ByteStore(data)).end(states)
+        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, data)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
-        step = replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
-        return _add_head(step, before, after)
+        step = _add_references(step, found.references, data)
+        return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
     return replace(step, unfollowed=KILLED)
 
 
@@ -398,16 +442,20 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
         journal.close()
 
 
-def _explain_partly(before: Look, after: Look) -> str:
-    return after.lost or ("" if before.is_whole and after.is_whole else TOO_MANY)
+def _name_new(before: Look, after: Look) -> str:
+    """Return a text with the repositories that a command made, "" if there are none."""
+    new = sorted(git_folder(path) for path in {*after.repositories} - {*before.repositories} if before.is_whole)
+    return f"{name_first(new, 3)} {'are' if new[1:] else 'is'} new; undo leaves repositories" if new else ""
 
 
-def _add_head(step: Step, before: Look, after: Look) -> Step:
-    """Return `step` with what it did to HEAD."""
-    (old, old_branch), (new, new_branch) = before.head, after.head
-    if before.head == after.head or not (old and new):
+def _add_references(step: Step, found: Sequence[ReferenceChange], data: Path) -> Step:
+    """Return `step` with what it did to references, without what other calls recorded since it began. What jobs do to
+    them is not told from what the person does. Blocks; raises `OSError`."""
+    if not found or step.is_unsure:
         return step
-    return replace(step, head=(old, new), branch=(old_branch, new_branch) if old_branch != new_branch else None)
+    others = read_steps_since(data, step.at)
+    known = {(other.root, one) for other in others if other.id != step.id for one in other.references}
+    return replace(step, references=tuple(one for one in found if (step.root, one) not in known))
 
 
 def _now() -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.undo.byte_store import list_objects, used_bytes
+from nexus_cli.undo.follow_repositories import saved_contents
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
 from nexus_cli.undo.repository_copy import count_kept, forget_copies, trim_copies
-from nexus_cli.undo.undone_steps import needed_by_redo
+from nexus_cli.undo.saved_look import read_contents
+from nexus_cli.undo.undone_steps import contents_of, needed_by_redo
 
 _YOUNG = 60.0
 """Seconds for which an object stays that no step names yet."""
@@ -36,14 +36,15 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
         forget_copies(data, {step.root for step in named})
     if total <= most and not unnamed:
         return
-    kept = _read_looked_at(data / "undo" / "looks")
+    looks = data / "undo" / "looks"
+    kept = read_contents(looks.glob("*.json")) | saved_contents(looks.glob("*.git"))
     journals = [read_steps(data, place.stem) for place in _journals(data)]
     kept |= {name for steps in journals for name in needed_by_redo(steps)}
     left = most - used_bytes(objects[name][1] for name in kept & objects.keys())
     steps = [step for own in journals for step in own]
     for step in sorted(steps, key=lambda one: one.at, reverse=True):
         states = [state for change in step.changes for state in (change.before, change.after)]
-        names = {state.content for state in states} & objects.keys() - kept
+        names = ({state.content for state in states} | contents_of(step.references)) & objects.keys() - kept
         left -= used_bytes(objects[name][1] for name in names)
         if left < 0:
             break
@@ -70,15 +71,6 @@ def count_used(data: Path) -> int:
 
 def _journals(data: Path) -> list[Path]:
     return sorted((data / "undo").glob("*.jsonl"))
-
-
-def _read_looked_at(looks: Path) -> set[str]:
-    """Return the contents that the last looks of running or killed processes name."""
-    found: set[str] = set()
-    for table in looks.glob("*.json"):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            found.update(row[0]["content"] for row in json.loads(table.read_text("ascii"))["seen"].values())
-    return found
 
 
 def _remove_lost(looks: Path) -> None:
