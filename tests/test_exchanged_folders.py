@@ -34,7 +34,7 @@ from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.profile import make_profile
 from nexus_cli.session import until_rounds
 from nexus_cli.turn.edit_checks import EditChecks
-from nexus_cli.undo import project_look, repository_copy
+from nexus_cli.undo import follow_repositories, repository_copy
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.undo_turn import UndoRequest, undo_turn
@@ -362,7 +362,7 @@ def play_with_an_answer_of_git(
             os.rename(base / "file", world.target)  # only for a linked worktree a repository elsewhere is copied
             repository_copy.keep_repository(*given)
 
-        monkeypatch.setattr(project_look, "keep_repository", keep)
+        monkeypatch.setattr(follow_repositories, "keep_repository", keep)
         monkeypatch.setattr(subprocess.Popen, "communicate", see_end)
         monkeypatch.setattr(os.path, "realpath", resolve)
         with suppress(NexusError, OSError):

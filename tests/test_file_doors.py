@@ -71,6 +71,11 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "undo/follow_changes.py": {
         "settle_killed": (DATA, "glob unlink"),
         "_find_killed": (DATA, "glob"),
+        "ChangeJournal.close": (DATA, "unlink"),
+    },
+    "undo/follow_repositories.py": {
+        "Repositories.save": (DATA, "open replace unlink"),
+        "read_saved": (DATA, "read_text"),
     },
     "undo/journal.py": {
         "*": (DATA, ""),
@@ -89,8 +94,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     },
     "undo/repository_copy.py": {
         "keep_repository": (DATA, "read_text unlink write_bytes write_text"),
-        "find_copy": (DATA, "read_text"),
-        "put_back": (DATA, "read_text"),
+        "_read_link": (DATA, "read_text"),
         "is_head_kept": (DATA, "read_text"),
         "trim_copies": (DATA, "touch unlink utime"),
         "forget_copies": (DATA, "iterdir rmtree unlink"),
@@ -105,7 +109,6 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "_list_kept": (DATA, "iterdir walk"),
     },
     "undo/write_state.py": {
-        "look_at": ("`/proc/self/fd/N/NAME` of an open folder", "listdir"),
         "open_up": ("`/proc/self/fd/N/NAME` of an open folder", "chmod"),
     },
     "undo/retention.py": {

@@ -197,7 +197,9 @@ def _merge(reports: Sequence[UndoReport], first: int) -> Mapping[str, Any]:
         "restored": sorted(path for path, done in state.items() if done == "restored"),
         "removed": sorted(path for path, done in state.items() if done == "removed"),
         "kept": [one for report in reports for one in report["kept"]],
+        "references": [one for report in reports for one in report["references"]],
         "head_moved": last,
+        "not_covered": list(reports[-1]["not_covered"]) if reports else [],
         "unfollowed": list(reports[-1]["unfollowed"]) if reports else [],
         "dry_run": False,
     }

@@ -34,12 +34,13 @@ class TurnCount:
     @property
     def text(self) -> str:
         """The figures for a person."""
-        if not self.files:
+        if not self.files and self.was_killed:
             return "killed"
+        what = plural(self.files, "file") if self.files else "git"
         if not self.in_force:
-            return f"{plural(self.files, 'file')}, undone"
+            return f"{what}, undone"
         lines = f" (+{self.lines[0]:,} -{self.lines[1]:,})" if self.lines else ""
-        return f"{plural(self.files, 'file')}{lines}{', killed' * self.was_killed}"
+        return f"{what}{lines}{', killed' * self.was_killed}"
 
 
 def count_turns(data: Path, session: str, seconds: float) -> dict[int, TurnCount]:

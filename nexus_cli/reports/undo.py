@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
@@ -24,11 +25,16 @@ LARGEST = 1 << 20
 MOST = 512 * 1024
 """Most characters of a diff."""
 
+_KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes"}
+
 
 def undo_text(value: Value, width: int) -> str:
     """List what was restored, removed and kept, and what is left to the person."""
     kinds = [("restored", value["restored"]), ("removed", value["removed"])]
     counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
+    references = value.get("references", [])
+    back = _name_references([one for one in references if one["restored"]])
+    counts += [f"{plural(len(back), 'reference')} restored"] if back else []
     counts += [f"{len(value['kept'])} kept"] if value["kept"] else []
     lines = filled(_headline(value, ", ".join(counts)), width)
     for kind, paths in kinds:
@@ -38,13 +44,25 @@ def undo_text(value: Value, width: int) -> str:
         where = f"; earlier version: {one['aside']}" if one["aside"] else ""
         rows.append(f"kept      {one['path']} ({one['why']}){where}")
     lines += _listed(rows, width)
+    lines += _listed([f"{'restored' if one['before'] else 'removed':<9} {name}" for name, one in back.items()], width)
+    for name, one in _name_references([one for one in references if not one["restored"]]).items():
+        if one["command"] != (value["head_moved"] or {}).get("command"):
+            how = ". To move it back:" if one["command"] else ""
+            lines += folded(f"kept      {name} (moved on since){how}", width, "  ")
+            lines += folded(one["command"] or "", width, "  ") if how else []
     if moved := value["head_moved"]:
         after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
         lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
         lines += folded(moved["command"], width, "  ")
     for what in value["unfollowed"]:
-        lines += filled(f"Not fully followed: {_plain(what)}", width)
+        lines += filled(f"Not covered: {_plain(what)}", width)
     return "\n".join(lines)
+
+
+def unsure_question(paths: Sequence[str], project: str) -> str:
+    """Return the question whether an undo takes back also what may be the person's."""
+    names = name_first([_plain(path.removeprefix(f"{project}/")) for path in paths], 10)
+    return f"Perhaps yours, changed while a command ran: {names}. Take {'them' if paths[1:] else 'it'} back too?"
 
 
 def _count(paths: Sequence[str]) -> str:
@@ -54,8 +72,20 @@ def _count(paths: Sequence[str]) -> str:
     return " and ".join(filter(None, (files, plural(folders, "folder") if folders else "")))
 
 
+def _name_references(rows: Sequence[Value]) -> dict[str, Value]:
+    """Return references by the name that a person knows them by; the list of stashes goes with the newest."""
+    found: dict[str, Value] = {}
+    for one in rows:
+        kind, _, rest = one["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
+        name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else kind
+        found.setdefault(_plain(f"{name} of {one['repository']}" if one["repository"] else name), one)
+    return found
+
+
 def _headline(value: Value, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
+    if not counts and value["unfollowed"]:
+        return f"Nothing to {verb} of what was followed."
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
     if turn is None:
@@ -85,6 +115,9 @@ def turn_diff(request: UndoRequest) -> dict[str, Any]:
             size += len(diff)
             text.append(diff)
             unread += [] if diff else [name]
+    for one in [one for step in steps for one in step.references if one.before != one.after]:
+        values = " -> ".join(value or "absent" for value in (one.before, one.after))
+        text.append(_plain(f"{os.path.join(one.repository, one.name)} of git: {values}") + "\n")
     return {
         "version": 1,
         "turn": turn,

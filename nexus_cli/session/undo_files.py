@@ -66,7 +66,8 @@ def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = Fal
     """
     report = redo_turn(request) if redo else undo_turn(request)
     kept = any(one["why"] != UNSURE for one in report["kept"])
-    if log is None or request.dry_run or not (report["restored"] or report["removed"] or kept):
+    changed = report["restored"] or report["removed"] or _list_moved(report)
+    if log is None or request.dry_run or not (changed or kept):
         return report
     for name in report["restored"]:
         path = os.path.join(request.project, name)
@@ -147,11 +148,17 @@ def _describe(report: UndoReport) -> str:
     kept = [one["path"] for one in report["kept"] if one["path"] not in report["restored"]]
     parts = [
         f"{_names(report['restored'])} as {when} it" if report["restored"] else "",
+        f"of git as {when} it: {_names(moved)}" if (moved := _list_moved(report)) else "",
         f"removed: {_names(report['removed'])}" if report["removed"] else "",
         f"left as the person has it: {_names(kept)}" if kept else "",
     ]
     changes = "; ".join(filter(None, parts))
     return f"the person {done} the file changes of turn {report['turn']}: {changes}. {READ_AGAIN}"
+
+
+def _list_moved(report: UndoReport) -> list[str]:
+    """Return the names of the references of git that have another value now."""
+    return [one["name"] for one in report["references"] if one["restored"]]
 
 
 def _names(paths: Sequence[str]) -> str:

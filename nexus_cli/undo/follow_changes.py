@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,25 +19,29 @@ from typing import TypeVar
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import is_below
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import WHOLE
+from nexus_cli.undo.follow_repositories import Repositories, git_folder, read_saved
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
 from nexus_cli.undo.read_content import hash_blob
+from nexus_cli.undo.read_references import RepositoryState
 from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
 from nexus_cli.undo.records import (
     ABSENT,
     FILE,
     FOLDER,
     GIT,
-    GIT_FOLDER,
     LINK,
-    REPOSITORY,
     SPECIAL,
     FileChange,
     FileState,
+    ReferenceChange,
     Step,
 )
 from nexus_cli.undo.retention import trim_store
@@ -131,9 +136,6 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
             changes.append(FileChange(path, was, now, stamp))
         if {was.kind, now.kind} & {FILE, LINK}:
             names.append(path)
-    if after.is_lost:
-        changes.append(FileChange(GIT_FOLDER, FileState(REPOSITORY), GONE))
-        names.append(GIT_FOLDER)
     return changes, names
 
 
@@ -144,7 +146,7 @@ def _is_same_state(was: FileState, now: FileState) -> bool:
 T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
-_LOOKS = "undo/looks"
+_LOOKS, _STATES = "undo/looks", ".git"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
@@ -159,7 +161,14 @@ class BegunStep:
     step: Step
     project: LookedProject
     look: Look | None
-    why: str = ""
+    not_covered: Mapping[str, str]
+    """What an undo may not bring back; if there is no look, all of the project."""
+    repositories: Mapping[str, RepositoryState] = field(default_factory=dict)
+    """The repositories of the project before it, by their paths."""
+    beside: list[BegunStep] = field(default_factory=list)
+    """The steps of added folders, which end with it."""
+    started: float = field(default_factory=time.monotonic)
+    """When the look was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +192,9 @@ class ChangeJournal:
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     _count: int = 0
     _projects: dict[Path, LookedProject] = field(default_factory=dict)
+    _repositories: dict[Path, Repositories] = field(default_factory=dict)
+    _not_covered: dict[Path, Mapping[str, str]] = field(default_factory=dict)
+    """By project: what its newest look did not cover."""
     _lock: FileLock | None = None
     _settled: set[str] = field(default_factory=set)
     _trimmed: int = -_TRIM
@@ -190,47 +202,86 @@ class ChangeJournal:
     def __post_init__(self) -> None:
         self._store = ByteStore(self.data) if self.keeps else None
 
-    def begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool = False) -> BegunStep:
-        """Look at a project before a call that may change it, or before jobs that run `beside` the calls: what no call
-        changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
-        step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
-        project = self._projects.get(root)
-        if project is None:
-            key = f"{self._name}-{len(self._projects)}"
-            project = self._projects[root] = LookedProject(root, self.data, key, self._store)
-        begun = BegunStep(step, project, None)
-        try:
-            self._settle(step.session)
-            begun.look = project.begin()
-        except (NotFollowed, OSError, ValueError) as error:
-            begun.why = str(error)
-        else:
-            self._note_begun(project, begun.look, step)
+    def begin(
+        self, owner: StepOwner, what: str, call: str, root: Path, added: Sequence[Path] = (), *, beside: bool = False
+    ) -> BegunStep:
+        """Look at a project and added folders before a call that may change them, or before jobs that run `beside` the
+        calls: what no call changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
+        begun = self._begin(owner, what, call, root, beside=beside)
+        begun.beside = [self._begin(owner, what, call, one, beside=beside) for one in added]
         return begun
 
-    def end(self, begun: BegunStep) -> list[str]:
+    def _begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool) -> BegunStep:
+        step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
+        with suppress(OSError, ValueError):
+            self._settle(step.session)
+        project, look, repositories = self._look(root)
+        begun = BegunStep(step, project, look, self._not_covered[root], repositories)
+        if look is not None:
+            self._note_begun(begun, look)
+        return begun
+
+    def find_uncovered(self, root: Path) -> Mapping[str, str]:
+        """Return what an undo of a command would not bring back now, after a look if there was none. Blocks."""
+        if (root := Path(os.path.realpath(root))) not in self._not_covered:
+            self._look(root)
+        return self._not_covered[root]
+
+    def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
+        if root not in self._projects:
+            key = f"{self._name}-{len(self._projects)}"
+            self._projects[root] = LookedProject(root, self.data, key, self._store)
+        project, look, states = self._projects[root], None, dict[str, RepositoryState]()
+        try:
+            look = project.begin()
+            if self._store is not None:
+                followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
+                states = followed.begin(look.repositories)
+                look.not_covered |= dict(followed.not_covered)
+            self._not_covered[root] = look.not_covered if look.is_whole else {**look.not_covered, WHOLE: TOO_MANY}
+        except (NotFollowed, OSError, ValueError) as error:
+            self._not_covered[root] = {WHOLE: str(error)}
+        return project, look, states
+
+    def end(self, begun: BegunStep, command: str = "", output: str = "") -> list[str]:
         """Look again after the call, record its changes, and return the names of the changed files. Blocks; never
-        raises `OSError`."""
+        raises `OSError`.
+
+        With the `command` and its output, changes that it does not explain are unsure.
+        """
         changes: list[FileChange] = []
         names: list[str] = []
-        step, look, why = begun.step, begun.look, begun.why
+        step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
+        seconds = time.monotonic() - begun.started
         try:
-            if look is not None and not why:
+            if look is not None:
                 after = begun.project.end(look)
                 changes, names = compare_looks(look, after)
                 ignored = begun.project.find_ignored(names)
                 names = [name for name in names if name not in ignored]
+                told = [_name_new(look, after)]
                 if self._store is not None:
-                    own = drop_recorded(changes, step, self.data)
+                    found = self._repositories[begun.project.root].end(begun.repositories)
+                    names += [one.path for one in found.lost]
+                    own = drop_recorded(changes + found.lost, step, self.data)
                     dropped = {one.path for one in changes} - {one.path for one in own}
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
-                why = "; ".join(filter(None, (_explain_partly(look, after), begun.project.name_removed(look))))
-                step = step if step.is_unsure else _add_head(step, look, after)
+                    step = _add_references(step, found.references, self.data)
+                    told = [*found.told, *told]
+                if command and seconds > unsure_changes.SECONDS:
+                    changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
+                why = "; ".join(filter(None, told))
+                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
+                same -= {change.path for change in changes}
+                not_covered = {path: one for path, one in not_covered.items() if path not in same}
+                not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
-            why = str(error)
-        self._record(replace(step, changes=tuple(changes), unfollowed=why, at=_now()), is_open=look is not None)
-        return names
+            not_covered[WHOLE] = str(error)
+        step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
+        self._record(replace(step, began=step.at, at=_now()), is_open=look is not None)
+        beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
+        return names + beside
 
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
         """Return the states of files that an edit may change, and of the folders that it has to make; keep the bytes.
@@ -282,6 +333,7 @@ class ChangeJournal:
         """Remove what is kept for a process that is killed."""
         for project in self._projects.values():
             project.remove()
+            project.table.with_suffix(_STATES).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release(remove=True)
             self._lock = None
@@ -294,20 +346,23 @@ class ChangeJournal:
             id=name, session=owner.session, turn=owner.turn, call=call, what=what[:500], at=_now(), root=str(root)
         )
 
-    def _note_begun(self, project: LookedProject, look: Look, step: Step) -> None:
+    def _note_begun(self, begun: BegunStep, look: Look) -> None:
         """Write down that a step has begun, so that another process finds its changes if this one is killed."""
         with suppress(OSError, ValueError):
             if self.keeps:
                 self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
-                project.save(look)
-                begin_step(self.data, step)
+                begun.project.save(look)
+                self._repositories[begun.project.root].save(
+                    begun.project.table.with_suffix(_STATES), begun.repositories
+                )
+                begin_step(self.data, begun.step)
 
     def _record(self, step: Step, *, is_open: bool) -> None:
         """Put a step in the journal, if it changed something."""
         if not self.keeps:
             return
         with suppress(OSError, ValueError):
-            if step.changes or step.head or step.unfollowed:
+            if step.changes or step.references or step.unfollowed or step.not_covered:
                 append_step(self.data, step)
             elif is_open:
                 end_step(self.data, step)
@@ -328,14 +383,16 @@ def settle_killed(data: Path, session: str) -> list[Step]:
 
     All changes since then count as theirs. Raises `OSError` if that cannot be found out now; the next call tries again.
     """
-    found = []
+    found, names = [], dict[str, list[Step]]()
     for step in read_begun(data, session):
-        name, _, _ = step.id.rpartition("-")
-        lock = None if step.undoes or not name else FileLock.take(data / _LOOKS / f"{name}.lock")
+        names.setdefault("" if step.undoes else step.id.rpartition("-")[0], []).append(step)
+    for name, steps in names.items():
+        lock = FileLock.take(data / _LOOKS / f"{name}.lock") if name else None
         if lock is None:
-            continue  # it runs, or is an undo
+            continue  # they run, or are undos
         try:
-            if step in read_begun(data, session):  # it may just have ended
+            begun = read_begun(data, session)  # one may just have ended
+            for step in [one for one in steps if one in begun]:
                 found.append(ended := _find_killed(data, name, step))
                 append_step(data, ended)
             for place in (data / _LOOKS).glob(f"{name}[-.]*"):
@@ -355,14 +412,16 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
             project = LookedProject(Path(step.root), data, table.stem, ByteStore(data), _PATIENCE)
             before = project.restore(rows, about)
             after = project.end(before)
+            states = read_saved(table.with_suffix(_STATES))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             break
         except NotFollowed as error:
             raise OSError(errno.EAGAIN, str(error)) from error
-        changes = drop_recorded(compare_looks(before, after)[0], step, data)
+        found = Repositories(Path(step.root), data, ByteStore(data)).end(states)
+        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, data)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
-        step = replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
-        return _add_head(step, before, after)
+        step = _add_references(step, found.references, data)
+        return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
     return replace(step, unfollowed=KILLED)
 
 
@@ -383,16 +442,20 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
         journal.close()
 
 
-def _explain_partly(before: Look, after: Look) -> str:
-    return after.lost or ("" if before.is_whole and after.is_whole else TOO_MANY)
+def _name_new(before: Look, after: Look) -> str:
+    """Return a text with the repositories that a command made, "" if there are none."""
+    new = sorted(git_folder(path) for path in {*after.repositories} - {*before.repositories} if before.is_whole)
+    return f"{name_first(new, 3)} {'are' if new[1:] else 'is'} new; undo leaves repositories" if new else ""
 
 
-def _add_head(step: Step, before: Look, after: Look) -> Step:
-    """Return `step` with what it did to HEAD."""
-    (old, old_branch), (new, new_branch) = before.head, after.head
-    if before.head == after.head or not (old and new):
+def _add_references(step: Step, found: Sequence[ReferenceChange], data: Path) -> Step:
+    """Return `step` with what it did to references, without what other calls recorded since it began. What jobs do to
+    them is not told from what the person does. Blocks; raises `OSError`."""
+    if not found or step.is_unsure:
         return step
-    return replace(step, head=(old, new), branch=(old_branch, new_branch) if old_branch != new_branch else None)
+    others = read_steps_since(data, step.at)
+    known = {(other.root, one) for other in others if other.id != step.id for one in other.references}
+    return replace(step, references=tuple(one for one in found if (step.root, one) not in known))
 
 
 def _now() -> str:

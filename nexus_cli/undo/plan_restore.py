@@ -19,7 +19,7 @@ CHANGED = "changed since"
 BETWEEN = "changed by somebody else during the turn"
 DELETED = "deleted since"
 MOVED_IN = "older than the command, which moved, copied or unpacked it here"
-UNSURE = "a background command or you changed it; /undo PATH takes it back"
+UNSURE = "perhaps yours: it changed while a command ran; `nexus undo --all` or `nexus undo PATH` takes it back"
 NOT_KEPT = "its earlier content was not kept"
 FOREIGN = "not a path inside the project"
 IN_GIT = "in .git, which undo never touches"
@@ -246,7 +246,7 @@ def folders_above(place: str) -> list[str]:
 
 def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -> Action:
     """Decide on one path, after looking at it; one that cannot be looked at is kept."""
-    if change.path == GIT_FOLDER:  # put back as a whole, see `repository_copy`
+    if os.path.basename(change.path) == GIT_FOLDER:  # put back as a whole, see `repository_copy`
         return Action(change, NOT_THERE, NOTHING)
     if why := why_refused(change):
         return Action(change, UNKNOWN, KEEP, why=why)

@@ -8,7 +8,6 @@ and git's own folders, which are kept whole (`repository_copy`).
 from __future__ import annotations
 
 import os
-import re
 import stat
 import threading
 import time
@@ -19,16 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.programs import find_program
-from nexus_cli.core.elide import name_first
-from nexus_cli.core.real_files import LISTED, list_folder, read_regular
+from nexus_cli.core.real_files import LISTED
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import REBUILT
 from nexus_cli.undo.git_index import find_ignored, find_tracked
 from nexus_cli.undo.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
 from nexus_cli.undo.records import FILE, GIT, SHA256, SPECIAL, FileState
-from nexus_cli.undo.repository_copy import find_copy, find_written, is_lost, keep_repository
 from nexus_cli.undo.saved_look import SavedLook, parse_rows
 
 MOST = 300_000
@@ -45,13 +43,7 @@ _KIND = stat.S_IFMT(0o177777)
 _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
-_MOST_LISTED = 100
-"""Most of the folders that are left out of which one look lists what is directly in them."""
 
-_BRANCH = re.compile(r"ref: (refs/heads/[A-Za-z0-9][A-Za-z0-9_./+-]*)\n")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-NO_REPOSITORY = "the command removed the repository, of which there is no whole copy"
-WRITTEN = "written in place; undo cannot bring it back"
 LINKED = "covered against removal, not against writing in place"
 UNREAD = "cannot be read"
 SPECIAL_FILE = "a socket or a device"
@@ -68,21 +60,13 @@ class Look:
     seen: dict[str, Seen] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
     """Folders that were left out: what is below them later is not new."""
-    inside: dict[str, set[str]] = field(default_factory=dict)
-    """By such a folder: the names directly in it, without caches."""
     repositories: list[str] = field(default_factory=list)
-    """Folders with a `.git`, "" for the project itself: before a command without one that is no repository."""
+    """Folders with a `.git`, "" for the project itself."""
     not_covered: dict[str, str] = field(default_factory=dict)
     """Paths that an undo may not bring back, each with the reason."""
-    head: tuple[str, str] = ("", "")
-    """Commit and reference of HEAD."""
     is_whole: bool = True
     """False if there were more than `MOST` entries, or the walk took too long: a path that is missing here may have
     been there."""
-    is_lost: bool = False
-    """True if the command removed the repository."""
-    lost: str = ""
-    """The things that the command removed without a copy, "" if none are known."""
     at: int = field(default_factory=time.time_ns)
     """When it began (ns)."""
 
@@ -102,14 +86,11 @@ class LookedProject:
         self._own = str(own.relative_to(root)) if own.is_relative_to(root) else ""
         """Our own data folder, if it is in the project."""
         self._data = data
-        self._saved = SavedLook(data / "undo" / "looks" / f"{key}.json")
+        self.table = data / "undo" / "looks" / f"{key}.json"
+        self._saved = SavedLook(self.table)
         self._store = store
         self._git: Git | None = None
         self._git_dir: Path | None = None
-        self._repository: Path | None = None
-        """The folder of git that holds the objects: of a linked worktree the common one."""
-        self._is_copied = True
-        """False if not all of the repository could be kept."""
         self._last = Look()
         self._tool_folders: dict[tuple[str, int], bool] = {}
         """By path and inode of a folder that a tool may fill: True if it is left out."""
@@ -120,10 +101,7 @@ class LookedProject:
     def begin(self) -> Look:
         """Look at the project before a command; `end` has to follow. Raises `NotFollowed`: then not."""
         with self._lock:
-            look = self._look_guarded(self._begin)
-            listed = [path for path in sorted(look.skipped) if "cache" not in path.rpartition("/")[2].lower()]
-            look.inside = {path: self._list_names(path) for path in listed[:_MOST_LISTED]}
-            return look
+            return self._look_guarded(self._begin)
 
     def end(self, before: Look) -> Look:
         """Look at the project after the command that began with `before`. Raises `NotFollowed`."""
@@ -139,45 +117,25 @@ class LookedProject:
             with suppress(GitError, OSError):
                 self._find_git()
             look = Look(parse_rows(rows), skipped=set(about["skipped"]), is_whole=about["is_whole"])
-            look.head = (str(about["head"][0]), str(about["head"][1]))
-            look.repositories = list(about["repositories"])
             look.at = about["at"]
             self._last = look
             return look
 
     def save(self, look: Look) -> None:
         """Save a look, for the process that finds out what a killed one changed. Raises `OSError`."""
-        about = {name: getattr(look, name) for name in ("head", "is_whole", "at", "repositories")}
+        about = {name: getattr(look, name) for name in ("is_whole", "at")}
         self._saved.save(look.seen, {"root": str(self.root), "skipped": sorted(look.skipped), **about})
 
     def remove(self) -> None:
         """Remove the saved look."""
         with suppress(OSError):
-            self._saved.place.unlink()
+            self.table.unlink()
 
     def find_ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that git ignores; none without git."""
         with suppress(GitError, OSError):
             if self._git is not None and (wanted := list(paths)):
                 return find_ignored(self._git, wanted)
-        return set()
-
-    def name_removed(self, before: Look) -> str:
-        """Return a text with the folders that were left out of a look, and what lay directly in them, that is gone now,
-        without caches; "" if none."""
-        gone = []
-        for path in sorted(before.skipped):
-            if not os.path.lexists(self.root / path):
-                gone += [] if "cache" in path.rpartition("/")[2].lower() else [path]
-            elif inside := before.inside.get(path):
-                gone += [f"{path}/{name}" for name in sorted(inside - self._list_names(path))]
-        verb = "were" if gone[1:] else "was"
-        told = f"{name_first(gone, 3)} {verb} removed; what is in folders that tools fill is not kept"
-        return told if gone else ""
-
-    def _list_names(self, path: str) -> set[str]:
-        with suppress(OSError):
-            return {name for name in list_folder(self.root / path) if "cache" not in name.lower()}
         return set()
 
     def _look_guarded(self, work: Callable[[], Look]) -> Look:
@@ -196,12 +154,6 @@ class LookedProject:
             self._find_git()
         except GitError:  # a broken repository
             self._git = None
-        if self._git is not None and self._repository is not None and self._store is not None:
-            try:
-                keep_repository(self._data, self.root, self._repository)
-                self._is_copied = True
-            except OSError:
-                self._is_copied = False
         look = self._look({})
         late = [path for path, one in look.seen.items() if not one.is_settled and one.is_late]
         if late and self._store is not None:
@@ -210,15 +162,11 @@ class LookedProject:
                     if reader.is_late:
                         break
                     look.seen[path] = reader.read(path)
-        if "" in look.repositories and self._is_lost():
-            look.repositories.remove("")
         self._uncovered = {path for path in self._uncovered if _is_uncovered(look.seen.get(path, NOTHING).state)}
-        look.not_covered |= {path: _explain(look.seen[path].state) for path in self._uncovered}
+        look.not_covered |= {path: _explain(look.seen[path].state) for path in sorted(self._uncovered)}
+        rebuilt = (path for path in sorted(look.skipped) if "cache" not in path.rpartition("/")[2].lower())
+        look.not_covered = {**dict.fromkeys(rebuilt, REBUILT), **look.not_covered}
         return look
-
-    def _is_lost(self) -> bool:
-        git_dir = self._git_dir or self.root / ".git"
-        return is_lost(self.root, git_dir, self._repository or git_dir)
 
     def _find_git(self) -> None:
         """Find git and its folder for this project, if it is the root of a repository."""
@@ -234,24 +182,14 @@ class LookedProject:
             folders = [Path(os.path.realpath(self.root / place)) for place in places]
             if not status and len(folders) == 2 and all(map(git.may_use, folders)):
                 self._git = git
-                self._git_dir, self._repository = folders
+                self._git_dir = folders[0]
 
     def _look_again(self, before: Look) -> Look:
         if not self.root.exists():
-            look = Look(dict.fromkeys(before.seen, NOTHING))
-        else:
-            with suppress(GitError):
-                self._find_git()
-            look = self._look(before.seen)
-        if "" in before.repositories and self._is_lost():
-            look.is_lost = True
-            is_kept = self._is_copied and find_copy(self._data, self.root)
-            look.lost = "" if is_kept else NO_REPOSITORY
-            self._git = None
-        if self._store is not None and (found := find_written(self._data, self.root)):
-            told = f"{name_first([f'.git/{one}' for one in found], 3)}: {WRITTEN}"
-            look.lost = "; ".join(filter(None, (look.lost, told)))
-        return look
+            return Look(dict.fromkeys(before.seen, NOTHING))
+        with suppress(GitError):
+            self._find_git()
+        return self._look(before.seen)
 
     def _look(self, before: Mapping[str, Seen]) -> Look:
         """Look at the project; what was there in `before` is looked at even where the walk does not come."""
@@ -269,9 +207,6 @@ class LookedProject:
                 for path in before.keys() - look.seen.keys():
                     if (one := reader.read(path, before[path])) is not NOTHING:
                         look.seen[path] = one
-        if self._git is not None:
-            with suppress(GitError):
-                look.head = self._read_head()
         return look
 
     def _choose_folders(self, walk: _Walk, look: Look) -> list[str]:
@@ -307,20 +242,6 @@ class LookedProject:
                 del look.seen[path]
             else:
                 look.seen[path] = found
-
-    def _read_head(self) -> tuple[str, str]:
-        """Return the commit and the reference of HEAD: of a branch in a file of its own without a run of git."""
-        assert self._git_dir is not None
-        with suppress(OSError, ValueError):
-            branch = _BRANCH.fullmatch(read_regular(self._git_dir / "HEAD", 500).decode("ascii"))
-            if branch and ".." not in branch[1]:
-                commit = read_regular(self._git_dir / branch[1], 100).decode("ascii").removesuffix("\n")
-                if _COMMIT.fullmatch(commit):
-                    return commit, branch[1]
-        assert self._git is not None
-        _, output, _ = self._git.try_run("rev-parse", "-q", "HEAD", "--symbolic-full-name", "HEAD")
-        lines = os.fsdecode(output).splitlines()
-        return (lines[0], lines[1]) if len(lines) == 2 else ("", "")
 
 
 class _Walk:
@@ -419,4 +340,6 @@ def _is_uncovered(state: FileState) -> bool:
 
 def _explain(state: FileState) -> str:
     """Return why a path is not covered."""
-    return SPECIAL_FILE if state.kind == SPECIAL else LINKED if state.content else UNREAD
+    if state.kind == SPECIAL or not state.content:
+        return SPECIAL_FILE if state.kind == SPECIAL else UNREAD
+    return f"{state.size / 1e6:,.0f} MB, {LINKED}"

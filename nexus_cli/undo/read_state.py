@@ -78,6 +78,8 @@ class StateReader:
         self._store = store
         self._left = MOST_COPIED_AT_ONCE
         self._copies = 0
+        self.repositories: list[str] = []
+        """Folders with a `.git` that `list_below` came by."""
         self._end = time.monotonic() + seconds
         self._last_link = self._end + seconds
 
@@ -103,6 +105,7 @@ class StateReader:
         `known` is its earlier content, `oid` the blob that it probably equals.
         """
         parent, _, name = path.rpartition("/")
+        is_whole = False
         for _ in range(2):  # again if it grew meanwhile
             content = ""
             try:
@@ -110,17 +113,15 @@ class StateReader:
                 with suppress(OSError, ValueError):
                     content = self._keep(folder, name, one.stamp, known, oid)
                 about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if (new := make_stamp(about)) != one.stamp:
-                    is_same = new[:3] == one.stamp[:3]  # else it was linked just now
-                    one = describe(folder, name, about)
-                    if not is_same:
-                        continue
+                new, old = make_stamp(about), one.stamp
+                one = one if new == old else describe(folder, name, about)
             except (OSError, ValueError):
                 return NOTHING
-            break
+            if is_whole := new[:3] == old[:3]:  # the rest changes with a hard link
+                break
         if one.state.kind != FILE:
             return one
-        is_settled = one.is_settled and not (self.is_late and one.state.size <= MOST_COPIED)
+        is_settled = is_whole and one.is_settled and not (self.is_late and one.state.size <= MOST_COPIED)
         return Seen(with_content(one.state, content), one.stamp, is_settled)
 
     @property

@@ -11,8 +11,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "special", "absent"
+HEAD = "HEAD"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
 """Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
+MODE = "+"
+"""What is between the content of a file in git's folder and its permission bits, in a value of a reference."""
 SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
 """Beginnings of `FileState.content`: bytes in the byte store, a blob of the project's repository, and a hard link in
 the byte store to a file that is too large to copy (lost if a command writes the file in place)."""
@@ -57,6 +60,21 @@ class FileChange:
     """True if the file or link existed before the step, at a place that is not followed."""
     is_earlier: bool = False
     """True if the path changed before what other steps recorded while this one ran; they stand before it."""
+    is_unsure: bool = False
+    """True if the person may have made the change, see `unsure_changes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceChange:
+    """The values of a reference, or of a file in git's folder, before and after a step."""
+
+    repository: str
+    """Path of the repository, relative to `Step.root`; "" for the root."""
+    name: str
+    """`HEAD`, `refs/heads/main`, `index`, `MERGE_HEAD`, `logs/refs/stash`."""
+    before: str
+    """A commit, `ref: NAME`, the content of a file in the byte store with its mode (`sha256:HEX+644`); "" if absent."""
+    after: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,16 +96,18 @@ class Step:
     root: str
     """Real path of the project, of an added folder, or of the folder of a file outside of them."""
     changes: tuple[FileChange, ...] = ()
-    head: tuple[str, str] | None = None
-    """HEAD (commit id) before and after, if the step moved it or changed its branch."""
-    branch: tuple[str, str] | None = None
-    """The reference of HEAD before and after (`HEAD`: detached), if the step changed it."""
+    references: tuple[ReferenceChange, ...] = ()
+    """What it did to the references of repositories. Where it moved HEAD, also the branches that HEAD named."""
     undoes: tuple[str, ...] = ()
     """Ids of the steps that this step, an undo, took back."""
     unfollowed: str = ""
     """Why some or all changes are unknown, "" if they are known."""
+    not_covered: tuple[tuple[str, str], ...] = ()
+    """Paths that an undo may not bring back, each with the reason: `.` for all of the project."""
+    began: str = ""
+    """When it began, as `at`; "" for steps without a look."""
     is_unsure: bool = False
-    """True if the person may have made the changes: they were seen while jobs ran, and are of no call."""
+    """True if jobs ran beside the calls: each of the changes is unsure then."""
 
 
 def format_step(step: Step) -> str:
@@ -95,12 +115,12 @@ def format_step(step: Step) -> str:
     return json.dumps(step, default=fields_of, separators=(",", ":"))
 
 
-def fields_of(value: Step | FileChange | FileState) -> dict[str, Any]:
+def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> dict[str, Any]:
     """Return the fields of a record, for `json.dumps`: several times as fast as `asdict`."""
     return {name: found for name in value.__slots__ if (found := getattr(value, name)) or name not in _OPTIONAL}
 
 
-_OPTIONAL = frozenset({"owner", "attributes", "pair"})
+_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered", "began"})
 """Fields that a line of the journal leaves out if they are empty."""
 
 
@@ -121,11 +141,27 @@ def parse_step(row: Mapping[str, Any]) -> Step:
             (int(one["stamp"][0]), int(one["stamp"][1]), int(one["stamp"][2])),
             bool(one.get("is_moved_in")),
             bool(one.get("is_earlier")),
+            bool(one.get("is_unsure") or row.get("is_unsure")),
         )
         for one in row.get("changes", ())
     )
-    for name in ("head", "branch"):
-        pair = row.get(name)
-        known[name] = (pair[0], pair[1]) if pair else None
-    known |= {"changes": changes, "undoes": tuple(row.get("undoes", ()))}
+    references = tuple(
+        ReferenceChange(str(one["repository"]), str(one["name"]), str(one["before"]), str(one["after"]))
+        for one in row.get("references") or _read_moved_head(row)
+    )
+    uncovered = tuple((str(path), str(why)) for path, why in row.get("not_covered", ()))
+    known |= {"changes": changes, "references": references, "not_covered": uncovered}
+    known["undoes"] = tuple(row.get("undoes", ()))
     return Step(**known)
+
+
+def _read_moved_head(row: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the move of HEAD that version 0.2 noted as commits and branches before and after."""
+    if not (commits := row.get("head")):
+        return []
+    branches = row.get("branch") or (HEAD, HEAD)
+    named = [f"ref: {one}" if one != HEAD else commit for one, commit in zip(branches, commits, strict=True)]
+    rows = [(HEAD, *named)]
+    if branches[0] != branches[1]:
+        rows += [(one, commit, commit) for one, commit in zip(branches, commits, strict=True) if one != HEAD]
+    return [dict(zip(("repository", "name", "before", "after"), ("", *one), strict=True)) for one in rows]

@@ -16,12 +16,12 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
-from nexus_cli.config.paths import private_dir
+from nexus_cli.config.paths import is_below, private_dir
+from nexus_cli.config.worktree_record import read_git_file
 from nexus_cli.core.real_files import (
     NEW,
     READ,
@@ -32,8 +32,9 @@ from nexus_cli.core.real_files import (
     open_listable,
     open_regular,
     read_regular,
-    walk_below,
 )
+from nexus_cli.sandbox.own_git import find_git
+from nexus_cli.sandbox.profile import find_worktree_folder
 from nexus_cli.undo.linked_objects import drop_written, is_intact, read_linked, stamp_of, write_linked
 
 SECONDS = 3.0
@@ -46,9 +47,7 @@ _MOST_COPIED = 100_000_000
 """Most bytes that are copied at once where no link can be made."""
 _SOURCE = "nexus-source"
 """File of a copy that names the folder of which it is one."""
-_REPLACED = "nexus-replaced"
-"""Folder of a copy with the references of repositories in whose place another one came, by the commit of their HEAD."""
-_RACY = 50_000_000
+RACY = 50_000_000
 """Nanoseconds after a change within which the clock of the file system may hide another one."""
 _GROWING = frozenset({"objects", "modules", "lfs"})
 """Folders of which nothing is dropped that the project's repository drops."""
@@ -56,9 +55,6 @@ _FIRST = frozenset({"refs", "logs"})
 _PASSING = (".lock", ".keep")
 _HEAD = re.compile(rb"ref:\s*refs/[^\0\n]+\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
 """Content of HEAD and of a branch."""
-_PACKED = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs(?:/[^/.][^/]*)+)")
-_MOST_PACKED = 64 << 20
-"""Most bytes of `packed-refs`."""
 _MOST_LINK = 1 << 13
 """Most bytes of a file `.git`, which names a folder."""
 _YOUNG = 86_400.0
@@ -67,97 +63,68 @@ _TRIMMED = 3600.0
 """Seconds between two searches for objects that only the copy has."""
 
 
-def keep_repository(data: Path, root: Path, repository: Path) -> None:
-    """Copy what is new in git's common folder `repository` of `root`; blocks; raise `OSError`, `TimeoutError`."""
-    place = _find_copy(data, root / ".git")
+class GitFolders(NamedTuple):
+    """The places of a repository."""
+
+    place: Path
+    """Its work tree, in which `.git` is."""
+    git_dir: Path
+    """The folder of git with its HEAD and its index."""
+    common: Path
+    """The folder of git with its objects and branches: of a linked worktree that of its repository."""
+
+
+def find_git_folders(place: Path) -> GitFolders | None:
+    """Return the folders of the repository at the real path `place`, without running git; None unless they belong to
+    it: a file `.git` may name any folder."""
+    own = place / ".git"
+    with suppress(OSError):
+        if stat.S_ISDIR(os.lstat(own).st_mode):
+            return GitFolders(place, own, own)
+        worktree = find_worktree_folder(place)
+        named = worktree or read_git_file(place)
+        git = find_git(place) if named else None
+        if named and git and git.may_use(named):
+            return GitFolders(place, named, worktree.parent.parent if worktree else named)
+    return None
+
+
+@dataclass
+class CopyBounds:
+    """The bounds of one copying, of all repositories together."""
+
+    end: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+    """When the time is over, of `time.monotonic`."""
+    copied: int = 0
+    """Bytes copied."""
+    files: int = 0
+    """Files copied."""
+
+
+def keep_repository(data: Path, folders: GitFolders, bounds: CopyBounds, above: Path | None = None) -> None:
+    """Copy what is new in the common git folder of a repository, unless that is in `above`, a git folder that is kept
+    itself. Blocks; raises `OSError`, `TimeoutError`."""
+    place = _find_copy(data, folders.place / ".git")
     private_dir(place.parent)
-    if repository != root / ".git":
-        link = os.fsdecode(read_regular(root / ".git", _MOST_LINK))
-        about = json.dumps({"link": link, "copy": _find_copy(data, repository).name})
-        if not place.is_file() or place.read_text() != about:
-            place.write_text(about)
-        place = _find_copy(data, repository)
+    if folders.common != folders.place / ".git":
+        base = above or folders.common
+        about = {
+            "link": os.fsdecode(read_regular(folders.place / ".git", _MOST_LINK)),
+            "copy": os.path.join(_find_copy(data, base).name, folders.common.relative_to(base)),
+            **dict(zip(GitFolders._fields, map(str, folders), strict=True)),
+        }
+        if not place.is_file() or place.read_text() != json.dumps(about):
+            place.write_text(json.dumps(about))
+        place = _find_copy(data, folders.common)
     elif place.is_file():  # it was a linked worktree
         place.unlink()
+    if above is not None:
+        return
     private_dir(place)
     if not (source := place / _SOURCE).exists():
-        source.write_bytes(os.fsencode(repository))
-    if _has_objects(repository) or not _has_objects(place):  # else a command has put an empty one in its place
-        _put_references_aside(repository, place)
-        _Mirror(place, time.monotonic() + SECONDS).mirror(repository)
-
-
-def _put_references_aside(repository: Path, copy: Path) -> None:
-    """Keep the references of a copy if its commits are not those of `repository`, which has come in the place of the
-    one that was copied."""
-    head = _find_head(copy)
-    if head in ("", _find_head(repository)) or is_there(repository / "objects" / head[:2] / head[2:]):
-        return
-    with suppress(OSError):
-        packs = (set(list_folder(place / "objects/pack")) for place in (repository, _real(copy)))
-        if any(name.endswith(".pack") for name in set.intersection(*packs)):
-            return
-    aside = private_dir(copy / _REPLACED) / head
-    for name in ("packed-refs", "refs", "HEAD"):
-        with suppress(OSError):  # not there, or aside already
-            os.renames(copy / name, aside / name)
-
-
-def put_references_back(data: Path, root: str, head: str) -> list[str]:
-    """Write the references of the repository whose HEAD was at the commit `head`, and that another one replaced. Return
-    their names: where the other one has that name, `NAME.nexus-undo`, also for a part of the name; the branch of HEAD
-    is left out there. Blocks; raises `OSError`."""
-    copy, written = find_copy(data, root), list[str]()
-    kept = next((one for one in (copy / _REPLACED / head, copy) if _find_head(one) == head), None) if copy else None
-    if kept is None:
-        return []
-    there, branch = _read_references(Path(root, ".git")), _read(kept / "HEAD").removeprefix(b"ref:").strip()
-    folders = {place for name in there for place in accumulate(name.split("/")[:-1], "{}/{}".format)}
-    for name, text in sorted(_read_references(_real(kept)).items()):
-        if name not in there or (there[name] != text and os.fsencode(name) != branch):
-            ways = accumulate(name.split("/"), "{}/{}".format)
-            taken = name if name in folders else next((place for place in ways if place in there), "")
-            place = f"{taken}.nexus-undo{name.removeprefix(taken)}" if taken else name
-            above, _, base = place.rpartition("/")
-            with suppress(OSError), open_folder(f"{root}/.git/{above}", create=True) as folder:
-                with open(os.open(base, NEW, 0o644, dir_fd=folder), "wb") as file:
-                    file.write(text + b"\n")
-                written.append(place)
-    return written
-
-
-def _find_head(git_dir: Path) -> str:
-    """Return the commit of HEAD, "" if there is none."""
-    found = b""
-    with suppress(OSError), open_folder(_real(git_dir)) as folder:
-        found = read_regular("HEAD", 5000, inside=folder).strip()
-        if found.startswith(b"ref:"):
-            name = os.fsdecode(found[4:].strip())
-            try:
-                found = read_regular(name, 5000, inside=folder).strip()
-            except OSError:
-                found = _read_packed(folder).get(name, b"")
-    return found.decode() if _HEAD.fullmatch(found) and not found.startswith(b"ref:") else ""
-
-
-def _read_packed(git_dir: int) -> dict[str, bytes]:
-    with suppress(OSError):
-        rows = map(_PACKED.fullmatch, read_regular("packed-refs", _MOST_PACKED, inside=git_dir).splitlines())
-        return {os.fsdecode(row[2]): row[1] for row in rows if row}
-    return {}
-
-
-def _read_references(git_dir: Path) -> dict[str, bytes]:
-    """Return the references in a folder of git by name: each a commit, or the name of another one."""
-    with open_folder(git_dir) as folder:
-        found = _read_packed(folder)
-        with suppress(OSError), open_folder("refs", inside=folder) as refs:
-            for path, entry in walk_below(refs):
-                if entry.is_file(follow_symlinks=False) and not path.endswith(".lock"):
-                    with suppress(OSError):
-                        text = read_regular(path, 5000, inside=refs).strip()
-                        found |= {f"refs/{path}": text} if _HEAD.fullmatch(text) else {}
-    return found
+        source.write_bytes(os.fsencode(folders.common))
+    if _has_objects(folders.common) or not _has_objects(place):  # else a command has put an empty one in its place
+        _Mirror(place, bounds).mirror(folders.common)
 
 
 def _real(path: Path) -> Path:
@@ -175,10 +142,17 @@ def find_written(data: Path, root: Path) -> list[str]:
 def find_copy(data: Path, root: str | Path) -> Path | None:
     """Return the copy of the repository of a project, None if there is none."""
     place = _find_copy(data, Path(root, ".git"))
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        if place.is_file():
-            place = place.parent / str(json.loads(place.read_text())["copy"])
+    with suppress(KeyError):
+        place = place.parent / _read_link(place)["copy"]
     return place if place.is_dir() else None
+
+
+def _read_link(place: Path) -> dict[str, str]:
+    """Return what is kept of a file `.git` and the folders that it names, {} of a folder."""
+    with suppress(OSError, ValueError):
+        found = json.loads(place.read_text())
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def is_lost(root: Path, git_dir: Path, repository: Path) -> bool:
@@ -205,26 +179,29 @@ def put_back(data: Path, root: str, *, only_objects: bool = False, dry_run: bool
     Of what exists, empty files, broken objects and branches, and another HEAD are replaced, the HEAD renamed to
     `HEAD.nexus-undo`. A repository with a HEAD and objects gets nothing else. Blocks; raises `OSError`.
     """
-    place, copy = _find_copy(data, Path(root, ".git")), find_copy(data, root)
+    copy, about = find_copy(data, root), _read_link(_find_copy(data, Path(root, ".git")))
     if copy is None:
         return False
-    git_dir = Path(root, ".git")
-    is_link = place.is_file()  # of a linked worktree, of which the repository is elsewhere
-    is_gone = not os.path.lexists(git_dir) if is_link else is_lost(Path(root), git_dir, git_dir)
-    if only_objects == is_gone:
+    own = Path(root, ".git")
+    git_dir, common = (Path(about.get(name, own)) for name in GitFolders._fields[1:])
+    if only_objects == is_lost(Path(root), git_dir, common):
         return False
     if dry_run:
         return True
     with open_folder(root, create=True) as folder:
-        if is_link:
-            if not only_objects:
-                link = str(json.loads(place.read_text())["link"])
-                with open(os.open(".git", NEW, 0o644, dir_fd=folder), "wb") as file:
-                    file.write(os.fsencode(link))
-            return True
+        if about and not only_objects and not is_there(".git", inside=folder):
+            with open(os.open(".git", NEW, 0o644, dir_fd=folder), "wb") as file:
+                file.write(os.fsencode(about["link"]))
+    sources = {common: copy, git_dir: copy / os.path.relpath(git_dir, common)}
+    for target, source in sources.items():
+        if not source.is_dir() or (
+            not only_objects and _has_head(target) and (target != common or _has_objects(target))
+        ):
+            continue
         for inner in ("objects", "refs") if only_objects else ("",):
-            with open_folder(f".git/{inner}", inside=folder, create=True) as target:
-                _fill(copy / inner, target, kind=inner, only_broken=inner == "refs")
+            if (source / inner).is_dir():
+                with open_folder(target / inner, create=True) as place:
+                    _fill(source / inner, place, kind=inner, only_broken=inner == "refs")
     return True
 
 
@@ -273,9 +250,13 @@ def count_kept(data: Path, *, only_lost: bool = False) -> int:
 def forget_copies(data: Path, roots: set[str]) -> None:
     """Remove the copies of projects that are none of `roots`. Blocks."""
     needed = {_find_copy(data, Path(root, ".git")).name for root in roots}
-    needed |= {copy.name for root in roots if (copy := find_copy(data, root))}
     with suppress(OSError):
-        for place in (data / "undo" / "git").iterdir():
+        places = list((data / "undo" / "git").iterdir())
+        for place in places:
+            work = os.path.dirname(_read(place / _SOURCE)) if place.is_dir() else _read_link(place).get("place", "")
+            needed |= {place.name} if any(is_below(os.fsdecode(work), root) for root in roots) else set()
+        needed |= {_read_link(place).get("copy", "").partition("/")[0] for place in places if place.name in needed}
+        for place in places:
             if place.name not in needed:
                 shutil.rmtree(place) if place.is_dir() else place.unlink()
 
@@ -285,12 +266,7 @@ class _Mirror:
     """One run of copying."""
 
     copy: Path
-    end: float
-    """When the time is over, of `time.monotonic`."""
-    copied: int = 0
-    """Bytes copied."""
-    files: int = 0
-    """Files copied."""
+    bounds: CopyBounds
 
     def mirror(self, repository: Path) -> None:
         """Copy the folder of git, and note what is linked. Raises `OSError`, also if its path leads through a link."""
@@ -305,7 +281,7 @@ class _Mirror:
 
     def _mirror(self, source: int, target: str, *, grows: bool = False) -> None:
         """Copy the files of an open folder and those below; a folder of loose objects only if it has changed."""
-        if time.monotonic() > self.end:
+        if time.monotonic() > self.bounds.end:
             raise TimeoutError(f"keeping the repository takes longer than {SECONDS:.0f} s")
         private_dir(Path(target))
         names = set()
@@ -335,7 +311,7 @@ class _Mirror:
                 return
         with open_folder(name, inside=source) as folder:
             self._mirror(folder, place, grows=grows or name in _GROWING)
-        if is_loose and time.time_ns() - changed > _RACY:
+        if is_loose and time.time_ns() - changed > RACY:
             os.utime(place, ns=(changed, changed))
 
     def _keep(self, folder: int, name: str, place: str, *, stays: bool) -> None:
@@ -349,12 +325,12 @@ class _Mirror:
             if is_linked or (stays and old.st_size):
                 return
             is_same = (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
-            if is_same and not is_linked and new.st_ctime_ns + _RACY < old.st_ctime_ns:
+            if is_same and not is_linked and new.st_ctime_ns + RACY < old.st_ctime_ns:
                 return
         draft = f"{os.path.dirname(place)}/.new-{os.urandom(8).hex()}"  # never one that exists: it may be a link
         with suppress(FileNotFoundError):  # removed just now
             is_copied = False
-            if self.files < _MOST_FILES and self.copied + new.st_size <= _COPIED:
+            if self.bounds.files < _MOST_FILES and self.bounds.copied + new.st_size <= _COPIED:
                 with suppress(OSError):
                     self._copy(folder, name, draft, new)
                     is_copied = True
@@ -372,7 +348,7 @@ class _Mirror:
         except FileNotFoundError:
             raise
         except OSError:
-            if self.copied + about.st_size > _MOST_COPIED:
+            if self.bounds.copied + about.st_size > _MOST_COPIED:
                 raise
             self._copy(folder, name, draft, about)
             return
@@ -392,8 +368,8 @@ class _Mirror:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
             raise
-        self.copied += 0 if is_cloned else about.st_size
-        self.files += 1
+        self.bounds.copied += 0 if is_cloned else about.st_size
+        self.bounds.files += 1
 
 
 def _copy_file(source: IO[bytes], target: int, about: os.stat_result) -> bool:

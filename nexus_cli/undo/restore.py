@@ -23,9 +23,11 @@ from nexus_cli.core.real_files import open_folder
 from nexus_cli.undo import plan_restore as plans
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.journal import append_step, begin_step
+from nexus_cli.undo.plan_references import TurnReference
 from nexus_cli.undo.plan_restore import NOT_THERE, Action, PathChange, PresentState, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, SHA256, FileChange, FileState, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, SHA256, FileChange, FileState, ReferenceChange, Step
+from nexus_cli.undo.restore_references import put_references
 from nexus_cli.undo.write_state import (
     DRAFT_MODE,
     ChangedMeanwhileError,
@@ -87,6 +89,9 @@ class RestoreResult:
         for what, places in self.refused.items():
             more = f", like {len(places) - 1:,} more" if places[1:] else ""
             self.kept.append(KeptPath(min(places), f"restored without {what}{more}"))
+
+    references: list[tuple[str, ReferenceChange]] = field(default_factory=list)
+    """Those that got an earlier value, each with its root."""
 
 
 class Restorer:
@@ -197,8 +202,11 @@ class Restorer:
 
     # Carrying out
 
-    def carry_out(self, actions: Sequence[Action], step: Step, undone: Sequence[Step]) -> None:
-        """Carry out `actions` and record them in steps like `step`, one for each root, that undo the steps `undone`.
+    def carry_out(
+        self, actions: Sequence[Action], references: Sequence[TurnReference], step: Step, undone: Sequence[Step]
+    ) -> None:
+        """Carry out what is planned and record it in steps like `step`, one for each root, that undo the steps
+        `undone`.
 
         Raises `NexusError` if the disk is full. Before the first file is written, nothing has changed then; after it,
         `resume` carries on.
@@ -209,8 +217,10 @@ class Restorer:
                 changes.setdefault(action.change.root, []).extend(self._prepare(action))
             steps = []
             undoes = tuple(one.id for one in undone)
-            for number, (root, own) in enumerate(changes.items(), 1):
-                steps.append(replace(step, id=f"{step.id}-{number}", root=root, changes=tuple(own), undoes=undoes))
+            for number, root in enumerate(dict.fromkeys([*changes, *(one.root for one in references)]), 1):
+                moved = tuple(one.as_undone() for one in references if one.root == root)
+                own = replace(step, changes=tuple(changes.get(root, ())), references=moved)
+                steps.append(replace(own, id=f"{step.id}-{number}", root=root, undoes=undoes))
                 begin_step(self._data, steps[-1])
         self._execute(steps)
 
@@ -298,9 +308,13 @@ class Restorer:
                     with suppress(ChangedMeanwhileError, OSError, KeyError):  # its files can be removed then
                         open_up(self._roots[step.root], change.path)
             with _disk_errors("the undo is not complete"):
+                moved = tuple(put_references(step.root, step.references, self._store))
+                self.result.references += [(step.root, one) for one in moved if one.before != one.after]
                 made = [one for change in track(step.changes, 0.5) for one in self._make(step, change)]
                 made = [one for change in reversed(made) for one in self._finish(step, change)][::-1]
-                append_step(self._data, replace(step, changes=tuple(made), at=format_utc(local_now())))
+                append_step(
+                    self._data, replace(step, changes=tuple(made), references=moved, at=format_utc(local_now()))
+                )
         self.result.settle(self._whole)
 
     def _make_root(self, root: str) -> None:

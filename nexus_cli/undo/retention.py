@@ -8,10 +8,11 @@ from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.undo.byte_store import list_objects, used_bytes
+from nexus_cli.undo.follow_repositories import saved_contents
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
 from nexus_cli.undo.repository_copy import count_kept, forget_copies, trim_copies
 from nexus_cli.undo.saved_look import read_contents
-from nexus_cli.undo.undone_steps import needed_by_redo
+from nexus_cli.undo.undone_steps import contents_of, needed_by_redo
 
 _YOUNG = 60.0
 """Seconds for which an object stays that no step names yet."""
@@ -35,14 +36,15 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
         forget_copies(data, {step.root for step in named})
     if total <= most and not unnamed:
         return
-    kept = read_contents((data / "undo" / "looks").glob("*.json"))
+    looks = data / "undo" / "looks"
+    kept = read_contents(looks.glob("*.json")) | saved_contents(looks.glob("*.git"))
     journals = [read_steps(data, place.stem) for place in _journals(data)]
     kept |= {name for steps in journals for name in needed_by_redo(steps)}
     left = most - used_bytes(objects[name][1] for name in kept & objects.keys())
     steps = [step for own in journals for step in own]
     for step in sorted(steps, key=lambda one: one.at, reverse=True):
         states = [state for change in step.changes for state in (change.before, change.after)]
-        names = {state.content for state in states} & objects.keys() - kept
+        names = ({state.content for state in states} | contents_of(step.references)) & objects.keys() - kept
         left -= used_bytes(objects[name][1] for name in names)
         if left < 0:
             break

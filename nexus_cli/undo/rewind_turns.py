@@ -19,7 +19,7 @@ class TurnChanges:
     """The changes of one turn."""
 
     changes: Sequence[PathChange]
-    """All of them, also those that were undone."""
+    """All of files, also those that were undone; none if only references of git changed."""
     in_force: bool
     """False once all of them were undone."""
     was_killed: bool
@@ -27,14 +27,14 @@ class TurnChanges:
 
 
 def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
-    """Return the changes of each turn that changed a file."""
+    """Return the changes of each turn that changed a file or a reference of git."""
     every = read_steps(data, session)
     left = {turn for turn, steps in group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
     found = {}
     for turn, steps in group_by_turn(every).items():
         changes = find_changes(steps)
         was_killed = any(step.unfollowed in (KILLED, KILLED_SINCE) for step in steps)
-        if changes or was_killed:
+        if changes or was_killed or has_effect(steps):
             found[turn] = TurnChanges(changes, turn in left, was_killed)
     return found
 

@@ -5,21 +5,44 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
+from nexus_cli.core.json_types.report_types import MovedHead, ReferenceObject, UndoReport
 from nexus_cli.sandbox.own_git import GitError, find_git
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.plan_restore import NOTHING, UNSURE, find_changes, find_paths, is_inside, merge_changes
+from nexus_cli.undo.plan_references import (
+    TurnReference,
+    find_commands,
+    find_moved_head,
+    group_references,
+    merge_references,
+    plan_references,
+)
+from nexus_cli.undo.plan_restore import (
+    NOTHING,
+    RESTORE,
+    UNSURE,
+    PathChange,
+    find_changes,
+    find_paths,
+    is_inside,
+    merge_changes,
+)
+from nexus_cli.undo.read_references import is_same_value
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
-from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back, put_references_back
+from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
+from nexus_cli.undo.restore_references import bring_objects, read_present
 from nexus_cli.undo.undone_steps import has_effect, newest_turn, newest_undo, steps_in_force
 
 _SECONDS = 10.0
@@ -43,6 +66,8 @@ class UndoRequest:
     paths: Sequence[str] = field(default=())
     """Files and folders; () for all that the turn changed."""
     dry_run: bool = False
+    takes_unsure: bool = False
+    """True to take back also what the person may have changed while commands ran."""
 
 
 def undo_turn(request: UndoRequest) -> UndoReport:
@@ -53,6 +78,16 @@ def undo_turn(request: UndoRequest) -> UndoReport:
 def redo_turn(request: UndoRequest) -> UndoReport:
     """Take back the newest undo. Raises as `undo_turn`."""
     return _restore(request, redo=True)
+
+
+def find_unsure(request: UndoRequest) -> list[str]:
+    """Return the absolute paths that an undo would leave as perhaps the person's. Raises as `undo_turn`."""
+    with suppress(OSError, ValueError):
+        settle_killed(request.data, request.session)
+    every = read_steps(request.data, request.session)
+    _refuse_unknown(request, every)
+    is_cut_short = any(step.undoes for step in read_begun(request.data, request.session))
+    return [] if is_cut_short else [one.place for one in _choose(request, every, redo=False)[2]]
 
 
 def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
@@ -103,29 +138,38 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
         return _restore_steps(request, read_steps(data, session), redo=redo)
 
 
-def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
+def _choose(
+    request: UndoRequest, every: Sequence[Step], *, redo: bool
+) -> tuple[int | None, list[Step], list[PathChange]]:
+    """Return the turn to undo or redo, the steps to take back, and the changes that are left as unsure."""
     in_force = _of_paths(every, request)
-    is_left = not redo and not request.paths
-    unsure = [step for step in in_force if step.is_unsure and is_left]
-    in_force = [step for step in in_force if not (step.is_unsure and is_left)]
     if redo:
         chosen = newest_undo(every, in_force)
-        turn = chosen[0].turn if chosen else None
-    else:
-        turn = newest_turn(in_force) if request.turn is None else request.turn
-        chosen = [step for step in in_force if step.turn == turn and not step.undoes]
-    unfollowed = [
-        f"{step.what}: {step.unfollowed}"
-        for step in every
-        if step.unfollowed and not redo and not step.undoes and (turn is None or step.turn >= turn)
-    ]
+        return chosen[0].turn if chosen else None, chosen, []
+    unsure: list[Step] = []
+    if not (request.paths or request.takes_unsure):
+        unsure, in_force = _keep(in_force, is_unsure=True), _keep(in_force, is_unsure=False)
+    turn = newest_turn(in_force) if request.turn is None else request.turn
+    chosen = [step for step in in_force if step.turn == turn and not step.undoes]
     unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
-    left = [KeptPath(one.place, UNSURE) for one in find_changes(unsure)]
+    return turn, chosen, find_changes(unsure)
+
+
+def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
+    """Return the steps with those changes alone that are unsure, or that are not."""
+    found = [replace(one, changes=tuple(c for c in one.changes if c.is_unsure == is_unsure)) for one in steps]
+    return [step for step in found if step.changes or (step.references and not is_unsure)]
+
+
+def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
+    turn, chosen, unsure = _choose(request, every, redo=redo)
+    seen = [one for one in every if not (redo or one.undoes) and (turn is None or one.turn >= turn)]
+    unfollowed = [f"{step.what}: {step.unfollowed}" for step in seen if step.unfollowed]
+    not_covered = find_uncovered(seen, find_paths(request.paths, request.folder))
+    left = [KeptPath(one.place, UNSURE) for one in unsure]
     if not has_effect(chosen):
-        movers = _find_movers(request, every, turn) if request.turn and turn and not request.paths else []
-        result = RestoreResult(kept=left)
-        unfollowed += _put_repositories_back(request, movers, result)
-        return _report(request, turn if request.turn else None, movers, result, unfollowed, redo=redo)
+        shown, result = turn if request.turn else None, RestoreResult(kept=left)
+        return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
     if request.turn is None and not redo and any(step.unfollowed == KILLED_SINCE for step in chosen):
         hint = f"`nexus diff --turn {turn}` shows them, `nexus undo --turn {turn}` (or /undo {turn}) takes all back"
         raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
@@ -136,6 +180,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
         result = restorer.preview(actions) if request.dry_run else restorer.result
         if not redo:  # first: the undo of the files is what says that all is done
             unfollowed += _put_repositories_back(request, chosen, result)
+        references = _plan_references(request, chosen)
         if not request.dry_run:
             what = f"{'redo' if redo else 'undo'} turn {turn}"
             step = Step(
@@ -147,37 +192,50 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
                 at="",
                 root="",
             )
-            restorer.carry_out(actions, step, chosen)
-    told = {one.path for one in result.kept}
+            restorer.carry_out(actions, references, step, chosen)
+    told = {*result.restored, *result.removed, *(one.path for one in result.kept)}
     result.kept += [one for one in left if one.path not in told]
-    movers = [] if redo or request.paths else _find_movers(request, every, turn or 0)
-    return _report(request, turn, movers, result, unfollowed, redo=redo)
+    return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
+
+
+def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:
+    """Plan what is done to the references that `steps` changed, and put back the objects that they name."""
+    store, rows = ByteStore(request.data), merge_references(steps)
+
+    def find_present(root: str, repository: str) -> Mapping[str, str]:
+        with suppress(OSError):
+            if not request.dry_run:
+                own = group_references(rows)[root, repository]
+                bring_objects(request.data, Path(root, repository), [row.change for row in own], store)
+        state = read_present(root, repository, store)
+        return state.values if state else {}
+
+    return plan_references(rows, find_present, partial(is_same_value, store))
 
 
 def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: RestoreResult) -> list[str]:
-    """Put back repositories that these steps removed, and commits that they lost; return what could not be."""
+    """Put back repositories that these steps removed, and what is broken in others; return what could not be."""
     told = []
-    for step in steps:
-        for change in step.changes:
-            if change.path == GIT_FOLDER and change.before.kind == REPOSITORY:
-                place, why = f"{step.root}/{GIT_FOLDER}", "there is another one now"
-                copy = find_copy(request.data, step.root)
-                try:
-                    if is_back := put_back(request.data, step.root, dry_run=request.dry_run):
-                        is_back = _has_head(request, str(copy) if request.dry_run else step.root, step.root)
-                        why = "its HEAD names no commit that can be read"
-                except OSError as error:
-                    is_back, why = False, (error.strerror or str(error)).lower()
-                result.restored += [place] if is_back else []
-                if not is_back and copy is not None and place not in result.restored:
-                    fetch = f"`git fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
-                    told.append(f"{step.what}: the repository was not put back ({why}); {fetch} brings its commits")
-        if step.head is not None and not request.dry_run and not _has_commit(step.root, step.head[0]):
-            with suppress(OSError):
-                if put_back(request.data, step.root, only_objects=True):
-                    names = put_references_back(request.data, step.root, step.head[0])
-                    result.restored += [f"{step.root}/{GIT_FOLDER}/{name}" for name in names]
-    for root in {step.root for step in steps}:
+    for change in merge_changes(steps):
+        if change.before.kind != REPOSITORY:
+            continue
+        root, why = os.path.dirname(change.place), "there is another one now"
+        copy = find_copy(request.data, root)
+        try:
+            if is_back := put_back(request.data, root, dry_run=request.dry_run):
+                is_back = _has_head(request, str(copy) if request.dry_run else root, root)
+                why = "its HEAD names no commit that can be read"
+        except OSError as error:
+            is_back, why = False, (error.strerror or str(error)).lower()
+        result.restored += [change.place] if is_back else []
+        if not is_back and copy is not None:
+            fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
+            what = next(
+                step.what for step in steps if any(f"{step.root}/{one.path}" == change.place for one in step.changes)
+            )
+            told.append(f"{what}: the repository was not put back ({why}); {fetch} brings its commits")
+    inner = {os.path.join(step.root, one.repository).rstrip("/") for step in steps for one in step.references}
+    for root in {step.root for step in steps} | inner:
         place = f"{root}/{GIT_FOLDER}"
         if request.dry_run or place in result.restored or not os.path.isdir(place) or _has_head(request, root, root):
             continue
@@ -189,68 +247,62 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
 
 def _has_head(request: UndoRequest, folder: str, root: str) -> bool:
     """Return True if HEAD resolves, or the kept HEAD of the project `root` is a branch without a commit."""
-    return _has_commit(folder, "HEAD^{commit}") or not is_head_kept(request.data, root)
+    with suppress(GitError):
+        git = find_git(Path(folder))
+        return not git or not git.try_run("cat-file", "-e", "HEAD^{commit}")[0] or not is_head_kept(request.data, root)
+    return True
 
 
-def _has_commit(root: str, commit: str) -> bool:
-    return _run_git(root, "cat-file", "-e", commit) is not None
+def _report_references(
+    request: UndoRequest, rows: Sequence[TurnReference], result: RestoreResult
+) -> tuple[list[ReferenceObject], MovedHead | None]:
+    """Return what was done to references, and the move of the project's HEAD that stays."""
+    found, moved = list[ReferenceObject](), None
+    for (root, repository), own in group_references(rows).items():
+        place = _near(request, os.path.join(root, repository).rstrip("/"))
+        done = [
+            row if request.dry_run or (root, row.as_undone()) in result.references else row.as_kept() for row in own
+        ]
+        commands = find_commands(done, _git_at(place))
+        moved = moved if place else find_moved_head(done)
+        found += [
+            {
+                "repository": place,
+                "name": row.change.name,
+                "before": row.change.before,
+                "after": row.change.after,
+                "restored": row.does == RESTORE,
+                "command": commands.get(row.change.name),
+            }
+            for row in done
+            if row.is_change and row.does != NOTHING
+        ]
+    return found, moved
 
 
-def _run_git(root: str, *arguments: str) -> str | None:
-    """Return the output of git, "" if it cannot be run, None if it fails."""
-    if git := find_git(Path(root)):
-        with suppress(GitError):
-            status, output, _ = git.try_run(*arguments)
-            return None if status else os.fsdecode(output).strip()
-    return ""
+def _git_at(place: str) -> str:
+    return f"git -C {shlex.quote(place)}" if place else "git"
 
 
-def _find_movers(request: UndoRequest, every: Sequence[Step], turn: int) -> list[Step]:
-    """Return the steps of a turn that moved HEAD; if the person named none, also those of later turns that only did
-    that, while HEAD is where they left it."""
-    movers = [one for one in every if one.head is not None and not one.undoes and one.root == request.project]
-    found = [one for one in movers if one.turn == turn]
-    if request.turn is None:
-        others = {one.turn for one in every if one.changes and not one.undoes}
-        later = [one for one in movers if one.turn > turn and one.turn not in others]
-        if later and later[-1].head is not None and _run_git(request.project, "rev-parse", "HEAD") == later[-1].head[1]:
-            found += later
-    return found
-
-
-def _find_moved_head(steps: Sequence[Step]) -> MovedHead | None:
-    """Return the move of HEAD by `steps`, and the command that moves it back: to its branch first, as a reset would
-    move the present one."""
-    heads = [step.head for step in steps if step.head is not None]
-    branches = [step.branch for step in steps if step.branch is not None]
-    if not heads:
-        return None
-    (before, after), (old, new) = (
-        (heads[0][0], heads[-1][1]),
-        (branches[0][0], branches[-1][1]) if branches else ("", ""),
-    )
-    if old == new:
-        command = f"git reset --soft {before}"
-        return {"before": before, "after": after, "command": command} if before != after else None
-    attached = f"git symbolic-ref HEAD {shlex.quote(old)}"
-    command = attached if old.startswith("refs/") else f"git update-ref --no-deref HEAD {before}"
-    if before == after:
-        return {"before": old, "after": new, "command": command}
-    return {"before": before, "after": after, "command": f"{command} && git reset -q {before}"}
+def _near(request: UndoRequest, place: str) -> str:
+    """Return a place as it is reported: inside the project relative to it, the project itself as ""."""
+    return "" if place == request.project else place.removeprefix(f"{request.project}/")
 
 
 def _report(
     request: UndoRequest,
     turn: int | None,
-    steps: Sequence[Step],
+    rows: Sequence[TurnReference],
     result: RestoreResult,
     unfollowed: Sequence[str] = (),
+    not_covered: Mapping[str, str] = MappingProxyType({}),
     *,
     redo: bool,
 ) -> UndoReport:
-    def near(place: str) -> str:
-        return place.removeprefix(f"{request.project}/")
-
+    near = partial(_near, request)
+    references, moved = _report_references(request, rows, result)
+    kept = {one.path for one in result.kept}
+    named = [f"{near(place) or WHOLE}: {why}" for place, why in not_covered.items() if place not in kept]
     return {
         "version": 1,
         "action": "redo" if redo else "undo",
@@ -261,7 +313,9 @@ def _report(
             {"path": near(one.path), "why": one.why, "aside": near(one.aside) if one.aside else None}
             for one in sorted(result.kept, key=lambda one: one.path)
         ],
-        "head_moved": _find_moved_head(steps),
-        "unfollowed": list(unfollowed),
+        "references": references,
+        "head_moved": moved,
+        "not_covered": [{"path": near(place) or WHOLE, "why": why} for place, why in not_covered.items()],
+        "unfollowed": [*unfollowed, *named],
         "dry_run": request.dry_run,
     }

@@ -9,25 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
-from nexus_cli.undo.records import ABSENT, FOLDER, FileChange, Step
+from nexus_cli.undo.records import ABSENT, FOLDER, MODE, FileChange, ReferenceChange, Step
 
 
 def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:
     """Return the steps with the changes in force, none that are empty; with absolute `paths` those of these, and of the
-    folders above that were made or removed with them."""
-    gone: set[tuple[str, str]] = set()
+    folders above that were made or removed with them. References are in force without `paths` only."""
+    gone: set[tuple[str, ...]] = set()
     found = []
     for step in reversed(steps):
         left = [one for one in step.changes if (step.id, f"{step.root}/{one.path}") not in gone]
         gone.update((id_, f"{step.root}/{one.path}") for one in left for id_ in step.undoes)
+        moved = tuple(one for one in step.references if (step.id, step.root, one.repository, one.name) not in gone)
+        gone.update((id_, step.root, one.repository, one.name) for one in moved for id_ in step.undoes)
         kept = [one for one in left if is_inside(f"{step.root}/{one.path}", paths)]
-        if kept:
-            if paths:
-                above = {place for one in kept for place in folders_above(f"{step.root}/{one.path}")}
-                above -= {f"{step.root}/{one.path}" for one in kept}
-                kept += [one for one in left if _is_above(one, step.root, above)]
-            found.append(replace(step, changes=tuple(kept)))
+        if kept and paths:
+            above = {place for one in kept for place in folders_above(f"{step.root}/{one.path}")}
+            above -= {f"{step.root}/{one.path}" for one in kept}
+            kept += [one for one in left if _is_above(one, step.root, above)]
+        if kept or (moved and not paths):
+            found.append(replace(step, changes=tuple(kept), references=() if paths else moved))
     return found[::-1]
 
 
@@ -63,9 +66,17 @@ def needed_by_redo(every: Sequence[Step]) -> set[str]:
     """Return the contents that the undos in force removed or replaced: there may be no other copy."""
     undone = {step.id for step in every if step.undoes}
     undos = [step for step in steps_in_force(every) if step.undoes and undone.isdisjoint(step.undoes)]
-    return {change.before.content for step in undos for change in step.changes if change.before != change.after}
+    found = {change.before.content for step in undos for change in step.changes if change.before != change.after}
+    return found | {content for step in undos for content in contents_of(step.references)}
 
 
-def has_effect(steps: Iterable[Step]) -> bool:
-    """Return True if a path is not after `steps` as it was before."""
-    return any(change.before != change.after for change in merge_changes(steps))
+def contents_of(references: Iterable[ReferenceChange]) -> set[str]:
+    """Return the contents of the files of git's folder among `references`, as the byte store names them."""
+    return {value.partition(MODE)[0] for one in references for value in (one.before, one.after)}
+
+
+def has_effect(steps: Sequence[Step]) -> bool:
+    """Return True if a path or a reference is not after `steps` as it was before."""
+    return any(one.before != one.after for one in merge_changes(steps)) or any(
+        one.is_change for one in merge_references(steps)
+    )

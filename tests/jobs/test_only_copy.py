@@ -76,6 +76,19 @@ def test_a_wiped_folder_and_its_repository_come_back_whole(place: Stage, command
     assert report(place.run("undo", "--json"))["restored"] == ["price.py"]
 
 
+def test_an_added_folder_and_its_repository_come_back_whole(place: Stage) -> None:
+    second = place.folder.parent / "second"
+    second.mkdir()
+    fill(second)
+    add_git(second)
+    before, seen, history = own_files(second), repository_state(second), read_commits(second)
+    done = run(place, "cd ../second && rm -rf * .git", "--add-dir", "../second")
+    assert {f"{second}/.git", f"{second}/price.py"} <= set(done["files_changed"])
+    value = report(place.run("undo", "--json"))
+    assert f"{second}/.git" in value["restored"] and not value["kept"] and not value["unfollowed"]
+    assert own_files(second) == before and repository_state(second) == seen and read_commits(second) == history
+
+
 def test_staged_work_that_was_collected_comes_back(place: Stage) -> None:
     before = own_files(place.folder)
     (place.folder / "staged.py").write_text("staged = 'only here'\n")
@@ -96,9 +109,8 @@ def test_rewritten_history_can_be_gone_back_to(place: Stage) -> None:
     run(place, f"git rm -rqf .; git {name} commit -q --amend --allow-empty -m x; {clean}")
     value = report(place.run("undo", "--json"))
     assert not value["kept"] and not value["unfollowed"] and own_files(place.folder) == before
-    assert place.shell(value["head_moved"]["command"]).status == 0
+    assert value["head_moved"] is None and all(one["restored"] for one in value["references"])
     assert git(place.folder, "log", "-p", "--format=%H %B") == history
-    git(place.folder, "reset", "-q")  # the index is the person's
     assert git(place.folder, "status", "--porcelain", "-uno") == ""
 
 

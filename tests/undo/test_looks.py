@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from nexus_cli.undo import project_look, read_state
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
+from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.project_look import NO_REPOSITORY
 from nexus_cli.undo.read_state import StateReader
 from nexus_cli.undo.records import ABSENT, FILE, FOLDER, LINK, PIPE, FileState, Step
 
@@ -196,8 +197,8 @@ def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> Non
     for path in ("node_modules", "node_modules/x.js"):  # made by a tool
         before.pop(path)
         after.pop(path, None)
-    assert "node_modules was removed" in step.unfollowed
-    check_step(data, root, replace(step, unfollowed=""), before, after)
+    assert step.not_covered == (("node_modules", REBUILT),)
+    check_step(data, root, step, before, after)
 
 
 @pytest.mark.matrix
@@ -261,7 +262,8 @@ def test_submodules_and_repositories_inside_are_followed(tmp_path: Path) -> None
     repository(root / "inner")
     step, before, after = run_followed(data, root, "rm -rf sub inner")
     assert step is not None and {"sub/mine.txt", "inner/.env"} <= {one.path for one in step.changes}
-    check_step(data, root, step, before, after)
+    files = tuple(one for one in step.changes if not one.path.endswith(".git"))
+    check_step(data, root, replace(step, changes=files), before, after)
 
 
 NAMES = ["new\nline", "esc\x1b[2J", "x" * 255, "caf\u00e9", "cafe\u0301", "\udcff\udcfe", "-rf", "a b", '"q"\\']
@@ -374,7 +376,7 @@ def test_a_walk_that_takes_too_long_is_told_and_takes_no_path_for_new(
         (root / "run.sh").unlink()
         (root / "made").touch()
     (step,) = read_steps(data, "session")
-    assert step.unfollowed == TOO_MANY and [one.path for one in step.changes] == ["run.sh"]
+    assert step.not_covered == ((WHOLE, TOO_MANY),) and [one.path for one in step.changes] == ["run.sh"]
     assert bytes_of(data, root, step.changes[0].before) == before["run.sh"]
 
 
@@ -422,9 +424,14 @@ def test_a_moved_head_is_noted(tmp_path: Path) -> None:
     old = git(root, "rev-parse", "HEAD").decode().strip()
     step, before, after = run_followed(data, root, "git -c user.name=a -c user.email=a@b commit -qam second")
     assert step is not None and before == after and step.changes == ()
-    assert step.head == (old, git(root, "rev-parse", "HEAD").decode().strip())
+    new = git(root, "rev-parse", "HEAD").decode().strip()
+    rows = {one.name: (one.before, one.after) for one in step.references}
+    assert rows["refs/heads/master"] == (old, new) and set(rows) == {"HEAD", "index", "refs/heads/master"}
     step, _, _ = run_followed(data, root, "git checkout -q -b other")
-    assert step is not None and step.branch == ("refs/heads/master", "refs/heads/other")
+    assert step is not None
+    rows = {one.name: (one.before, one.after) for one in step.references}
+    assert rows["HEAD"] == ("ref: refs/heads/master", "ref: refs/heads/other")
+    assert rows["refs/heads/other"] == ("", new) and rows["refs/heads/master"] == (new, new)
 
 
 def test_home_is_never_looked_at(tmp_path: Path, monkeypatch: object) -> None:
@@ -432,7 +439,8 @@ def test_home_is_never_looked_at(tmp_path: Path, monkeypatch: object) -> None:
     journal = ChangeJournal(tmp_path / "data")
     journal.end(journal.begin(OWNER, "bash", "", home))
     (step,) = read_steps(tmp_path / "data", "session")
-    assert "home folder" in step.unfollowed and not step.changes
+    ((path, why),) = step.not_covered
+    assert path == WHOLE and "home folder" in why and not step.changes
 
 
 # -- random trees and commands -----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import pytest
 from undo.test_looks import git, repository
 from undo.world import World, files, tree
 
+from nexus_cli.undo.coverage import REBUILT
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.plan_restore import MOVED_IN
 
@@ -97,10 +98,9 @@ def test_a_removed_folder_that_tools_fill_is_named(world: World) -> None:
         world.write("pkg/.venv/pyvenv.cfg", "home = /usr\n")
         world.write("pkg/__pycache__/a.pyc", "made\n")
         command(world, "rm -rf node_modules pkg/__pycache__")
-        told = "bash: node_modules was removed; what is in folders that tools fill is not kept"
-        assert told in world.undo()["unfollowed"]
+        assert world.undo(turn=world.turns)["not_covered"] == [{"path": "node_modules", "why": REBUILT}]
         command(world, "rm -rf pkg && mkdir pkg")
-        assert told.replace("node_modules", "pkg/.venv") in world.undo()["unfollowed"]
+        assert {"path": "pkg/.venv", "why": REBUILT} in world.undo()["not_covered"]
 
 
 def test_a_project_that_its_own_command_removed_comes_back(world: World) -> None:
@@ -139,7 +139,7 @@ def test_a_folder_of_a_tool_that_git_does_not_ignore_comes_back(world: World) ->
     assert world.undo()["restored"] == ["vendor/own.php"]
 
 
-def test_what_a_command_removed_from_a_folder_that_tools_fill_is_named(world: World) -> None:
+def test_a_folder_that_tools_fill_is_named_if_something_in_it_may_have_changed(world: World) -> None:
     for name in (
         "package-lock.json",
         "node_modules/lib/i.js",
@@ -148,11 +148,13 @@ def test_what_a_command_removed_from_a_folder_that_tools_fill_is_named(world: Wo
         "__pycache__/a.pyc",
     ):
         world.write(name, "x\n")
-    command(world, "rm -r node_modules/lib node_modules/.cache __pycache__/a.pyc; touch node_modules/new")
-    told = "bash: node_modules/lib was removed; what is in folders that tools fill is not kept"
-    assert world.undo()["unfollowed"] == [told]
-    command(world, "touch node_modules/newer")
-    assert world.undo(turn=2)["unfollowed"] == []
+    command(world, "mkdir -p node_modules/.cache/y; touch __pycache__/b.pyc")
+    assert world.undo()["not_covered"] == world.undo()["unfollowed"] == []
+    command(world, "echo > node_modules/lib/i.js")
+    report = world.undo()
+    assert report["not_covered"] == [{"path": "node_modules", "why": REBUILT}]
+    assert report["unfollowed"] == [f"node_modules: {REBUILT}"]
+    assert not world.undo("package-lock.json")["not_covered"] and world.undo("node_modules")["not_covered"]
 
 
 @contextmanager

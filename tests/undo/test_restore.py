@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from undo.test_looks import git
 from undo.world import World, files, tree
 
 from nexus_cli.core.errors import NexusError
@@ -60,7 +62,9 @@ def test_undo_goes_back_turn_by_turn_and_redo_forward(world: World) -> None:
         "restored": [],
         "removed": [],
         "kept": [],
+        "references": [],
         "head_moved": None,
+        "not_covered": [],
         "unfollowed": [],
         "dry_run": False,
     }
@@ -186,11 +190,18 @@ def test_folders_and_files_that_changed_places_change_back(world: World) -> None
     assert tree(world.project) == after
 
 
-def test_head_is_never_moved_back_but_told(world: World) -> None:
+@pytest.mark.parametrize("branches", [None, ["refs/heads/main", "refs/heads/other"]])
+def test_a_moved_head_in_a_journal_of_version_0_2_is_told(world: World, branches: list[str] | None) -> None:
     old, new = "1" * 40, "2" * 40
-    world.turn(lambda: world.write("a", "x\n"), head=(old, new))
-    moved = world.undo()["head_moved"]
-    assert moved == {"before": old, "after": new, "command": f"git reset --soft {old}"}
+    world.turn(lambda: world.write("a", "x\n"))
+    place = world.data / "undo" / f"{world.session}.jsonl"
+    row = {**json.loads(place.read_text()), "head": [old, new], "branch": branches}
+    del row["references"]
+    place.write_text(json.dumps(row) + "\n")
+    command = f"git reset --soft {old}"
+    if branches:
+        command = f"git symbolic-ref HEAD refs/heads/main && git reset -q {old}"
+    assert world.undo()["head_moved"] == {"before": old, "after": new, "command": command}
 
 
 @pytest.mark.parametrize(
@@ -204,7 +215,7 @@ def test_head_is_never_moved_back_but_told(world: World) -> None:
         ("main^", ["git checkout -q feature"]),
     ],
 )
-def test_the_printed_command_moves_head_and_no_other_branch(
+def test_head_is_moved_back_or_the_command_is_told_that_moves_it_and_no_other_branch(
     world: World, monkeypatch: pytest.MonkeyPatch, start: str, commands: list[str]
 ) -> None:
     for name in ("AUTHOR", "COMMITTER"):
@@ -229,29 +240,33 @@ def test_the_printed_command_moves_head_and_no_other_branch(
         shell(command)
         journal.end(begun)
     world.turns, after = 1, repository()
+    assert world.undo()["head_moved"] is None and repository() == before != after
+    assert world.redo()["head_moved"] is None and repository() == after
+    shell("git commit -q --allow-empty -m mine")
+    mine = repository()
     told = world.undo()["head_moved"]
-    assert repository() == after != before, "an undo moves no head"
+    assert repository().splitlines()[2:] == mine.splitlines()[2:], "the commit of the person stays"
     shell(told["command"])
-    assert repository() == before
+    assert repository().splitlines()[2:] == before.splitlines()[2:]
 
 
-def test_a_later_turn_that_only_committed_is_told_of(world: World) -> None:
+def test_a_later_turn_that_only_committed_is_taken_back_first(world: World) -> None:
     run = partial(subprocess.run, cwd=world.project, check=True, capture_output=True)
     own = ("git", "-c", "user.name=n", "-c", "user.email=n@x.org")
     run([*own, "init", "-q"])
     run([*own, "commit", "-q", "--allow-empty", "-m", "one"])
     journal, commands = ChangeJournal(world.data), (["touch", "made"], [*own, "commit", "-qm", "two", "--allow-empty"])
+    heads = []
     for turn, command in enumerate(commands, 1):
         begun = journal.begin(StepOwner(world.session, turn), "bash", "c", world.project)
+        heads.append(git(world.project, "rev-parse", "HEAD"))
         run(command)
         journal.end(begun)
     world.turns = 2
-    report = world.undo()
-    assert report["turn"] == 1 and report["head_moved"]["command"].startswith("git reset --soft ")
-    assert world.redo()["head_moved"] is None
-    run(["git", "reset", "-q", "--soft", report["head_moved"]["before"]])
-    assert world.undo()["head_moved"] is None
-    assert world.undo(turn=2)["head_moved"] == report["head_moved"]
+    assert world.undo()["turn"] == 2 and git(world.project, "rev-parse", "HEAD") == heads[0]
+    assert world.undo()["removed"] == ["made"] and world.undo()["turn"] is None
+    assert world.redo()["turn"] == 1 and world.redo()["turn"] == 2
+    assert b"two" in git(world.project, "log", "-1")
 
 
 def test_a_command_that_could_not_be_followed_is_named(world: World) -> None:

@@ -119,7 +119,7 @@ class World:
                         found[one] = replace(found[one][0], pair=first), found[one][1]
         return found
 
-    def turn(self, change: Callable[[], object], *, head: tuple[str, str] | None = None) -> int:
+    def turn(self, change: Callable[[], object]) -> int:
         """A turn that does `change`, recorded as the product records it; return its number."""
         self.turns += 1
         before = self.states()
@@ -131,12 +131,10 @@ class World:
             for name in sorted({*before, *after})
             if before.get(name, absent)[0] != after.get(name, absent)[0]
         )
-        self.record(changes, head=head)
+        self.record(changes)
         return self.turns
 
-    def record(
-        self, changes: tuple[FileChange, ...], *, head: tuple[str, str] | None = None, root: str = "", **more: Any
-    ) -> None:
+    def record(self, changes: tuple[FileChange, ...], *, root: str = "", **more: Any) -> None:
         step = Step(
             id=f"s{next(self._ids)}",
             session=self.session,
@@ -146,20 +144,21 @@ class World:
             at="2026-01-01T00:00:00Z",
             root=root or str(self.project),
             changes=changes,
-            head=head,
             **more,
         )
         append_step(self.data, step)
 
-    def request(self, *paths: str, turn: int | None = None, dry_run: bool = False) -> UndoRequest:
+    def request(
+        self, *paths: str, turn: int | None = None, dry_run: bool = False, takes_unsure: bool = False
+    ) -> UndoRequest:
         here = str(self.project)
-        return UndoRequest(self.data, self.session, self.turns, here, here, turn, paths, dry_run)
+        return UndoRequest(self.data, self.session, self.turns, here, here, turn, paths, dry_run, takes_unsure)
 
-    def undo(self, *paths: str, turn: int | None = None, dry_run: bool = False) -> Any:
-        return undo_turn(self.request(*paths, turn=turn, dry_run=dry_run))
+    def undo(self, *paths: str, turn: int | None = None, dry_run: bool = False, takes_unsure: bool = False) -> Any:
+        return undo_turn(self.request(*paths, turn=turn, dry_run=dry_run, takes_unsure=takes_unsure))
 
-    def redo(self) -> Any:
-        return redo_turn(self.request())
+    def redo(self, *paths: str) -> Any:
+        return redo_turn(self.request(*paths))
 
 
 @pytest.fixture

@@ -527,6 +527,27 @@ class MovedHead(TypedDict):
     """The command that moves it back."""
 
 
+class ReferenceObject(TypedDict):
+    """A branch, tag, stash or HEAD that the turn changed, or a file in git's folder."""
+
+    repository: str
+    """Path of its work tree; "" for that of the project."""
+    name: str
+    before: str
+    """Its value before the turn: a commit, `ref: NAME`, the digest of a file; "" if it was not there."""
+    after: str
+    restored: bool
+    command: str | None
+    """The command that gives it the earlier value; null if it has that, or if there is none."""
+
+
+class UncoveredPath(TypedDict):
+    """A path that no undo brings back; `.` is all of the project."""
+
+    path: str
+    why: str
+
+
 class UndoReport(VersionedReport):
     """`nexus undo --json`, `nexus redo --json`. Paths inside the project are relative to it; that of a folder in
     `restored` and `removed` ends with `/`."""
@@ -537,9 +558,12 @@ class UndoReport(VersionedReport):
     restored: list[str]
     removed: list[str]
     kept: list[KeptPathObject]
+    references: list[ReferenceObject]
     head_moved: MovedHead | None
+    not_covered: list[UncoveredPath]
+    """What may have changed in the turn, and an undo cannot bring back."""
     unfollowed: list[str]
-    """Commands of the turn whose changes are not known, and why."""
+    """The same as lines, behind commands of the turn whose changes are not known."""
     dry_run: bool
 
 

@@ -1,0 +1,195 @@
+"""Follow the repositories of a project: copy each before a command, and find out after it which were lost, and what
+became of the references of the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.elide import name_first
+from nexus_cli.core.real_files import NEW, open_folder, open_listable
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.plan_references import REFS, STASH, SYMBOLIC
+from nexus_cli.undo.read_references import STASH_LOG, RepositoryState, is_same_value, read_state
+from nexus_cli.undo.read_state import GONE
+from nexus_cli.undo.records import GIT_FOLDER, HEAD, MODE, REPOSITORY, FileChange, FileState, ReferenceChange
+from nexus_cli.undo.repository_copy import (
+    RACY,
+    CopyBounds,
+    GitFolders,
+    find_copy,
+    find_git_folders,
+    find_written,
+    is_lost,
+    keep_repository,
+)
+
+NO_REPOSITORY = "the command removed the repository, of which there is no whole copy"
+WRITTEN = "written in place; undo cannot bring it back"
+_REFTABLE = "its references are in the reftable format"
+_REMOTE = "refs/remotes/"
+_QUIET = frozenset({"ORIG_HEAD"})
+"""What commands note that change nothing else."""
+
+
+@dataclass
+class RepositoryChanges:
+    """What a command did to the repositories of a project."""
+
+    lost: list[FileChange] = field(default_factory=list)
+    references: list[ReferenceChange] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    """What undo cannot bring back."""
+
+
+class Repositories:
+    """The repositories of the project `root`, and what is known of them.
+
+    Its methods block, and may be called by several threads.
+    """
+
+    def __init__(self, root: Path, data: Path, store: ByteStore) -> None:
+        self.root, self._data, self._store = root, data, store
+        self._lock = threading.Lock()
+        self._known: dict[str, RepositoryState] = {}
+        self._copied: dict[str, object] = {}
+        """By path: the stamp of a repository as it was last copied whole."""
+        self._saved: dict[str, Any] | None = None
+        self.not_covered: list[tuple[str, str]] = []
+        """The repositories that could not be copied whole before the newest command, and why."""
+
+    def begin(self, paths: Iterable[str]) -> dict[str, RepositoryState]:
+        """Copy what is new in the repositories at the relative `paths` ("": the root), and return their states."""
+        with self._lock:
+            return self._begin(paths)
+
+    def _begin(self, paths: Iterable[str]) -> dict[str, RepositoryState]:
+        bounds, found, kept = CopyBounds(), dict[str, RepositoryState](), list[Path]()
+        self.not_covered = []
+        for path in sorted(paths):
+            try:
+                folders = find_git_folders(self.root / path)
+                if folders is None:
+                    raise OSError("its git folder is not that of the project")
+                state = found[path] = read_state(folders, self._store, self._known.get(path))
+                state.is_whole = not is_lost(*folders)
+                above = next((one for one in kept if folders.common.is_relative_to(one)), None)
+                self._keep(path, state, bounds, above)
+                kept.append(folders.common)
+                with suppress(OSError), open_folder(folders.common / "reftable"):
+                    self.not_covered.append((git_folder(path), _REFTABLE))
+            except OSError as error:
+                self.not_covered.append((git_folder(path), error.strerror or str(error)))
+        self._known = dict(found)
+        return found
+
+    def _keep(self, path: str, state: RepositoryState, bounds: CopyBounds, above: Path | None) -> None:
+        """Copy a repository, unless it is as it was copied last. Raises `OSError`."""
+        folders, objects = state.folders, _stamp_objects(state.folders)
+        stamp = None if objects is None else (folders, above, state.stamps, objects)
+        if stamp and self._copied.get(path) == stamp and find_copy(self._data, folders.place) is not None:
+            return
+        self._copied.pop(path, None)
+        keep_repository(self._data, folders, bounds, above)
+        newest = max([*(objects or {}).values(), *(one[3] for one in state.stamps.values())], default=0)
+        if stamp and newest + RACY < state.at:
+            self._copied[path] = stamp
+
+    def end(self, before: Mapping[str, RepositoryState]) -> RepositoryChanges:
+        """Compare the repositories with their states before a command."""
+        with self._lock:
+            return self._end(before)
+
+    def _end(self, before: Mapping[str, RepositoryState]) -> RepositoryChanges:
+        found, uncovered = RepositoryChanges(), {path for path, why in self.not_covered if why != _REFTABLE}
+        for path, old in before.items():
+            name = git_folder(path)
+            if written := find_written(self._data, old.folders.place):
+                found.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
+            if old.is_whole and is_lost(*old.folders):
+                self._known.pop(path, None)
+                found.lost.append(FileChange(name, FileState(REPOSITORY), GONE))
+                is_kept = name not in uncovered and find_copy(self._data, old.folders.place) is not None
+                found.told += [] if is_kept else [NO_REPOSITORY]
+                continue
+            with suppress(OSError):
+                new = self._known[path] = read_state(old.folders, self._store, old)
+                found.references += _compare(path, old.values, new.values, self._store)
+        return found
+
+    def save(self, place: Path, states: Mapping[str, RepositoryState]) -> None:
+        """Write the states before a command, if they changed, for the process that finds out what a killed one did.
+        Raises `OSError`."""
+        rows = {path: [list(map(str, one.folders)), one.values, one.is_whole] for path, one in states.items()}
+        if rows == self._saved:
+            return
+        draft = place.with_name(f"{place.name}.new")
+        draft.unlink(missing_ok=True)
+        with open(os.open(draft, NEW, 0o600), "w", encoding="ascii") as file:
+            json.dump(rows, file)
+        os.replace(draft, place)
+        self._saved = rows
+
+
+def read_saved(place: Path) -> dict[str, RepositoryState]:
+    """Return the states that `Repositories.save` wrote, {} if there is no such file, as of version 0.2. Raises
+    `OSError`, and `KeyError`, `TypeError`, `ValueError` for a damaged one."""
+    with suppress(FileNotFoundError):
+        rows = json.loads(place.read_text("ascii"))
+        return {
+            path: RepositoryState(GitFolders(*map(Path, folders)), values, is_whole=is_whole)
+            for path, (folders, values, is_whole) in rows.items()
+        }
+    return {}
+
+
+def saved_contents(places: Iterable[Path]) -> set[str]:
+    """Return the contents that the files of `Repositories.save` name; damaged ones are left out."""
+    found: set[str] = set()
+    for place in places:
+        with suppress(OSError, KeyError, TypeError, ValueError):
+            values = [value for state in read_saved(place).values() for value in state.values.values()]
+            found.update(value.partition(MODE)[0] for value in values)
+    return found
+
+
+def git_folder(path: str) -> str:
+    """Return the path of the `.git` of the repository at `path`."""
+    return f"{path}/{GIT_FOLDER}" if path else GIT_FOLDER
+
+
+def _stamp_objects(folders: GitFolders) -> dict[str, int] | None:
+    """Return the times of the folders of objects; None if there are other places of objects, which are always
+    searched. Raises `OSError`."""
+    if any(os.path.lexists(folders.common / name) for name in ("modules", "lfs")):
+        return None
+    place = folders.common / "objects"
+    with open_folder(place) as folder, open_listable(folder) as listed, os.scandir(listed) as entries:
+        return {one.name: one.stat(follow_symlinks=False).st_mtime_ns for one in entries}
+
+
+def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], store: ByteStore) -> list[ReferenceChange]:
+    """Return what changed in a repository, with the branches of a HEAD that moved, and both files of the stash.
+
+    What a fetch or a push notes of another repository is no change; its removal is.
+    """
+    names = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    names = {
+        name
+        for name in names
+        if not (name.startswith(_REMOTE) and name in after)
+        and not is_same_value(store, name, before.get(name, ""), after.get(name, ""))
+    }
+    if names <= _QUIET:
+        return []
+    heads = {one.removeprefix(SYMBOLIC) for one in (before.get(HEAD, ""), after.get(HEAD, ""))}
+    if HEAD in names or names & heads:
+        names |= {HEAD, *(one for one in heads if one.startswith(REFS))}
+    names |= {STASH, STASH_LOG} if names & {STASH, STASH_LOG} else set()
+    return [ReferenceChange(path, name, before.get(name, ""), after.get(name, "")) for name in sorted(names)]

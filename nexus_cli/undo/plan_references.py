@@ -1,0 +1,158 @@
+"""Plan what an undo does to references: compare their values before and after a turn with the present ones.
+
+Pure: the present values are given. A reference that is as the turn left it gets its earlier value. One that moved on
+since stays, and a command is told: the person's own commits are on it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nexus_cli.core.json_types.report_types import MovedHead
+from nexus_cli.undo.plan_restore import KEEP, NOTHING, RESTORE
+from nexus_cli.undo.records import HEAD, ReferenceChange, Step
+
+REFS, STASH = "refs/", "refs/stash"
+SYMBOLIC = "ref: "
+SHARED = frozenset({"config", "hooks", "info", "logs", "packed-refs", "refs", "reftable", "shallow"})
+"""Names of files in git's folder that all work trees share."""
+_QUIT = {"MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "REBASE_HEAD": "rebase"}
+"""By the file that says what is not ended: git's command that ends it and changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReference:
+    """The change of one reference by all steps of a turn, and what an undo does to it."""
+
+    root: str
+    change: ReferenceChange
+    is_broken: bool = False
+    """True if something else changed it between two of the steps."""
+    does: str = NOTHING
+    """`nothing`, `restore` or `keep`."""
+    now: str = ""
+
+    @property
+    def is_change(self) -> bool:
+        """True unless the turn left it as it was: then it is told for the others, as the branch of HEAD."""
+        return self.change.before != self.change.after
+
+    def as_kept(self) -> TurnReference:
+        """Return it with what could not be restored as kept."""
+        return replace(self, does=KEEP) if self.does == RESTORE else self
+
+    def as_undone(self) -> ReferenceChange:
+        """Return what the undo does to it."""
+        values = (self.change.after, self.change.before) if self.does == RESTORE else (self.now, self.now)
+        return ReferenceChange(self.change.repository, self.change.name, *values)
+
+
+def merge_references(steps: Iterable[Step]) -> list[TurnReference]:
+    """Return the change of each reference from before the first of `steps` to after the last."""
+    found: dict[tuple[str, str, str], TurnReference] = {}
+    for step in steps:
+        for one in step.references:
+            key = step.root, one.repository, one.name
+            first = found.get(key)
+            is_broken = first is not None and (first.is_broken or first.change.after != one.before)
+            before = first.change.before if first else one.before
+            found[key] = TurnReference(step.root, replace(one, before=before), is_broken)
+    return list(found.values())
+
+
+def plan_references(
+    rows: Sequence[TurnReference],
+    find_present: Callable[[str, str], Mapping[str, str]],
+    is_same: Callable[[str, str, str], bool],
+) -> list[TurnReference]:
+    """Return `rows` with what is done to each.
+
+    `find_present` returns the values of the repository at a path of a root, `is_same` compares two of a name. Index
+    and unfinished merges go with HEAD: they stay if HEAD or its branch has moved on.
+    """
+    found = []
+    for (root, repository), own in group_references(rows).items():
+        present = find_present(root, repository)
+        planned = [_plan(row, present.get(row.change.name, ""), is_same) for row in own]
+        heads = _find_heads(planned)
+        has_moved = any(row.does == KEEP for row in planned if row.change.name in heads)
+        for row in planned:
+            found.append(row.as_kept() if has_moved and not _is_shared(row.change) else row)
+    return found
+
+
+def group_references(rows: Iterable[TurnReference]) -> dict[tuple[str, str], list[TurnReference]]:
+    """Return the references of each repository, by its root and its path."""
+    groups: dict[tuple[str, str], list[TurnReference]] = {}
+    for row in rows:
+        groups.setdefault((row.root, row.change.repository), []).append(row)
+    return groups
+
+
+def _plan(row: TurnReference, now: str, is_same: Callable[[str, str, str], bool]) -> TurnReference:
+    change = row.change
+    if is_same(change.name, now, change.before):
+        return replace(row, now=now, does=NOTHING)
+    fits = not row.is_broken and is_same(change.name, now, change.after)
+    return replace(row, now=now, does=RESTORE if fits else KEEP)
+
+
+def _find_heads(rows: Iterable[TurnReference]) -> set[str]:
+    """Return HEAD and the names of the branches that it was before and after, of one repository."""
+    heads = [row.change for row in rows if row.change.name == HEAD]
+    return {HEAD, *(value.removeprefix(SYMBOLIC) for one in heads for value in (one.before, one.after))}
+
+
+def find_moved_head(rows: Sequence[TurnReference], git: str = "git") -> MovedHead | None:
+    """Return the move of HEAD that is not taken back in one repository, and the command that moves it back: to its
+    branch first, as a reset would move the present one."""
+    changes = {row.change.name: row.change for row in rows}
+    heads = _find_heads(rows)
+    if HEAD not in changes or not any(row.does == KEEP and row.is_change for row in rows if row.change.name in heads):
+        return None
+    old, new = (value.removeprefix(SYMBOLIC) for value in (changes[HEAD].before, changes[HEAD].after))
+    before = changes[old].before if old in changes else old
+    after = changes[new].after if new in changes else new
+    if old == new or not (old in changes or new in changes):
+        return {"before": before, "after": after, "command": f"{git} reset --soft {before}"}
+    attached = f"{git} symbolic-ref HEAD {shlex.quote(old)}"
+    command = attached if old.startswith(REFS) else f"{git} update-ref --no-deref HEAD {before}"
+    if before == after:
+        return {"before": old, "after": new, "command": command}
+    return {"before": before, "after": after, "command": f"{command} && {git} reset -q {before}"}
+
+
+def find_commands(rows: Sequence[TurnReference], git: str) -> dict[str, str | None]:
+    """Return, for the references of one repository that stay, by name the command that gives each its earlier value."""
+    moved, heads = find_moved_head(rows, git), _find_heads(rows)
+    found: dict[str, str | None] = {}
+    for change in [row.change for row in rows if row.does == KEEP and row.is_change]:
+        goes_along = change.name in heads or not _is_shared(change)
+        found[change.name] = _find_command(change, git, moved if goes_along else None) or None
+    return found
+
+
+def _is_shared(change: ReferenceChange) -> bool:
+    """Return False for what belongs to HEAD: the index, a merge that is not ended."""
+    return change.name != HEAD and change.name.partition("/")[0] in SHARED
+
+
+def _find_command(change: ReferenceChange, git: str, moved: MovedHead | None) -> str:
+    """Return the command that gives a reference its value of before, "" if there is none; `moved` for what goes with
+    HEAD."""
+    name, before = change.name, change.before
+    if name in _QUIT and not before:
+        return f"{git} {_QUIT[name]} --quit"
+    if moved:
+        return moved["command"]
+    if name == STASH and before:
+        return f"{git} stash store {before}"
+    if name.startswith(REFS):
+        if before.startswith(SYMBOLIC):
+            return f"{git} symbolic-ref {shlex.quote(name)} {shlex.quote(before.removeprefix(SYMBOLIC))}"
+        return (
+            f"{git} update-ref {shlex.quote(name)} {before}" if before else f"{git} update-ref -d {shlex.quote(name)}"
+        )
+    return ""

@@ -1,0 +1,201 @@
+"""Read the references of a repository, and the files in which git keeps what goes on: HEAD, branches, tags, the stash,
+the index, a merge or rebase that is not ended, settings, hooks.
+
+All is read through descriptors, following no link; git is not run. What a turn changed in them is known by comparing
+two states. The bytes of the files are kept, so that undo has those before and redo those after.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from nexus_cli.core.real_files import open_folder, open_listable, open_regular, read_regular, walk_below
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.plan_references import REFS, SHARED, SYMBOLIC
+from nexus_cli.undo.records import HEAD, MODE, SHA256
+from nexus_cli.undo.repository_copy import RACY, GitFolders
+
+INDEX, STASH_LOG, PACKED = "index", "logs/refs/stash", "packed-refs"
+_FOLDERS = frozenset({"refs", "rebase-merge", "rebase-apply", "sequencer", "hooks", "info"})
+_FILES = re.compile(
+    r"HEAD|index|config(\.worktree)?|packed-refs|shallow|(?!FETCH)[A-Z]+_HEAD|MERGE_(MSG|MODE|RR|AUTOSTASH)"
+    r"|SQUASH_MSG|AUTO_MERGE|BISECT_[A-Z_]+"
+)
+"""Names of files directly in git's folder."""
+_PASSING = (".lock", ".sample", "info/refs")
+_REFERENCE = re.compile(rb"ref:\s*(refs/[^\0\n]+?)\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
+_PACKED_ROW = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs(?:/[^/.][^/]*)+)")
+_MOST_PACKED = 64 << 20
+_MOST_KEPT = 64 << 20
+"""Most bytes of files that are kept of one repository."""
+_MOST_FILES = 50_000
+"""Most files that are read of one repository."""
+_MOST_REFERENCE = 5000
+Stamp = tuple[int, int, int, int]
+"""Size, inode, mtime and ctime (ns)."""
+
+
+@dataclass
+class RepositoryState:
+    """A repository at one moment."""
+
+    folders: GitFolders
+    values: dict[str, str] = field(default_factory=dict)
+    """By name: of a reference a commit or `ref: NAME`, of a file its content in the byte store."""
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    """By path: of the files that were read."""
+    packed: dict[str, str] = field(default_factory=dict)
+    """The references in `packed-refs`."""
+    at: int = 0
+    """When it was read (ns)."""
+    is_whole: bool = True
+    """False if it has no object yet, or no HEAD that can be read."""
+
+
+def read_state(folders: GitFolders, store: ByteStore | None, known: RepositoryState | None = None) -> RepositoryState:
+    """Read a repository, files that changed since `known` alone, and keep the bytes of files. Blocks; raises `OSError`.
+
+    Without a `store` a file has its value of `known`, or none.
+    """
+    state = RepositoryState(folders, at=time.time_ns())
+    known, left = known or RepositoryState(folders), _MOST_KEPT
+    for base in dict.fromkeys((folders.common, folders.git_dir)):
+        with open_folder(base) as handle:
+            for path, about in _list_files(handle):
+                is_shared = path.partition("/")[0] in SHARED
+                if folders.common != folders.git_dir and is_shared != (base == folders.common):
+                    continue
+                stamp = state.stamps[path] = (about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
+                if len(state.stamps) > _MOST_FILES:
+                    raise OSError(errno.E2BIG, f"it has more than {_MOST_FILES:,} references")
+                left -= 0 if is_reference(path) else about.st_size
+                is_same = known.stamps.get(path) == stamp and about.st_ctime_ns + RACY < known.at
+                with suppress(OSError, ValueError):
+                    if path == PACKED:
+                        state.packed = known.packed if is_same else read_packed(handle)
+                    elif is_same and path in known.values:
+                        state.values[path] = known.values[path]
+                    elif left < 0:
+                        state.values[path] = f"size:{about.st_size}-{about.st_mtime_ns}"
+                    elif value := _read_value(handle, path, about, store):
+                        state.values[path] = value
+    state.values = state.packed | state.values
+    return state
+
+
+def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files that are followed in a folder of git, with their status."""
+    with open_listable(git_dir) as listed, os.scandir(listed) as entries:
+        for entry in entries:
+            if _FILES.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                yield entry.name, entry.stat(follow_symlinks=False)
+            elif entry.name in _FOLDERS:
+                with suppress(OSError), open_folder(entry.name, inside=git_dir) as folder:
+                    for path, below in walk_below(folder):
+                        place = f"{entry.name}/{path}"
+                        if below.is_file(follow_symlinks=False) and not place.endswith(_PASSING):
+                            yield place, below.stat(follow_symlinks=False)
+    with suppress(OSError), open_folder("logs/refs", inside=git_dir) as folder:
+        about = os.stat("stash", dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(about.st_mode):
+            yield STASH_LOG, about
+
+
+def _read_value(git_dir: int, path: str, about: os.stat_result, store: ByteStore | None) -> str:
+    """Return the value of a reference or a file, "" of what is none. Raises `OSError`, `ValueError`."""
+    if is_reference(path):
+        found = _REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
+        return os.fsdecode(found[2] or os.fsencode(SYMBOLIC) + found[1]) if found else ""
+    if store is None:
+        return ""
+    parent, _, name = path.rpartition("/")
+    with open_folder(parent, inside=git_dir) as folder, open_regular(folder, name) as file:
+        return store.put(file, synced=False, most=about.st_size) + f"{MODE}{stat.S_IMODE(about.st_mode):o}"
+
+
+def is_reference(name: str) -> bool:
+    """Return True for a reference that git writes itself, False for a file of git's folder."""
+    return name == HEAD or name.startswith(REFS)
+
+
+def read_packed(git_dir: int) -> dict[str, str]:
+    """Return the references in `packed-refs` of an open folder of git."""
+    with suppress(OSError):
+        rows = map(_PACKED_ROW.fullmatch, read_regular(PACKED, _MOST_PACKED, inside=git_dir).splitlines())
+        return {os.fsdecode(row[2]): row[1].decode() for row in rows if row}
+    return {}
+
+
+def is_same_value(store: ByteStore, name: str, one: str, other: str) -> bool:
+    """Return True if two values are the same: of the index the same entries, whatever git noted of the files' times."""
+    if one == other or name != INDEX:
+        return one == other
+    return read_index(one, store) == read_index(other, store)
+
+
+def read_index(value: str, store: ByteStore) -> list[bytes]:
+    """Return the entries of an index that is kept: mode, blob, flags and path of each; its bytes if it cannot be
+    read."""
+    data = read_kept(value, store)
+    if data is None:
+        return [value.encode()]
+    for size in (20, 32):
+        with suppress(struct.error, ValueError):
+            return _parse_index(data, size)
+    return [data]
+
+
+def read_kept(value: str, store: ByteStore) -> bytes | None:
+    """Return the bytes of a file by its value, None if they are not kept."""
+    with suppress(OSError):
+        if value.startswith(SHA256):
+            with store.open(value.partition(MODE)[0]) as file:
+                return file.read()
+    return None
+
+
+def blob_of(entry: bytes) -> str:
+    """Return the name of the blob of an entry of `read_index`."""
+    return entry[4:].partition(b" ")[0].decode()
+
+
+def _parse_index(data: bytes, oid_size: int) -> list[bytes]:
+    """Return the entries of an index of version 2 to 4. Raises `ValueError`, `struct.error`."""
+    mark, version, count = struct.unpack_from(">4sII", data)
+    if mark != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError("no index")
+    entries, at, path = [], 12, b""
+    for _ in range(count):
+        oid = data[at + 40 : at + 40 + oid_size]
+        (flags,) = struct.unpack_from(">H", data, at + 40 + oid_size)
+        start = at + 42 + oid_size + (2 if flags & 0x4000 else 0)
+        about, kept = data[at + 40 + oid_size : start], 0
+        if version == 4:
+            dropped, start = _read_offset(data, start)
+            kept = len(path) - dropped
+        end = data.index(b"\0", start)
+        path = path[:kept] + data[start:end]
+        if kept < 0 or (flags & 0xFFF) != min(len(path), 0xFFF):
+            raise ValueError("no entry")
+        entries.append(b"%b%b %b %b" % (data[at + 24 : at + 28], oid.hex().encode(), about, path))
+        at = end + 1 if version == 4 else at + (end - at) // 8 * 8 + 8
+    return entries
+
+
+def _read_offset(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number of variable length, as git packs offsets, and the position after it. Raises `ValueError`."""
+    value = -1
+    while at < len(data):
+        byte, at = data[at], at + 1
+        value = (value + 1) << 7 | (byte & 0x7F)
+        if not byte & 0x80:
+            return value, at
+    raise ValueError("no number")

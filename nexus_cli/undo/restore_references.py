@@ -1,0 +1,161 @@
+"""Give references of repositories, and files in git's folders, the values that an undo planned for them.
+
+Git moves the references, inside walls and without hooks, each only if it still has the value that was seen. Files are
+written by descriptor, with the lock that git takes for them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from nexus_cli.core.real_files import NEW, open_folder
+from nexus_cli.sandbox.own_git import GitError, find_git
+from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.plan_references import SHARED, STASH, SYMBOLIC
+from nexus_cli.undo.read_references import (
+    INDEX,
+    STASH_LOG,
+    RepositoryState,
+    blob_of,
+    is_reference,
+    is_same_value,
+    read_index,
+    read_kept,
+    read_state,
+)
+from nexus_cli.undo.records import HEAD, MODE, ReferenceChange
+from nexus_cli.undo.repository_copy import GitFolders, find_git_folders, put_back
+
+_MESSAGE = "nexus undo"
+_UPDATE = ("update-ref", "-m", _MESSAGE, "--no-deref", "-z", "--stdin")
+_OBJECT = re.compile(rb"(?<![0-9a-f])(?!0+\b)(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
+_OLD = (1, 1)
+"""Time of a written index: older than every file, so that git compares the contents anew."""
+
+
+def read_present(root: str, repository: str, store: ByteStore) -> RepositoryState | None:
+    """Return the present state of a repository, its files kept; None if there is none. Blocks."""
+    with suppress(OSError):
+        if folders := find_git_folders(Path(root, repository)):
+            return read_state(folders, store)
+    return None
+
+
+def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], store: ByteStore) -> None:
+    """Put back from the copy what the repository at `place` lacks of the objects that `rows` name before the turn.
+    Blocks; raises `OSError`."""
+    wanted = set[str]()
+    for name, value in [(row.name, row.before) for row in rows]:
+        if name == INDEX:
+            wanted.update(blob_of(entry) for entry in read_index(value, store) if entry[:4] != b"\0\0\xe0\0")
+        elif name == STASH_LOG:
+            wanted.update(found.decode() for found in _OBJECT.findall(read_kept(value, store) or b""))
+        elif is_reference(name) and not value.startswith(SYMBOLIC):
+            wanted.add(value)
+    if not (git := find_git(place)) or not wanted - {""}:
+        return
+    with suppress(GitError):
+        oids = "".join(f"{one}\n" for one in sorted(wanted - {""})).encode()
+        if b" missing\n" in git.try_run("cat-file", "--batch-check", stdin=oids)[1]:
+            put_back(data, str(place), only_objects=True)
+
+
+def put_references(root: str, rows: Sequence[ReferenceChange], store: ByteStore) -> list[ReferenceChange]:
+    """Change the values of `rows` from `before` to `after` where they are so now, and return the rows as they were
+    made: with what is there as both, where another value is. Blocks; raises `OSError` if the disk is full."""
+    made = []
+    for repository in dict.fromkeys(row.repository for row in rows):
+        own = [row for row in rows if row.repository == repository]
+        state = read_present(root, repository, store)
+        todo = [row for row in own if state and row.before != row.after and _holds(state, row.name, row.before, store)]
+        if any(row.name == STASH for row in todo):  # git notes what it does to it in the list of stashes
+            todo += [row for row in own if row.name == STASH_LOG and row not in todo]
+        if state is not None and todo:
+            _put(state.folders, todo, store)
+            state = read_present(root, repository, store)
+        for row in own:
+            now = state.values.get(row.name, "") if state else ""
+            is_made = state is not None and _holds(state, row.name, row.after, store)
+            made.append(row if is_made else replace(row, before=now, after=now))
+    return made
+
+
+def _holds(state: RepositoryState, name: str, value: str, store: ByteStore) -> bool:
+    return is_same_value(store, name, state.values.get(name, ""), value)
+
+
+def _put(folders: GitFolders, rows: Sequence[ReferenceChange], store: ByteStore) -> None:
+    """Change the values of one repository: its settings first, by which git runs, and the list of stashes last, to
+    which git adds."""
+    for row in sorted(rows, key=lambda row: row.name != "config"):
+        if not is_reference(row.name) and row.name != STASH_LOG:
+            _put_file(folders, row, store)
+    moves = [row for row in rows if is_reference(row.name)]
+    gone = [f"delete {row.name}\0{_old(row)}\0" for row in moves if not row.after]
+    new = [row for row in moves if row.after and not _is_symbolic(row.after)]
+    lines = [f"update {row.name}\0{row.after}\0{_old(row)}\0" for row in new]
+    for batch in (gone, lines):
+        if batch and not _run(folders, *_UPDATE, lines=batch) and batch[1:]:
+            for line in batch:  # all but those that git refuses
+                _run(folders, *_UPDATE, lines=[line])
+    for row in moves:
+        if _is_symbolic(row.after):
+            _run(folders, "symbolic-ref", "-m", _MESSAGE, row.name, row.after.removeprefix(SYMBOLIC))
+    for row in rows:
+        if row.name == STASH_LOG:
+            _put_file(folders, row, store)
+
+
+def _is_symbolic(value: str) -> bool:
+    return value.startswith(SYMBOLIC)
+
+
+def _old(row: ReferenceChange) -> str:
+    """Return the value that git compares: HEAD and names of others have been compared."""
+    if row.name == HEAD or _is_symbolic(row.before):
+        return ""
+    return row.before or "0" * len(row.after)
+
+
+def _run(folders: GitFolders, *arguments: str, lines: Iterable[str] = ()) -> bool:
+    """Run git in a repository whose folders it may write; return True if it succeeds."""
+    with suppress(GitError):
+        if git := find_git(folders.place):
+            stdin = os.fsencode("".join(lines))
+            return not replace(git, writes=(folders.common, folders.git_dir)).try_run(*arguments, stdin=stdin)[0]
+    return False
+
+
+def _put_file(folders: GitFolders, row: ReferenceChange, store: ByteStore) -> None:
+    """Write or remove a file of git's folder, if git has not locked it. Raises `OSError` if the disk is full."""
+    base = folders.common if row.name.partition("/")[0] in SHARED else folders.git_dir
+    above, _, name = row.name.rpartition("/")
+    data = read_kept(row.after, store) if row.after else b""
+    if data is None:
+        return
+    with suppress(FileExistsError, FileNotFoundError, PermissionError), open_folder(base) as handle:
+        with open_folder(above, inside=handle, create=bool(row.after)) as folder:
+            lock = f"{name}.lock"
+            with open(os.open(lock, NEW, 0o600, dir_fd=folder), "wb") as file:
+                try:
+                    os.fchmod(file.fileno(), int(row.after.partition(MODE)[2] or "600", 8) & 0o777)
+                    file.write(data)
+                    file.flush()
+                    if row.name == INDEX:
+                        os.utime(file.fileno(), _OLD)
+                    if row.after:
+                        os.replace(lock, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    else:
+                        os.unlink(name, dir_fd=folder)
+                finally:
+                    with suppress(FileNotFoundError):
+                        os.unlink(lock, dir_fd=folder)
+        with suppress(OSError):
+            while above and not row.after:
+                os.rmdir(above, dir_fd=handle)
+                above = os.path.dirname(above)

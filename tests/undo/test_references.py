@@ -1,0 +1,307 @@
+"""Repositories of a project are places: their folders and their references come back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from undo.test_only_copies import command
+from undo.world import World, files, tree
+
+from nexus_cli.reports.turn_changes import count_turns
+from nexus_cli.reports.undo import turn_diff, undo_text
+from nexus_cli.undo import restore
+from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.rewind_turns import find_turns
+
+STATE = (
+    "git for-each-ref; git stash list; git status --porcelain=v2 --branch; git rev-parse -q HEAD; "
+    "git symbolic-ref -q HEAD; git fsck --no-dangling --no-progress 2>&1; git diff; git diff --cached"
+)
+
+
+@pytest.fixture(autouse=True)
+def person(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "n")
+
+
+def shell(folder: Path, line: str) -> str:
+    done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    return done.stdout
+
+
+def fill(folder: Path) -> None:
+    """A repository with two branches, a tag, a stash, a staged and an unstaged change."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shell(
+        folder,
+        "git init -q -b main; echo 1 > a; echo 1 > b; git add -A; git commit -qm one; git branch feat; "
+        "echo 2 > a; git commit -qam two; git checkout -q feat; echo f > a; git commit -qam feature; "
+        "git checkout -q main; git tag v1; echo s > b; git stash -q; echo t > b; git stash -q; "
+        "echo staged > a; git add a; echo unstaged > a",
+    )
+
+
+def read(folder: Path) -> str:
+    return shell(folder, STATE)
+
+
+@pytest.mark.parametrize("is_parent", [False, True])
+def test_a_repository_inside_the_project_comes_back_with_its_unpushed_commits(world: World, is_parent: bool) -> None:
+    if is_parent:
+        shell(world.project, "git init -q -b main; echo x > x; git add x; git commit -qm parent")
+    for name in ("api", "web"):
+        fill(world.path(name))
+    states, before = [read(world.path(name)) for name in ("api", "web")], files(tree(world.project))
+    command(world, "rm -rf api")
+    report = world.undo()
+    assert {"api/.git", "api/a", "api/b"} == set(report["restored"]) and not report["unfollowed"]
+    assert files(tree(world.project)) == before
+    assert [read(world.path(name)) for name in ("api", "web")] == states
+
+
+LOSSES = (
+    "git branch -qD feat; git stash drop -q; git reflog expire --expire=now --all; git gc -q --prune=now",
+    "git commit -qam x",
+    "git commit -q --amend -m y",
+    "git reset -q --soft HEAD^; git commit -qm squashed",
+    "git tag -d v1; git tag v2",
+    "git config core.editor evil; printf '#!/bin/sh\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+    "git stash -q; git checkout -q feat",
+    "git stash -q; git rebase -q feat",
+    "git stash -q; git merge -q feat",
+    "git stash -q; git merge -q -X theirs feat; git branch -d feat",
+    "git checkout -q --detach; git commit -qm detached",
+    "git reset -q --hard; git stash pop -q",
+    "git branch -D feat; git branch feat/a; git pack-refs --all",
+    "git checkout -q --orphan new; git commit -qm root; git branch -D main; git branch main",
+    "git reset -q --hard; git gc -q --prune=now",
+    "rm -rf .git; git init -q -b main; git add -A; git commit -qm anew; git branch mine",
+)
+
+
+@pytest.mark.parametrize("line", LOSSES)
+def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: World, line: str) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, f"{line}; true")
+    after = read(world.project)
+    assert after != before or "config" in line
+    config = world.path(".git/config").read_bytes()
+    report = world.undo()
+    assert not report["kept"] and not report["unfollowed"] and report["head_moved"] is None
+    assert report["turn"] == 1 and all(one["restored"] for one in report["references"])
+    assert read(world.project) == before
+    assert not world.path(".git/MERGE_HEAD").exists() and not world.path(".git/hooks/pre-commit").exists()
+    assert "restored" in undo_text(report, 200) or "removed" in undo_text(report, 200)
+    assert world.undo()["turn"] is None
+    assert not world.redo()["kept"]
+    assert read(world.project) == after and world.path(".git/config").read_bytes() == config
+    world.undo()
+    assert read(world.project) == before
+
+
+def test_a_look_of_git_alone_is_no_change(world: World) -> None:
+    fill(world.project)
+    os.utime(world.path("b"), (1, 1))
+    command(world, "git status; git log -1; git gc -q; git fetch -q . main; git diff")
+    assert world.undo()["turn"] is None
+
+
+def test_a_branch_that_moved_on_since_stays_and_the_command_is_told(world: World) -> None:
+    fill(world.project)
+    shell(world.project, "git reset -q --hard")
+    old = shell(world.project, "git rev-parse HEAD v1 feat").split()
+    command(world, "echo 3 > a; git commit -qam agent; git branch -f feat; git tag -f v1")
+    shell(world.project, "echo mine > mine; git add mine; git commit -qm mine; git branch -f feat HEAD")
+    mine = shell(world.project, "git rev-parse HEAD feat").split()
+    report = world.undo()
+    assert shell(world.project, "git rev-parse HEAD feat v1").split() == [*mine, old[1]]
+    told = {one["name"]: (one["restored"], one["command"]) for one in report["references"]}
+    assert told["refs/tags/v1"] == (True, None)
+    assert told["refs/heads/feat"] == (False, f"git update-ref refs/heads/feat {old[2]}")
+    assert report["head_moved"]["command"] == told["refs/heads/main"][1] == f"git reset --soft {old[0]}"
+    text = undo_text(report, 200)
+    assert "restored  tag v1" in text and "kept      branch feat" in text and "HEAD was moved and stays" in text
+    shell(world.project, told["refs/heads/feat"][1] or "")
+    assert shell(world.project, "git rev-parse feat").strip() == old[2]
+
+
+def test_references_of_a_repository_inside_come_back_too(world: World) -> None:
+    fill(world.path("api"))
+    before = read(world.path("api"))
+    command(world, "cd api; git commit -qam x; git branch -D feat; git stash clear; git gc -q --prune=now")
+    report = world.undo()
+    assert {one["repository"] for one in report["references"]} == {"api"} and read(world.path("api")) == before
+    assert "restored  branch feat of api" in undo_text(report, 200)
+
+
+def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: World, tmp_path: Path) -> None:
+    fill(tmp_path / "lib")
+    fill(world.project)
+    shell(world.project, f"git -c protocol.file.allow=always submodule add -q {tmp_path / 'lib'} lib; git commit -qm s")
+    shell(world.project, "git worktree add -q tree feat; echo own > tree/own; git -C tree add own")
+    shell(world.path("lib"), "git commit -q --allow-empty -m unpushed")
+    places = [world.project, world.path("lib"), world.path("tree")]
+    before = [read(place) for place in places]
+    command(world, "rm -rf lib tree .git/modules/lib; git worktree prune")
+    report = world.undo()
+    assert not report["kept"] and [read(place) for place in places] == before
+    command(world, "rm -rf .git lib")
+    assert not world.undo()["kept"] and [read(place) for place in places] == before
+
+
+def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> None:
+    fill(world.project)
+    command(world, "git clone -q . api; git init -q web")
+    report = world.undo()
+    assert report["removed"] == ["api/a", "api/b"] and (world.path("api/.git")).is_dir()
+    assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo leaves repositories"]
+
+
+ACTS = (
+    "echo $RANDOM >> a; git commit -qam c$RANDOM",
+    "git commit -q --amend --allow-empty -m amended$RANDOM",
+    "git branch b$RANDOM; git branch -D feat",
+    "git tag t$RANDOM; git tag -d v1",
+    "echo $RANDOM >> b; git stash -q",
+    "git stash pop -q",
+    "git merge -q feat",
+    "git rebase -q feat",
+    "git reset -q --hard HEAD^",
+    "git checkout -q feat",
+    "git checkout -q main",
+    "git reflog expire --expire=now --all; git gc -q --prune=now",
+    "git add -A; echo $RANDOM > new$RANDOM",
+)
+
+
+@pytest.mark.matrix
+@settings(deadline=None)
+@given(turns=st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=4), min_size=1, max_size=2))
+def test_any_mix_of_commands_of_git_is_taken_back_and_brought_back(
+    tmp_path_factory: pytest.TempPathFactory, turns: list[list[str]]
+) -> None:
+    base = Path(os.path.realpath(tmp_path_factory.mktemp("mix")))
+    world = World(base / "project", base / "data")
+    fill(world.project)
+    seen, done = [read(world.project)], 0
+    for turn in turns:
+        command(world, "; ".join([*turn, "true"]))
+        seen.append(read(world.project))
+    while (report := world.undo())["turn"] is not None:
+        done += 1
+        assert not report["kept"] and read(world.project) == seen[report["turn"] - 1], report
+    assert read(world.project) == seen[0]
+    for _ in range(done):
+        report = world.redo()
+        assert not report["kept"] and read(world.project) == seen[report["turn"]], report
+
+
+def test_a_name_with_a_line_of_git_in_it_moves_no_other_branch(world: World) -> None:
+    fill(world.project)
+    old, new = shell(world.project, "git rev-parse main feat").split()
+    evil = f"x\nupdate refs/heads/feat {old}"
+    command(world, f"git branch -D feat; git branch feat {old}; mkdir -p .git/refs/heads/'{evil.partition('/')[0]}'")
+    place = world.path(f".git/refs/heads/{evil}")
+    place.parent.mkdir(parents=True)
+    place.write_text(f"{new}\n")
+    command(world, f"git pack-refs --all; rm -r .git/refs/heads/x*; git tag later {new}")
+    world.undo()
+    assert shell(world.project, "git rev-parse feat").strip() == old
+
+
+def test_the_steps_of_several_roots_of_a_killed_process_are_all_found(world: World, tmp_path: Path) -> None:
+    second = Path(os.path.realpath(tmp_path)) / "second"
+    for folder in (world.project, second):
+        fill(folder)
+    before = [read(folder) for folder in (world.project, second)]
+    journal = ChangeJournal(world.data)
+    world.turns = 1
+    journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project, [second])
+    for folder in (world.project, second):
+        shell(folder, "rm a; git commit -qam gone; git branch -D feat; git gc -q --prune=now")
+    if journal._lock is not None:  # the process is gone
+        journal._lock.release()
+    report = world.undo(turn=1)
+    assert {"a", f"{second}/a"} == set(report["restored"]) and not report["kept"]
+    assert [read(folder) for folder in (world.project, second)] == before
+    assert {one["repository"] for one in report["references"]} == {"", str(second)}
+
+
+def test_a_dry_run_moves_no_reference(world: World) -> None:
+    fill(world.project)
+    command(world, "git commit -qam x; git tag -d v1")
+    after = read(world.project)
+    report = world.undo(dry_run=True)
+    assert {one["name"] for one in report["references"] if one["restored"]} >= {"refs/heads/main", "refs/tags/v1"}
+    assert read(world.project) == after and "Would undo" in undo_text(report, 200)
+
+
+def test_files_of_a_turn_come_back_alone_when_they_are_named(world: World) -> None:
+    fill(world.project)
+    command(world, "git commit -qam x; rm b")
+    head = shell(world.project, "git rev-parse HEAD")
+    report = world.undo(str(world.path("b")))
+    assert report["restored"] == ["b"] and not report["references"]
+    assert shell(world.project, "git rev-parse HEAD") == head
+    assert {one["name"] for one in world.undo()["references"]} == {"refs/heads/main", "index"}
+
+
+def test_a_turn_that_changed_references_alone_is_counted_and_rewound(world: World) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, "git commit -qam x")
+    (count,) = count_turns(world.data, world.session, 5).values()
+    assert count.text == "git" and find_turns(world.data, world.session, 1) == [1]
+    old, new = shell(world.project, "git rev-parse HEAD^ HEAD").split()
+    assert f"refs/heads/main of git: {old} -> {new}\n" in turn_diff(world.request())["text"]
+    world.undo(turn=1)
+    (count,) = count_turns(world.data, world.session, 5).values()
+    assert count.text == "git, undone" and read(world.project) == before
+
+
+def test_an_undo_that_was_killed_after_its_plan_moves_the_references(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, "git commit -qam x; git branch -D feat; rm b")
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("put_references", "append_step"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(restore, name, kill)
+            world.undo()
+    assert world.undo()["turn"] == 1
+    assert read(world.project) == before
+    assert world.undo()["turn"] is None and world.redo()["turn"] == 1
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("name", ["", "api"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm -rf .git/refs .git/packed-refs",
+        ": > .git/packed-refs; for f in $(find .git/refs -type f); do : > $f; done",
+        "chmod 644 .git/config; git config user.name x; rm -f .git/index",
+        "git rebase feat; git cherry-pick v1; rm -rf .git/rebase-merge",
+    ],
+)
+def test_references_that_were_broken_without_git_come_back(world: World, name: str, line: str) -> None:
+    fill(world.path(name))
+    config = world.path(name) / ".git/config"
+    config.chmod(0o600)
+    before = read(world.path(name))
+    command(world, f"cd ./{name}; {line}; true")
+    report = world.undo()
+    assert all(one["restored"] for one in report["references"]) and read(world.path(name)) == before
+    assert config.stat().st_mode & 0o777 == 0o600
