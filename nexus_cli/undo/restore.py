@@ -344,8 +344,9 @@ class Restorer:
                 return [FileChange(change.path, change.before, change.before)]
             if now is None or now.kind in (FOLDER, plans.BLOCKED):
                 now = self._look(planned)
-                is_made = self._is_made(change, now)
-                if is_made and (change.after.kind == ABSENT or change.before.pair == change.after.pair):
+                is_gone = change.after.kind == ABSENT
+                is_made = now.is_like(change.after) or (is_gone and now.kind in (plans.BLOCKED, FOLDER))
+                if is_made and (is_gone or change.before.pair == change.after.pair):  # by an undo that was killed
                     self._tell(place, change)
                     return [change]
                 if not is_made and not now.holds(plans.ABSENT_STATE if change.before.kind == FOLDER else change.before):
@@ -390,10 +391,6 @@ class Restorer:
             return self._keep(step, change, PresentState(change.before), why)
         self._tell(place, change)
         return [change]
-
-    def _is_made(self, change: FileChange, now: PresentState) -> bool:
-        """Return True if a killed undo has made a planned change."""
-        return now.is_like(change.after) or (change.after.kind == ABSENT and now.kind in (plans.BLOCKED, FOLDER))
 
     def _write(self, step: Step, change: FileChange, now: PresentState) -> FileChange:
         """Give a path its planned state; return the change with its stamp."""
