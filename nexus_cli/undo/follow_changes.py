@@ -231,7 +231,7 @@ class ChangeJournal:
             if self._store is not None:
                 followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
                 begun.repositories = followed.begin(begun.look.repositories)
-                begun.look.not_covered += followed.not_covered
+                begun.look.not_covered |= followed.not_covered
         except (NotFollowed, OSError, ValueError) as error:
             begun.why = str(error)
             self._pause_looks(root, begun.why, started)

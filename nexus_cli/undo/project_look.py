@@ -85,8 +85,8 @@ class Look:
     tracked: Mapping[str, Tracked] = field(default_factory=dict)
     repositories: list[str] = field(default_factory=list)
     """Relative paths of the folders with a `.git`, "" for the root."""
-    not_covered: list[tuple[str, str]] = field(default_factory=list)
-    """Paths that undo cannot bring back, each with the reason."""
+    not_covered: dict[str, str] = field(default_factory=dict)
+    """By path that undo cannot bring back: the reason."""
     at: int = field(default_factory=time.time_ns)
     """When it began (ns)."""
 
