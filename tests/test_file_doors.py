@@ -70,7 +70,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     },
     "undo/follow_changes.py": {
         "settle_killed": (DATA, "glob unlink"),
-        "_find_killed": (DATA, "glob read_text"),
+        "_find_killed": (DATA, "glob"),
         "ChangeJournal.close": (DATA, "unlink"),
     },
     "undo/follow_repositories.py": {
@@ -84,12 +84,10 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "*": (DATA, ""),
     },
     "undo/project_look.py": {
-        "LookedProject.restore": (DATA, "read_text"),
         "LookedProject.remove": (DATA, "unlink"),
-        "LookedProject._copy_index": (DATA, "unlink"),
-        "LookedProject._refresh_index": (DATA, "open unlink replace"),
-        "_copy_index": (DATA, "open utime"),
-        "_write": (DATA, "open replace"),
+    },
+    "undo/saved_look.py": {
+        "*": (DATA, ""),
     },
     "undo/read_content.py": {
         "merge_texts": (DATA, "write_bytes"),
@@ -109,6 +107,9 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "_fill": (DATA, "scandir"),
         "_copy_into": (DATA, "open"),
         "_list_kept": (DATA, "iterdir walk"),
+    },
+    "undo/write_state.py": {
+        "open_up": ("`/proc/self/fd/N/NAME` of an open folder", "chmod"),
     },
     "undo/retention.py": {
         "*": (DATA, ""),

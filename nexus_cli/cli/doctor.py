@@ -262,12 +262,10 @@ def _network(look: CheckInput) -> Check:
     named = [f"{name}={_without_login(look.environ[name])}" for name in NETWORK_VARIABLES if look.environ.get(name)]
     store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "the list of Python's certifi")
     detail = f"{', '.join(named) or 'no proxy'}; certificates: {store}"
+    tried = _try_connection(url) if url else Check("network", "ok", "nothing to connect to")
     name, path = named_file()
-    if name and not os.path.exists(path):
-        return Check("network", "note", detail, f"{name} names no file")
-    if not url:
-        return Check("network", "ok", detail)
-    tried = _try_connection(url)
+    if tried.status == "ok" and name and not os.path.exists(path):
+        tried = replace(tried, status="note", hint=f"{name} names no file")
     return replace(tried, detail=f"{detail}; {tried.detail}")
 
 

@@ -48,9 +48,7 @@ def use(name: Name) -> int:
     write_setting(places(), defaults_dir(), "model", replace_surrogates(name).strip())
     if not value["known"]:
         write_stderr_line(f"nexus: {describe_unknown_window(model_info(value['name']), value['window'])}")
-    if os.environ.get("NEXUS_MODEL", "").strip():
-        write_stderr_line(
-            f"nexus: NEXUS_MODEL is set and wins over it: {hide_keys_in(os.environ['NEXUS_MODEL'].strip())}."
-        )
+    if named := os.environ.get("NEXUS_MODEL", "").strip():
+        write_stderr_line(f"nexus: NEXUS_MODEL is set and wins over it: {hide_keys_in(named)}.")
     print_text(f"{value['name']} is used when no model is named ({places().settings}).")
     return 0

@@ -32,7 +32,7 @@ def _price_report(made: Rehearsal) -> PriceReport:
         "input": made.price.input,
         "cached": made.price.cached,
         "cost_usd": made.price.cost_usd,
-        "cold": made.price.cold,
+        "cold": not made.price.cached,
         "compacts": made.compacts,
         "used": made.request.budget.used.to_json(),
         "sections": cast("list[SectionObject]", list(made.request.sections)),

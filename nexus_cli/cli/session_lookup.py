@@ -27,5 +27,5 @@ def find_session_id(ledger: Ledger, key: str) -> str:
     newest = ledger.newest_session(str(working_folder()))
     if newest is None:
         hint = "`nexus sessions list --all` shows those of other folders"
-        raise NexusError("usage", "no session", "this folder has none yet", hint)
+        raise NexusError("usage", "no session", "this folder has none yet, or none was saved (--no-save)", hint)
     return newest.id

@@ -66,17 +66,17 @@ def _offer_left_out(context: CommandContext) -> str:
 async def describe_cache_miss(context: CommandContext) -> str:
     """Return a sentence about the part of the next request that misses the cache.
 
-    "" if nothing misses, before the first request, and if the ledger fails.
+    "" if nothing misses or the model is free, before the first request, and if the ledger fails.
     """
     try:
         request = await asyncio.to_thread(prepare_next_request, context.session.state)
     except NexusError:
         return ""
-    tokens, new = request.tokens, request.sent_anew
-    if not new:
+    tokens, new, info = request.tokens, request.sent_anew, context.session.state.lane_state.model.info
+    if not new or info.input_price == 0:
         return ""
     if new == tokens:
-        price = price_request(context.session.state.lane_state.model.info, request).cost_usd
+        price = price_request(info, request).cost_usd
         cost = f", {dollars(price)}" if price else ""
         return f"The next request misses the cache (about {tokens:,} tokens{cost})."
     return f"About {new:,} of {tokens:,} tokens of the next request miss the cache."

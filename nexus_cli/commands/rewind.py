@@ -199,6 +199,7 @@ def _merge(reports: Sequence[UndoReport], first: int) -> Mapping[str, Any]:
         "kept": [one for report in reports for one in report["kept"]],
         "references": [one for report in reports for one in report["references"]],
         "head_moved": last,
+        "not_covered": list(reports[-1]["not_covered"]) if reports else [],
         "unfollowed": list(reports[-1]["unfollowed"]) if reports else [],
         "dry_run": False,
     }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from nexus_cli.commands.arguments import require_record
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import Choice, Command, CommandContext
 
 T = TypeVar("T")
 _NUMBERED = re.compile(r"#?0*([1-9][0-9]{0,8})(?:\s+(.+))?")
@@ -28,6 +29,7 @@ async def undo(context: CommandContext, rest: str) -> None:
     Without an argument the newest turn that changed files and is not undone yet; again goes further back. N is the
     number of a message, PATH a file or folder. What you changed since stays: merged where that works, else the earlier
     version is put beside it (NAME.nexus-undo). The git index, HEAD and stash are never touched. The model is told.
+    What changed while a command ran and was not named by it may be yours: you are asked before it is taken back.
     """
     turn, paths = parse_turn(rest)
     await _restore(context, turn, paths, redo=False)
@@ -36,16 +38,23 @@ async def undo(context: CommandContext, rest: str) -> None:
 async def redo(context: CommandContext, rest: str) -> None:
     """Bring back what /undo took back.
 
-    Again goes further forward.
+    With a PATH that path alone. Again goes further forward.
     """
-    await _restore(context, None, (), redo=True)
+    await _restore(context, None, (rest.strip("\"'"),) if rest else (), redo=True)
 
 
 async def _restore(context: CommandContext, turn: int | None, paths: Sequence[str], *, redo: bool) -> None:
+    from nexus_cli.reports.undo import unsure_question  # noqa: PLC0415
     from nexus_cli.session.undo_files import restore_files, undo_request  # noqa: PLC0415
+    from nexus_cli.undo.undo_turn import find_unsure  # noqa: PLC0415
 
     record = require_record(context)
     request = undo_request(record, context.session.folder, turn=turn, paths=paths)
+    if not redo and (unsure := await asyncio.to_thread(find_unsure, request)):
+        choices = [Choice("", "no"), Choice("yes", "yes")]
+        if (answer := await context.choose(unsure_question(unsure, request.project), choices)) is None:
+            return
+        request = replace(request, takes_unsure=bool(answer))
 
     async def work() -> None:
         context.show("undo", await wait_settled(asyncio.to_thread(restore_files, record, request, redo=redo)))
@@ -66,5 +75,5 @@ async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], objec
 
 COMMANDS = (
     Command("undo", "work", undo, "[N | PATH]", idle=True, is_first=True),
-    Command("redo", "work", redo, idle=True),
+    Command("redo", "work", redo, "[PATH]", idle=True),
 )

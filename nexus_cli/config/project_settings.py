@@ -30,13 +30,13 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
 FOLDER, FILE = ".nexus", "config.toml"
-NESTED = ("check", "compact", "limits", "rules", "truncation", "worktree")
+NESTED = ("check", "compact", "limits", "rules", "truncation", "undo", "worktree")
 """Tables with keys that a project may set."""
 WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 """Keys that can contradict each other."""
 ITEMS = frozenset({"hook", "mcp"})
 """Tables that are trusted entry by entry, and read elsewhere (`trust_items`)."""
-NOT_FOR_PROJECTS = frozenset({"compact.model", "limits.warn_cost", "rules.allow", "worktree.include_mb"})
+NOT_FOR_PROJECTS = frozenset({"compact.model", "limits.warn_cost", "rules.allow", "undo.max_mb", "worktree.include_mb"})
 """Keys of these tables that a project may not set: they select a model, widen permissions, hide a
 price or fill the disk."""
 MOST_BYTES = 64 * 1024
@@ -190,7 +190,7 @@ def _combine_values(key: str, mine: SettingValue | None, theirs: SettingValue) -
     """Combine the person's value `mine` with the project's."""
     if key == "compact.extract":
         return bool(mine) and bool(theirs)
-    if key == "worktree.setup":
+    if key in ("undo.require", "worktree.setup"):
         return mine or theirs
     if isinstance(mine, tuple) and isinstance(theirs, tuple):
         return mine + tuple(one for one in theirs if one not in mine)

@@ -212,6 +212,7 @@ RULES: Mapping[str, Rule] = {
     "worktree.setup": TEXT,
     "jobs.forward": _one_of(("ask", "auto", "off")),
     "undo.max_mb": Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6),
+    "undo.require": YES_OR_NO,
     "check": ChecksRule(
         tuple, "tables [[check]], each with `glob`, `command` ({files} not between quotes) and perhaps `seconds`"
     ),

@@ -106,6 +106,11 @@ def is_drafted(window: LaneWindow, upcoming: Upcoming) -> bool:
     return draft is not None and draft.epoch.parent == window.lane.epoch.id and begins_epoch(window, upcoming)
 
 
+def begins_undrafted(window: LaneWindow, upcoming: Upcoming) -> bool:
+    """True if the next request begins an epoch of which the system text is not read yet."""
+    return begins_epoch(window, upcoming) and not is_drafted(window, upcoming)
+
+
 def rewritten_request(
     window: LaneWindow, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> NextRequest:

@@ -21,11 +21,6 @@ class RequestPrice:
     cost_usd: float | None
     """Dollars for the input, without the answer; None if a price is unknown, 0 under a subscription."""
 
-    @property
-    def cold(self) -> bool:
-        """True if nothing of it should be in the cache."""
-        return not self.cached
-
 
 def price_request(info: ModelInfo, request: NextRequest) -> RequestPrice:
     """Price `request` to the model `info`, with the cache as it should be now."""

@@ -132,12 +132,10 @@ def select_tools(
 
 def describe_left_out(window: int, tools: Iterable[Mapping[str, Any]]) -> str:
     """Return a line for the person if a request with `tools` in a small window lacks those behind `use_tool`."""
-    if window >= SMALL_WINDOW:
+    there = {tool["function"]["name"] for tool in tools}
+    if window >= SMALL_WINDOW or not there or USE_TOOL in there:
         return ""
-    there = {str(tool["function"]["name"]) for tool in tools}
-    if not there or USE_TOOL in there:
-        return ""
-    return f"small context window ({window:,} tokens): without the tools behind {USE_TOOL}"
+    return f"small context window ({window:,} tokens): the model gets the tools for files and commands alone"
 
 
 def unknown_tools(recipe: Recipe) -> tuple[str, ...]:

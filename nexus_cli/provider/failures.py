@@ -381,7 +381,7 @@ def _describe_network(f: ErrorFacts, error: BaseException, hint: str) -> tuple[s
 def describe_unreachable(error: Exception, host: str) -> tuple[str, str]:
     """Return why no connection to `host` can be made, and what to do about it."""
     if isinstance(error, ProxyError):
-        return str(error), "The form is HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+        return str(error), "Set HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
     if refused := find_certificate_error((error,)):
         return describe_certificate_error(refused, host)
     return _network_line(error, str(error), f" to {host}", host), f"Check the connection; {NEEDS_PROXY}"

@@ -90,7 +90,7 @@ def check_key(provider: str, key: str, environ: Mapping[str, str]) -> tuple[str,
         try:
             found = _ask(provider, address, key)
         except (OSError, ValueError, ProxyError, HTTPException) as error:
-            found = "", "; ".join(describe_unreachable(error, host))
+            found = "", ". ".join(describe_unreachable(error, host))
 
     thread = Thread(target=ask, daemon=True)
     thread.start()

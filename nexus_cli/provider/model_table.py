@@ -100,7 +100,7 @@ def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
 
 
 FIRST_LINES = "{\n    "
-KEYS = re.compile(r'^    "([^"\\]+)": ', re.MULTILINE)
+KEYS = re.compile(r'\n    "([^"\\]+)": ')
 DEFAULT_WINDOW = 128_000
 HOW_TO_NAME = "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
 TABLE = "model_prices_and_context_window_backup.json"
@@ -148,11 +148,9 @@ class _Table:
         """Return the entry at `key`, None if there is none or it is broken."""
         if not self._text:
             return self._entries.get(key) if isinstance(self._entries, dict) else None
-        start = f"\n    {json.dumps(key)}: "
-        at = self._text.find(start)
         try:
-            return self._decoder.raw_decode(self._text, at + len(start))[0] if at >= 0 else None
-        except ValueError:
+            return self._decoder.raw_decode(self._text, self._places[key])[0]
+        except (KeyError, ValueError):
             return None
 
     def list_keys(self, part: str = "") -> Iterator[str]:
@@ -160,10 +158,14 @@ class _Table:
         return (key for key, plain in self._keys if part in plain)
 
     @cached_property
+    def _places(self) -> Mapping[str, int]:
+        """The places in the text at which the entries begin: a gateway may list hundreds of models."""
+        return {match[1]: match.end() for match in KEYS.finditer(self._text)}
+
+    @cached_property
     def _keys(self) -> list[tuple[str, str]]:
-        """Each key, and the form in which `list_keys` compares it: a gateway may list hundreds of models."""
-        keys = KEYS.findall(self._text) if self._text else self._entries
-        return [(key, key.lower().replace(".", "-")) for key in keys]
+        """Each key, and the form in which `list_keys` compares it."""
+        return [(key, key.lower().replace(".", "-")) for key in (self._places or self._entries)]
 
 
 def _table() -> _Table:

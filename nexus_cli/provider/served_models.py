@@ -234,9 +234,12 @@ def _read_list(answer: object, name: str) -> Rows:
             min(filter(None, (_number(part.get(key)) for part in parts for key in keys)), default=0)
             for keys in _LENGTHS
         ]
-        made = _make_row(least[0] or least[1], row, {**parts[-1], **parts[-2], **row})
-        made |= _refuse_tools(row.get("supported_parameters")) | {"owner": row.get("owned_by")}
-        found[str(row.get("id") or row.get("model_name"))] = made
+        found[str(row.get("id") or row.get("model_name"))] = {
+            **_make_row(least[0] or least[1], row, {**parts[-1], **parts[-2], **row}),
+            **_refuse_tools(row.get("supported_parameters")),
+            "owner": row.get("owned_by"),
+            "blind": "state" in row and row.get("type") == "llm",  # LM Studio; "vlm" sees
+        }
     return found
 
 

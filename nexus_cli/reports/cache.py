@@ -155,7 +155,7 @@ def _total(rows: Sequence[CacheRow]) -> CacheTotal:
     total, read = sum(row["input"] or 0 for row in told), sum(row["read"] or 0 for row in told)
     return {
         "requests": len(rows),
-        "unanswered": sum(1 for row in rows if row["cause"] == "unanswered"),
+        "unanswered": sum(row["cause"] == "unanswered" for row in rows),
         "input": total,
         "read": read,
         "written": sum(row["written"] or 0 for row in told),
@@ -170,7 +170,7 @@ def _total(rows: Sequence[CacheRow]) -> CacheTotal:
 
 
 def _count(rows: Iterable[CacheRow], ours: bool | None) -> int:
-    return sum(1 for row in rows if row["ours"] is ours)
+    return sum(row["ours"] is ours for row in rows)
 
 
 def cache_text(value: Value, width: int) -> str:
@@ -197,7 +197,8 @@ def miss_text(value: Value, width: int) -> str:
         cost = "price unknown" if value["cost_usd"] is None else dollars(value["cost_usd"])
         told = f"{number(value['missed'])} of {number(value['input'])} tokens missed the cache ({cost}): {told}"
     elif value["read"] is not None:
-        told = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{told and f': {told}'}"
+        told = "" if value["read"] else told and f": {told}"
+        told = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{told}"
     return "\n".join(filled(f"Request {value['step']}: {told}.", width))
 
 
@@ -232,7 +233,7 @@ def _summary(total: Value) -> str:
         return f"{text} Nothing was missed."
     cost = f"cost {dollars(total['cost_usd'])} (" if total["cost_usd"] is not None else "(price unknown; "
     unknown = f", unknown: {total['unknown']}" if total["unknown"] else ""
-    missed = "1 miss" if total["misses"] == 1 else f"{number(total['misses'])} misses"
+    missed = plural(total["misses"], "miss", "misses")
     return f"{text} {missed} {cost}ours: {total['ours']}, not ours: {total['not_ours']}{unknown})."
 
 
@@ -263,8 +264,7 @@ def _beside(rows: Sequence[Value], width: int) -> list[str]:
 
 
 def _request_cells(row: Value) -> tuple[str, ...]:
-    cost = dollars(row["cost_usd"]) if row["missed"] else "-"
-    missed = number(row["missed"]) if row["missed"] else "-"
+    missed, cost = (number(row["missed"]), dollars(row["cost_usd"])) if row["missed"] else ("-", "-")
     whose = "ours: " if row["ours"] else ""
     return (
         str(row["step"]),

@@ -54,8 +54,9 @@ def list_models(
     rows: dict[str, ModelObject] = {}
     with readonly_ledger() as ledger:
         for name, why in _usable(settings, environ, chosen, local_servers() if servers is None else servers):
-            row = rows[name] if name in rows else rows.setdefault(name, _figures(ledger, name, settings))
-            row["because"].append(why)
+            if name not in rows:
+                rows[name] = _figures(ledger, name, settings)
+            rows[name]["because"].append(why)
     return {"version": 1, "chosen": chosen or None, "models": list(rows.values())}
 
 
@@ -66,7 +67,8 @@ def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> Mod
     chosen = unnamed_model(environ, settings)
     with readonly_ledger() as ledger:
         row = _figures(ledger, model, settings)
-    row["because"] = [why for usable, why in _usable(settings, environ, chosen, ()) if usable == model]
+    servers = [server for server in local_servers() if model.startswith(server.prefix)]
+    row["because"] = [why for usable, why in _usable(settings, environ, chosen, servers) if usable == model]
     return {
         "version": 1,
         **row,
@@ -140,10 +142,7 @@ def model_text(value: Value, width: int) -> str:
         ("window", f"{_window(value)} tokens{_origin(value)}"),
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
         *((f"$ {name}", _price(value[key], value)) for key, name in PRICES),
-        ("cache", "yes" if value["cache"] else "no"),
-        ("images", "yes" if value["images"] else "no"),
-        ("tools", "yes" if value["tools"] else "no"),
-        ("effort", "yes" if value.get("effort") else "no"),
+        *((able, "yes" if value.get(able) else "no") for able in ("cache", "images", "tools", "effort")),
         ("because", ", ".join(value.get("because", ())) or "-"),
     ]
     size = max(len(name) for name, _ in rows) + 2

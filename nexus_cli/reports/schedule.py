@@ -14,7 +14,9 @@ def plans_text(value: Value, width: int) -> str:
     """List the plans, sorted by their next time."""
     found = value["plans"]
     if not found:
-        return "\n".join(filled("Nothing is scheduled: add PROMPT with --at, --in or --cron adds work.", width))
+        return "\n".join(
+            filled("Nothing is scheduled: `nexus schedule add PROMPT` with --at, --in or --cron adds work.", width)
+        )
     rows = [("id", "next", "when", "level", "made by", "last run", "work")]
     rows += [
         (

@@ -65,6 +65,7 @@ def _count(turn: TurnChanges, reader: ContentReader, end: float, data: Path) -> 
     """Count a turn. What workers changed in worktrees of theirs counts only if nothing else was changed."""
     worktrees = f"{os.path.realpath(data)}/worktrees/"
     changes = [one for one in turn.changes if not one.root.startswith(worktrees)] or turn.changes
+    changes = [one for one in changes if not one.is_whole_folder] or changes
     lines = _count_lines(changes, reader, end) if len(changes) <= MOST else None
     return TurnCount(len(changes), lines, turn.in_force, turn.was_killed)
 

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at, sha256_hex
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.plan_restore import PathChange, merge_changes
+from nexus_cli.undo.plan_restore import PathChange, folders_above, merge_changes
 from nexus_cli.undo.read_content import ContentReader, blob_id, read_all
-from nexus_cli.undo.records import FILE, GIT, LINK, SHA256, FileState
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, LINK, PIPE, SHA256, FileState
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
 NAMED = 100
@@ -31,7 +31,7 @@ _KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes
 def undo_text(value: Value, width: int) -> str:
     """List what was restored, removed and kept, and what is left to the person."""
     kinds = [("restored", value["restored"]), ("removed", value["removed"])]
-    counts = [f"{plural(len(paths), 'file')} {kind}" for kind, paths in kinds if paths]
+    counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
     references = value.get("references", [])
     back = _name_references([one for one in references if one["restored"]])
     counts += [f"{plural(len(back), 'reference')} restored"] if back else []
@@ -55,8 +55,21 @@ def undo_text(value: Value, width: int) -> str:
         lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
         lines += folded(moved["command"], width, "  ")
     for what in value["unfollowed"]:
-        lines += filled(f"Not fully followed: {_plain(what)}", width)
+        lines += filled(f"Not covered: {_plain(what)}", width)
     return "\n".join(lines)
+
+
+def unsure_question(paths: Sequence[str], project: str) -> str:
+    """Return the question whether an undo takes back also what may be the person's."""
+    names = name_first([_plain(path.removeprefix(f"{project}/")) for path in paths], 10)
+    return f"Perhaps yours, changed while a command ran: {names}. Take {'them' if paths[1:] else 'it'} back too?"
+
+
+def _count(paths: Sequence[str]) -> str:
+    """Return the number of files and folders; the paths of folders end with `/`."""
+    folders = sum(path.endswith("/") for path in paths)
+    files = plural(len(paths) - folders, "file") if len(paths) > folders else ""
+    return " and ".join(filter(None, (files, plural(folders, "folder") if folders else "")))
 
 
 def _name_references(rows: Sequence[Value]) -> dict[str, Value]:
@@ -71,6 +84,8 @@ def _name_references(rows: Sequence[Value]) -> dict[str, Value]:
 
 def _headline(value: Value, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
+    if not counts and value["unfollowed"]:
+        return f"Nothing to {verb} of what was followed."
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
     if turn is None:
@@ -94,8 +109,10 @@ def turn_diff(request: UndoRequest) -> dict[str, Any]:
     turn, steps = changed_by(request)
     text, unread, size = [], [], 0
     with ContentReader(ByteStore(request.data)) as reader:
-        for change in merge_changes(steps):
-            if change.before == change.after:
+        changes = [one for one in merge_changes(steps) if one.before != one.after]
+        above = {place for one in changes for place in folders_above(one.place)}
+        for change in changes:
+            if change.is_whole_folder and change.place in above:
                 continue
             name = change.place.removeprefix(f"{request.project}/")
             diff = change_text(change, name, reader) if size < MOST else ""
@@ -120,16 +137,32 @@ def turn_diff(request: UndoRequest) -> dict[str, Any]:
 def change_text(change: PathChange, name: str, reader: ContentReader) -> str:
     """Return the diff of one path; "" if it is large, not text, or not kept."""
     texts = [_state_text(change, state, reader) for state in (change.before, change.after)]
-    modes = [f"{state.mode:04o}" for state in (change.before, change.after) if state.kind == FILE]
-    head = f"mode of {_plain(name)}: {modes[0]} -> {modes[1]}\n" if len(set(modes)) > 1 else ""
+    head = _rights_text(change, _plain(name))
     before, after = texts
-    if before is None or after is None:
+    if before is None or after is None or {FILE, LINK}.isdisjoint((change.before.kind, change.after.kind)):
         return head
     is_new = change.before.kind not in (FILE, LINK)
     diff = unified_diff(None if is_new else before, after, _plain(name))
     if change.after.kind not in (FILE, LINK):
         diff = diff.replace(f"\n+++ b/{' '.join(_plain(name).split())}\n", "\n+++ /dev/null\n", 1)
     return head + diff
+
+
+def _rights_text(change: PathChange, name: str) -> str:
+    """Return a line for each right of a path that was changed, and one for a folder or a pipe that comes or goes."""
+    before, after = change.before, change.after
+    if before.kind != after.kind:
+        kinds = [f"{one.kind} {name}" for one in (before, after) if one.kind in (FOLDER, PIPE)]
+        return f"{'new' if before.kind == ABSENT else 'removed'} {kinds[0]}\n" if kinds else ""
+    rows = {
+        "mode": (f"{before.mode:04o}", f"{after.mode:04o}"),
+        "owner": (before.owner or "own", after.owner or "own"),
+        "attributes": tuple(" ".join(key for key, _ in one.attributes) or "none" for one in (before, after)),
+        "hard link": (before.pair or "none", after.pair or "none"),
+    }
+    lines = [f"{what} of {name}: {old} -> {new}\n" for what, (old, new) in rows.items() if old != new]
+    is_value = before.attributes != after.attributes and len(set(rows["attributes"])) == 1
+    return "".join(lines) + (f"attributes of {name}: other values\n" if is_value else "")
 
 
 def _state_text(change: PathChange, state: FileState, reader: ContentReader) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from nexus_cli.lane.current_request import begins_epoch, is_drafted, next_request
-from nexus_cli.lane.request_price import RequestPrice, price_request, price_tokens
+from nexus_cli.lane.cache.sent_request import cache_life_of
+from nexus_cli.lane.current_request import begins_undrafted, next_request
+from nexus_cli.lane.request_price import RequestPrice, price_tokens
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.session.session_state import SessionState
 
@@ -15,26 +16,25 @@ WORTH = 0.9
 
 
 def cold_price(state: SessionState) -> RequestPrice | None:
-    """Return the price of the next request if it is cold; None if it is not, or nothing was sent before."""
+    """Return the price of the next request if it is cold; None if it is not, nothing was sent before, the model is
+    free, or neither a price nor a cache of its provider is known."""
     lane_state = state.lane_state
-    last = lane_state.cache.last
-    if last is None:
+    last, info = lane_state.cache.last, lane_state.model.info
+    if last is None or not (info.input_price or (info.input_price is None and cache_life_of(info))):
         return None
     request = next_request(lane_state)
-    price = price_request(lane_state.model.info, request)
-    window, upcoming = lane_state.window, lane_state.upcoming
-    if begins_epoch(window, upcoming) and not is_drafted(window, upcoming):  # its system text is not read yet
-        return price_tokens(lane_state.model.info, request.tokens, 0)
+    price = price_tokens(
+        info, request.tokens, 0 if begins_undrafted(lane_state.window, lane_state.upcoming) else request.cached
+    )
     return None if price.cached >= COLD * min(last.tokens, price.input) else price
 
 
 def seconds_until_cold(state: SessionState) -> float | None:
     """Return the seconds after which the last request is certainly no longer cached; None if that is unknown."""
     cache = state.lane_state.cache
-    used = cache.uses.get(cache.last.epoch.id) if cache.last else None
-    if cache.last is None or cache.last.life is None or used is None:
+    if (last := cache.last) is None or last.life is None or (used := cache.uses.get(last.epoch.id)) is None:
         return None
-    return cache.last.life.max_seconds - (state.lane_state.clock() - used).total_seconds()
+    return last.life.max_seconds - (state.lane_state.clock() - used).total_seconds()
 
 
 def warn_of_cold_request(state: SessionState) -> str:

@@ -29,6 +29,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import ADDED_MEMO, Drop, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import UNASKED, Limits, compose_limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
@@ -490,6 +491,8 @@ class SessionFactory:
                 log.count_turns,
                 added=lambda: permission.added,
                 max_mb=self.settings.undo.max_mb,
+                requires=self.settings.undo.require,
+                tell=lambda line: self.control.emit_aside(Notice(line, warning=False)),
             ),
         )
 

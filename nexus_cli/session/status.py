@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.lane.current_request import begins_epoch, is_drafted, next_request
+from nexus_cli.lane.current_request import begins_undrafted, next_request
 from nexus_cli.lane.drop_list import returned_drops
 from nexus_cli.lane.goals import open_until
 from nexus_cli.session.cold_request import cold_price
@@ -99,9 +99,5 @@ def status(state: SessionState) -> Status:
         waiting=sum(item.tokens for item in request.waiting),
         until=until["command"] if until else "",
         has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
-        settled=lane.is_recorded
-        and (
-            is_drafted(lane_state.window, lane_state.upcoming)
-            or not begins_epoch(lane_state.window, lane_state.upcoming)
-        ),
+        settled=lane.is_recorded and not begins_undrafted(lane_state.window, lane_state.upcoming),
     )

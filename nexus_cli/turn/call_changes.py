@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nexus_cli.undo.follow_changes import BegunStep, ChangeJournal, StepOwner
 
 T = TypeVar("T")
+UNSAVED = "this session is not saved: undo cannot take back what it changes"
 SECONDS_STOPPED = 0.3
 """Seconds that a stopped turn waits for the names of the files that its command changed; they are recorded later."""
 
@@ -45,12 +46,18 @@ class CallChanges:
     """Returns the added folders, which are followed as the project is."""
     max_mb: int = 2000
     """Setting `undo.max_mb`."""
+    requires: bool = False
+    """Setting `undo.require`."""
+    tell: Callable[[str], None] = lambda line: None
+    """Shows a line to the person."""
     make_checks: Callable[[], EditChecks | None] = lambda: None
     """Makes the checks of edits at the first one; None without checks."""
     _checks: EditChecks | None = None
     _number: int = 0
     """Number of the turn, 0 until its first change: a server is asked once a turn."""
     _journal: ChangeJournal | None = None
+    _told: set[str] = field(default_factory=set)
+    """What the person was told that undo will not cover."""
     _cut: set[str] = field(default_factory=set)
     """Files that a stopped command, or a tool that failed, changed."""
     _late: set[asyncio.Future[list[str]]] = field(default_factory=set)
@@ -112,24 +119,39 @@ class CallChanges:
         return names
 
     async def run(
-        self, tool: Tool, profile: str, subject: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
+        self,
+        tool: Tool,
+        profile: str,
+        subject: str,
+        context: ToolContext,
+        work: Callable[[], Awaitable[ToolResult]],
+        command: str = "",
     ) -> ToolResult:
-        """Run a call with `work`; add the changed files to the result of a command that may write."""
+        """Run a call with `work`; add the changed files to the result of a command that may write.
+
+        `subject` is the main argument on one line, `command` the whole of it.
+        """
         what = f"{tool.name} {subject}".rstrip()
+        if not self.session and tool.effect in CHANGES and not tool.server and profile != "read":
+            self._tell_once(UNSAVED)
         if tool.effect is Effect.EDIT and self.session:
             return await self._run_edit(what, context, work)
         if tool.reads_content and (checks := self._find_checks()):
             checks.look_early(context.targets.values())
         if tool.effect is not Effect.RUN or tool.server or profile == "read":
             return await work()
-        result, names = await self.follow(what, context.call_id, context.project, work)
+        if not profile:
+            self._tell_outside(command or subject, context.project)
+        result, names = await self.follow(what, context.call_id, context.project, work, command or subject)
         return replace(result, changed=(*result.changed, *names))
 
     async def follow(
-        self, what: str, call: str, project: Path, work: Callable[[], Awaitable[T]]
+        self, what: str, call: str, project: Path, work: Callable[[], Awaitable[T]], command: str = ""
     ) -> tuple[T, list[str]]:
-        """Run `work` between two looks at a project and the added folders; return its result and the names of the
-        changed files."""
+        """Run `work` between two looks at a project; return its result and the names of the changed files.
+
+        If it is a `command`, changes that neither it nor its output explains are noted as perhaps the person's.
+        """
         journal, owner = self.journal, self._owner()
         if self._late:
             await asyncio.wait(self._late)
@@ -139,19 +161,50 @@ class CallChanges:
         except asyncio.CancelledError:
             self._note_late(asyncio.ensure_future(_abandon(journal, begins)))
             raise
+        self._tell_uncovered(begun.not_covered)
         try:
             result = await work()
         except Exception:  # a bug in a tool
-            self._cut.update(await asyncio.to_thread(journal.end, begun))
+            self._cut.update(await asyncio.to_thread(journal.end, begun, command))
             raise
         except BaseException:
-            await self._end_stopped(journal, begun)
+            await self._end_stopped(journal, begun, command)
             raise
-        return result, await asyncio.to_thread(journal.end, begun)
+        output = result.full or result.text if isinstance(result, ToolResult) else ""
+        return result, await asyncio.to_thread(journal.end, begun, command, output)
 
-    async def _end_stopped(self, journal: ChangeJournal, begun: BegunStep) -> None:
+    def _tell_uncovered(self, not_covered: Mapping[str, str]) -> None:
+        """Tell the person what undo will not cover, each path once."""
+        from nexus_cli.undo.coverage import describe_uncovered  # noqa: PLC0415  (the first change)
+
+        new = {path: why for path, why in not_covered.items() if path not in self._told}
+        self._told.update(new)
+        if self.session and (line := describe_uncovered(new)):
+            self.tell(line)
+
+    def _tell_outside(self, command: str, project: Path) -> None:
+        """Tell the person that undo covers nothing outside of the project."""
+        from nexus_cli.undo.coverage import OUTSIDE, names_outside  # noqa: PLC0415  (the first change)
+
+        if self.session and names_outside(command, str(project)):
+            self._tell_once(OUTSIDE)
+
+    def _tell_once(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self.tell(line)
+
+    async def find_uncovered(self, tool: Tool, profile: str, project: Path) -> str:
+        """Return what undo will not cover of a command that may write, "" if it covers all."""
+        if not self.session or tool.effect is not Effect.RUN or tool.server or profile == "read":
+            return ""
+        from nexus_cli.undo.coverage import describe_uncovered  # noqa: PLC0415  (the first change)
+
+        return describe_uncovered(await asyncio.to_thread(self.journal.find_uncovered, project))
+
+    async def _end_stopped(self, journal: ChangeJournal, begun: BegunStep, command: str) -> None:
         """Look again after a command that was stopped, without waiting for it longer than `SECONDS_STOPPED`."""
-        task = asyncio.get_running_loop().run_in_executor(None, journal.end, begun)
+        task = asyncio.get_running_loop().run_in_executor(None, journal.end, begun, command)
         self._note_late(task)
         waits = asyncio.ensure_future(asyncio.wait([task], timeout=SECONDS_STOPPED))
         while not waits.done():

@@ -334,7 +334,8 @@ class Dispatcher:
         work: Callable[[], Awaitable[ToolResult]] = partial(tool.run, checked, context)
         work = self.hooks.follow(call, tool, checked, targets, work) if self.hooks else work
         try:
-            result = await self.call_changes.run(tool, profile, describe_subject(tool, call), context, work)
+            command = str(checked.get(tool.subject, ""))
+            result = await self.call_changes.run(tool, profile, describe_subject(tool, call), context, work, command)
             return result if result.waits is None else self.services[SessionWaits].begin(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
             why = f"{tool.name} failed: {type(error).__name__}: {error}"
@@ -438,6 +439,9 @@ class Dispatcher:
         judged, given = as_command(tool, checked, self.services)
         await self._load_rules(judged)
         found = self._decide(judged, given, targets, call.id if call else "")
+        is_free = self.call_changes.requires and isinstance(found.verdict, Grant) and found.origin != ALLOWED
+        if is_free and (why := await self.call_changes.find_uncovered(judged, found.profile, self.project)):
+            found = replace(found, verdict=ApprovalNeed(f"{why} (undo.require)", CONFIRM), rule="")
         return await self.hooks.before_question(call, tool, checked, targets, found) if self.hooks and call else found
 
     def _decide(
@@ -556,7 +560,10 @@ class Dispatcher:
                 return error
         subject = describe_subject(tool, call)
         tool, checked = as_command(tool, checked, self.services)
-        return await make_question(tool, call, checked, context, found, subject, self.limits)
+        asked = await make_question(tool, call, checked, context, found, subject, self.limits)
+        why = "" if need.kind == CONFIRM else await self.call_changes.find_uncovered(tool, found.profile, self.project)
+        doubts = (why, *asked.question.doubts) if why else asked.question.doubts
+        return replace(asked, question=replace(asked.question, doubts=doubts))
 
     async def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:
         """Return the lowest level of `--allow` at which this call would run; "" if no reachable level is enough."""

@@ -31,6 +31,7 @@ class ByteStore:
         self.objects = data / "undo" / "objects"
         self.written = 0
         """Bytes that this process has added."""
+        self._made: set[Path] = set()
 
     def put(self, source: bytes | IO[bytes], *, synced: bool = True, most: int | None = None) -> str:
         """Keep the bytes of `source` (a file: from its position on) and return their content, `sha256:HEX`.
@@ -38,7 +39,13 @@ class ByteStore:
         With `synced` they are on the disk on return. Raises `OSError`; `ValueError` if there are more than `most`
         bytes.
         """
-        private_dir(self.objects)
+        if not isinstance(source, bytes) and most is not None and most <= _PIECE:
+            source = source.read(most + 1)
+            if len(source) > most:
+                raise ValueError("the file has grown")
+        if isinstance(source, bytes) and (known := self._renew(source)):
+            return known
+        self._make(self.objects)
         draft = self.objects / f".new-{os.urandom(8).hex()}"
         try:
             with open(os.open(draft, NEW, 0o600), "wb") as file:
@@ -49,12 +56,23 @@ class ByteStore:
                     os.fsync(file.fileno())
             content = f"{SHA256}{digest}"
             place = self._find_object(content)
-            private_dir(place.parent)
+            self._make(place.parent)
             os.replace(draft, place)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
         return content
+
+    def _renew(self, data: bytes) -> str:
+        """Return the content of an object of these bytes, "" if there is none; no other process trims it from now on,
+        as if it was new."""
+        content = f"{SHA256}{hashlib.sha256(data).hexdigest()}"
+        with suppress(OSError):
+            place = self._find_object(content)
+            if place.stat().st_size == len(data):
+                os.utime(place)
+                return content
+        return ""
 
     def link(self, folder: int, name: str, about: os.stat_result) -> str:
         """Keep a regular file by a hard link and return its content, `link:NAME`. Raises `OSError`.
@@ -62,11 +80,10 @@ class ByteStore:
         `folder` is a descriptor, `about` the status of the file there: it is part of the content, by which `open` sees
         that the file was written in place since.
         """
-        private_dir(self.objects)
         with os.fdopen(os.open(name, READ, dir_fd=folder), "rb") as file:
             content = link_content(file, about)
         place = self._find_object(content)
-        private_dir(place.parent)
+        self._make(place.parent)
         try:
             os.link(name, place, src_dir_fd=folder, follow_symlinks=False)
         except FileExistsError:
@@ -100,6 +117,12 @@ class ByteStore:
             return False
         place = self._find_object(content)
         return _is_same(place, content) if content.startswith(HARD_LINK) else place.exists()
+
+    def _make(self, folder: Path) -> None:
+        """Make a folder of the store, unless it was found before and still is there."""
+        if folder not in self._made or not os.path.isdir(folder):
+            private_dir(folder)
+            self._made.add(folder)
 
     def _find_object(self, content: str) -> Path:
         name = content.partition(":")[2]

@@ -7,33 +7,45 @@ What could not be followed is in the journal with its reason.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import is_below
-from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import WHOLE
 from nexus_cli.undo.follow_repositories import Repositories, git_folder, read_saved
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
-from nexus_cli.undo.project_look import MOST, SECONDS, Look, LookedProject, NotFollowed
-from nexus_cli.undo.read_content import blob_hash
+from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
+from nexus_cli.undo.read_content import hash_blob
 from nexus_cli.undo.read_references import RepositoryState
-from nexus_cli.undo.read_state import GONE, NOTHING, Seen, StateReader
-from nexus_cli.undo.records import ABSENT, FILE, GIT, HARD_LINK, FileChange, FileState, ReferenceChange, Step
+from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
+from nexus_cli.undo.records import (
+    ABSENT,
+    FILE,
+    FOLDER,
+    GIT,
+    LINK,
+    SPECIAL,
+    FileChange,
+    FileState,
+    ReferenceChange,
+    Step,
+)
 from nexus_cli.undo.retention import trim_store
+from nexus_cli.undo.saved_look import read_rows
 
 _FINE, _COARSE = 50_000_000, 2_000_000_000
 """Nanoseconds by which the times of a file system may be behind the clock, and those of one that has whole seconds."""
@@ -46,18 +58,18 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
         return changes
     known = {_find_content(one.state) for one in before.seen.values()} - {(FILE, "")}
     blobs: dict[int, set[str]] = {}
-    for one in before.tracked.values():
-        if not one.is_read:
-            blobs.setdefault(one.size, set()).add(one.oid)
+    for one in before.seen.values():
+        if one.state.content.startswith(GIT):
+            blobs.setdefault(one.state.size, set()).add(one.state.content.removeprefix(GIT))
 
     def is_known(state: FileState) -> bool:
-        if _find_content(state) in known or state.content.startswith(GIT):
+        if _find_content(state) in known:
             return True
         oids = blobs.get(state.size, set()) if state.kind == FILE else set()
         with suppress(OSError):
             if oids:
                 with store.open(state.content) as file:
-                    return _hash_blob(file, state.size, len(next(iter(oids)))) in oids
+                    return hash_blob(file, state.size, len(next(iter(oids)))) in oids
         return False
 
     return [
@@ -107,57 +119,39 @@ def _find_content(state: FileState) -> tuple[str, str]:
     return state.kind, state.content if state.kind == FILE else state.target
 
 
-def _hash_blob(file: IO[bytes], size: int, oid_length: int) -> str:
-    digest = blob_hash(size, oid_length)
-    while piece := file.read(1 << 20):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
 def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str]]:
-    """Return the changes between two looks by path, and the names of files written, without ignored ones."""
+    """Return the changes between two looks by path, and the files and links that were written."""
     changes, names = [], []
-    for path in sorted({*before.seen, *after.seen}):
+    differing = [path for path, one in after.seen.items() if before.seen.get(path) is not one]
+    differing += before.seen.keys() - after.seen.keys()
+    for path in sorted(differing):
         old, new = before.seen.get(path), after.seen.get(path)
-        known = _index_state(before, path)
-        was, now = old.state if old else known, new.state if new else known
-        if was is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
+        if old is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
             continue  # it may have been there
-        was, now = was or GONE, now or GONE
-        is_stamp_same = old is not None and new is not None and old.stamp == new.stamp
-        links = {one.content.startswith(HARD_LINK) for one in (was, now)}
-        is_unread = "" in (was.content, now.content) or len(links) == 2
-        if is_stamp_same and (was == now or is_unread):
+        was, now = old.state if old else GONE, new.state if new else GONE
+        if (old and new and old.stamp == new.stamp) or was.kind == now.kind == SPECIAL:
             continue
-        is_same = was == now and (was.kind != FILE or bool(was.content))
-        if not is_same:
-            is_known = new is not None and new.is_settled
-            changes.append(FileChange(path, was, now, new.stamp[:3] if new and is_known else (0, 0, 0)))
-        elif new is None or was == GONE:
-            continue
-        is_work = path in before.tracked or MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))
-        if is_work and path not in before.ignored and path not in after.ignored:
+        if not _is_same_state(was, now):
+            stamp = new.stamp[:3] if new is not None and new.is_settled else (0, 0, 0)
+            changes.append(FileChange(path, was, now, stamp))
+        if {was.kind, now.kind} & {FILE, LINK}:
             names.append(path)
     return changes, names
 
 
-def _index_state(look: Look, path: str) -> FileState | None:
-    """Return the state of a file that is as git's index says, None if it is not tracked."""
-    one = look.tracked.get(path)
-    return FileState(FILE, one.mode, f"{GIT}{one.oid}", one.size) if one and not one.is_read else None
+def _is_same_state(was: FileState, now: FileState) -> bool:
+    return was == now and (was.kind != FILE or bool(was.content))
 
 
 T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
-_REST = 20
-"""Pause after a look that took too long, in multiples of its time."""
 _LOOKS, _STATES = "undo/looks", ".git"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
 KILLED = "the process was killed while this ran, and what it had looked at is lost"
-TOO_MANY = f"more than {MOST:,} files that git does not track: new ones are not followed"
+TOO_MANY = f"more than {MOST:,} files, or a look takes longer than {WALK_SECONDS:.0f} s: new ones are not followed"
 
 
 @dataclass
@@ -167,11 +161,14 @@ class BegunStep:
     step: Step
     project: LookedProject
     look: Look | None
-    why: str = ""
-    repositories: dict[str, RepositoryState] = field(default_factory=dict)
+    not_covered: Mapping[str, str]
+    """What an undo may not bring back; if there is no look, all of the project."""
+    repositories: Mapping[str, RepositoryState] = field(default_factory=dict)
     """The repositories of the project before it, by their paths."""
     beside: list[BegunStep] = field(default_factory=list)
     """The steps of added folders, which end with it."""
+    started: float = field(default_factory=time.monotonic)
+    """When the look was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +193,8 @@ class ChangeJournal:
     _count: int = 0
     _projects: dict[Path, LookedProject] = field(default_factory=dict)
     _repositories: dict[Path, Repositories] = field(default_factory=dict)
-    _off: dict[Path, tuple[str, float]] = field(default_factory=dict)
-    """Projects that took too long to look at, each with the reason, and until when (monotonic) none is taken."""
+    _not_covered: dict[Path, Mapping[str, str]] = field(default_factory=dict)
+    """By project: what its newest look did not cover."""
     _lock: FileLock | None = None
     _settled: set[str] = field(default_factory=set)
     _trimmed: int = -_TRIM
@@ -216,40 +213,53 @@ class ChangeJournal:
 
     def _begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool) -> BegunStep:
         step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
-        project = self._projects.get(root)
-        if project is None:
-            key = f"{self._name}-{len(self._projects)}"
-            project = self._projects[root] = LookedProject(root, self.data, key, self._store)
-        begun, started = BegunStep(step, project, None), time.monotonic()
-        why, until = self._off.get(root, ("", 0.0))
-        if started < until:
-            begun.why = why
-            return begun
-        try:
+        with suppress(OSError, ValueError):
             self._settle(step.session)
-            begun.look = project.begin()
-            if self._store is not None:
-                followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
-                begun.repositories = followed.begin(begun.look.repositories)
-                begun.look.not_covered |= followed.not_covered
-        except (NotFollowed, OSError, ValueError) as error:
-            begun.why = str(error)
-            self._pause_looks(root, begun.why, started)
-        else:
-            self._note_begun(begun, begun.look)
+        project, look, repositories = self._look(root)
+        begun = BegunStep(step, project, look, self._not_covered[root], repositories)
+        if look is not None:
+            self._note_begun(begun, look)
         return begun
 
-    def end(self, begun: BegunStep) -> list[str]:
+    def find_uncovered(self, root: Path) -> Mapping[str, str]:
+        """Return what an undo of a command would not bring back now, after a look if there was none. Blocks."""
+        if (root := Path(os.path.realpath(root))) not in self._not_covered:
+            self._look(root)
+        return self._not_covered[root]
+
+    def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
+        if root not in self._projects:
+            key = f"{self._name}-{len(self._projects)}"
+            self._projects[root] = LookedProject(root, self.data, key, self._store)
+        project, look, states = self._projects[root], None, dict[str, RepositoryState]()
+        try:
+            look = project.begin()
+            if self._store is not None:
+                followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
+                states = followed.begin(look.repositories)
+                look.not_covered |= followed.not_covered
+            self._not_covered[root] = look.not_covered if look.is_whole else {**look.not_covered, WHOLE: TOO_MANY}
+        except (NotFollowed, OSError, ValueError) as error:
+            self._not_covered[root] = {WHOLE: str(error)}
+        return project, look, states
+
+    def end(self, begun: BegunStep, command: str = "", output: str = "") -> list[str]:
         """Look again after the call, record its changes, and return the names of the changed files. Blocks; never
-        raises `OSError`."""
+        raises `OSError`.
+
+        With the `command` and its output, changes that it does not explain are unsure.
+        """
         changes: list[FileChange] = []
         names: list[str] = []
-        step, look, why, started = begun.step, begun.look, begun.why, time.monotonic()
+        step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
+        seconds = time.monotonic() - begun.started
         try:
-            if look is not None and not why:
+            if look is not None:
                 after = begun.project.end(look)
                 changes, names = compare_looks(look, after)
-                told = [_explain_partly(look, after), begun.project.name_removed(look), _name_new(look, after)]
+                ignored = begun.project.find_ignored(names)
+                names = [name for name in names if name not in ignored]
+                told = [_name_new(look, after)]
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]
@@ -258,26 +268,29 @@ class ChangeJournal:
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
                     step = _add_references(step, found.references, self.data)
-                    told = found.told + told
+                    told = [*found.told, *told]
+                if command and seconds > unsure_changes.SECONDS:
+                    changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
                 why = "; ".join(filter(None, told))
+                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
+                same -= {change.path for change in changes}
+                not_covered = {path: one for path, one in not_covered.items() if path not in same}
+                not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
-            why = str(error)
-            self._pause_looks(begun.project.root, why, started)
-        self._record(replace(step, changes=tuple(changes), unfollowed=why, at=_now()), is_open=look is not None)
-        return names + [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one)]
-
-    def _pause_looks(self, root: Path, why: str, started: float) -> None:
-        """Take no look for a while after one that failed and took long."""
-        now = time.monotonic()
-        if now - started > SECONDS:
-            self._off[root] = why, now + _REST * (now - started)
+            not_covered[WHOLE] = str(error)
+        step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
+        self._record(replace(step, began=step.at, at=_now()), is_open=look is not None)
+        beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
+        return names + beside
 
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
-        """Return the states of files that an edit may change, and keep their bytes. Blocks; never raises `OSError`."""
+        """Return the states of files that an edit may change, and of the folders that it has to make; keep the bytes.
+        Blocks; never raises `OSError`."""
         found = {}
-        for target in dict.fromkeys(targets):
+        folders = [folder for target in targets for folder in target.parents if not os.path.lexists(folder)]
+        for target in dict.fromkeys([*targets, *folders]):
             found[target] = NOTHING
-            with suppress(OSError), StateReader(target.parent, self._store, SECONDS) as reader:
+            with suppress(OSError), open_states(target.parent, self._store, SECONDS) as reader:
                 found[target] = reader.read(target.name)
         return found
 
@@ -310,7 +323,10 @@ class ChangeJournal:
         for root, changes in roots.items():
             self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)), is_open=False)
         return [
-            one.path if root == project else str(root / one.path) for root, changes in roots.items() for one in changes
+            one.path if root == project else str(root / one.path)
+            for root, changes in roots.items()
+            for one in changes
+            if one.after.kind != FOLDER
         ]
 
     def close(self) -> None:
@@ -346,7 +362,7 @@ class ChangeJournal:
         if not self.keeps:
             return
         with suppress(OSError, ValueError):
-            if step.changes or step.references or step.unfollowed:
+            if step.changes or step.references or step.unfollowed or step.not_covered:
                 append_step(self.data, step)
             elif is_open:
                 end_step(self.data, step)
@@ -390,11 +406,11 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
     """Return a step of a killed process with the changes since its look. Raises `OSError`."""
     for table in (data / _LOOKS).glob(f"{name}-*.json"):
         try:
-            values = json.loads(table.read_text("ascii"))
-            if values["root"] != step.root:
+            rows, about = read_rows(table)
+            if about["root"] != step.root:
                 continue
             project = LookedProject(Path(step.root), data, table.stem, ByteStore(data), _PATIENCE)
-            before = project.restore(values)
+            before = project.restore(rows, about)
             after = project.end(before)
             states = read_saved(table.with_suffix(_STATES))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -424,10 +440,6 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
     finally:
         journal.end(begun)
         journal.close()
-
-
-def _explain_partly(before: Look, after: Look) -> str:
-    return "" if before.is_whole and after.is_whole else TOO_MANY
 
 
 def _name_new(before: Look, after: Look) -> str:

@@ -18,7 +18,7 @@ from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.plan_references import REFS, STASH, SYMBOLIC
 from nexus_cli.undo.read_references import STASH_LOG, RepositoryState, is_same_value, read_state
 from nexus_cli.undo.read_state import GONE
-from nexus_cli.undo.records import GIT_FOLDER, HEAD, REPOSITORY, FileChange, FileState, ReferenceChange
+from nexus_cli.undo.records import GIT_FOLDER, HEAD, MODE, REPOSITORY, FileChange, FileState, ReferenceChange
 from nexus_cli.undo.repository_copy import (
     RACY,
     CopyBounds,
@@ -147,6 +147,16 @@ def read_saved(place: Path) -> dict[str, RepositoryState]:
             for path, (folders, values, is_whole) in rows.items()
         }
     return {}
+
+
+def saved_contents(places: Iterable[Path]) -> set[str]:
+    """Return the contents that the files of `Repositories.save` name; damaged ones are left out."""
+    found: set[str] = set()
+    for place in places:
+        with suppress(OSError, KeyError, TypeError, ValueError):
+            values = [value for state in read_saved(place).values() for value in state.values.values()]
+            found.update(value.partition(MODE)[0] for value in values)
+    return found
 
 
 def git_folder(path: str) -> str:

@@ -31,7 +31,8 @@ def journal_path(data: Path, session: str) -> Path:
 
 def append_step(data: Path, step: Step) -> None:
     """Add a step to the journal of its session; it is on the disk on return. Raises `OSError`."""
-    _append(journal_path(data, step.session), format_step(step))
+    changed = bool(step.changes or step.references or step.unfollowed)
+    _append(journal_path(data, step.session), format_step(step), synced=changed)
 
 
 def begin_step(data: Path, step: Step) -> None:

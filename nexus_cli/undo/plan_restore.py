@@ -1,30 +1,33 @@
 """Plan what an undo does to each path: compare its state before and after a turn with its present one.
 
 Pure: the present states are given. A path that nobody changed since gets its earlier state back. What the person
-changed since stays: merged with the earlier state where that works without a conflict, else with it beside.
+changed since stays: merged with the earlier state where that works without a conflict, else with it beside. Mode,
+owner, attributes and hard links are compared each by itself.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nexus_cli.core.progress import track
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT_FOLDER, LINK, FileChange, FileState, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT_FOLDER, SPECIAL, FileChange, FileState, Step
 
 CHANGED = "changed since"
 BETWEEN = "changed by somebody else during the turn"
 DELETED = "deleted since"
 MOVED_IN = "older than the command, which moved, copied or unpacked it here"
-UNSURE = "a background command or you changed it; /undo PATH takes it back"
+UNSURE = "perhaps yours: it changed while a command ran; `nexus undo --all` or `nexus undo PATH` takes it back"
 NOT_KEPT = "its earlier content was not kept"
 FOREIGN = "not a path inside the project"
 IN_GIT = "in .git, which undo never touches"
 IN_THE_WAY = "a folder above it is now a link or a file"
+NO_KIND = "a socket or a device, which cannot be restored"
 NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove", "keep"
-SPECIAL, BLOCKED = "special", "blocked"
-"""Kinds of a path besides those of `FileState`; `blocked`: a link or a file is where a folder above it was."""
+BLOCKED = "blocked"
+"""Kind of a path besides those of `FileState`: a link or a file is where a folder above it was."""
 ABSENT_STATE = FileState(ABSENT)
 
 
@@ -49,27 +52,50 @@ class PathChange:
         """Absolute path."""
         return f"{self.root}/{self.path}"
 
+    @property
+    def is_whole_folder(self) -> bool:
+        """True if a folder was made or removed, and no file was there."""
+        return {self.before.kind, self.after.kind} == {FOLDER, ABSENT}
+
 
 @dataclass(frozen=True, slots=True)
 class PresentState:
     """A path as it is now."""
 
-    kind: str
-    mode: int = 0
+    state: FileState
+    """Without content; `kind` may be `blocked` too."""
     contents: frozenset[str] = frozenset()
-    """The content of a file, in every form of `FileState.content` that is known of it."""
-    size: int = 0
-    target: str = ""
+    """The content of a file, in every form of `FileState.content` that is known of it; the names in a folder that may
+    have to go."""
     stamp: tuple[int, ...] = ()
-    """Inode, size, times and mode: changes with each write."""
+    """That of `read_state.make_stamp`, device and number of hard links: changes with each write."""
     blocker: str = ""
     """Path, relative to the root, of what is where a `blocked` path has a folder."""
 
+    @property
+    def kind(self) -> str:
+        """The kind of `state`."""
+        return self.state.kind
+
+    @property
+    def file(self) -> tuple[int, ...]:
+        """Inode and device, which hard links share; () if there is nothing."""
+        return self.stamp[2:6:3]
+
     def holds(self, state: FileState) -> bool:
-        """Return True if kind, content and target are those of `state`; modes are not compared."""
+        """Return True if kind, content and target are those of `state`; rights are not compared."""
         if self.kind != state.kind:
             return False
-        return state.content in self.contents if self.kind == FILE else self.target == state.target
+        return state.content in self.contents if self.kind == FILE else self.state.target == state.target
+
+    def is_like(self, state: FileState) -> bool:
+        """Return True if kind, content, target, mode, owner and attributes are those of `state`."""
+        own = self.state.mode, self.state.owner, self.state.attributes
+        return self.holds(state) and own == (state.mode, state.owner, state.attributes)
+
+
+NOT_THERE = PresentState(ABSENT_STATE)
+UNKNOWN = PresentState(FileState(SPECIAL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +107,8 @@ class Action:
     does: str
     """`nothing`, `restore`, `merge` (restore the merged text, `keep` on a conflict), `remove` or `keep`."""
     state: FileState | None = None
-    """The state to restore or to merge; with `keep` the one to put beside, None if there is none."""
+    """The state to restore or to merge; with `keep` the one to put beside, None if there is none; with `nothing` the
+    present one, with the hard links of before."""
     why: str = ""
     """Why the path is kept."""
 
@@ -128,24 +155,81 @@ def plan_restore(changes: Sequence[PathChange], look: Callable[[PathChange], Pre
     path come first, the others last, so that a moved file is back before its copy goes.
     """
     plan = [_plan_path(change, look) for change in track(changes, 0.0, 0.4)]
-    going = {one.change.place for one in plan if one.does == REMOVE}
+    _note_links(plan, look)
+    _plan_links(plan)
+    going = {one.change.place for one in plan if one.does == REMOVE or (one.does == RESTORE and _is_folder(one.state))}
     for at, action in enumerate(plan):
         if action.now.kind == BLOCKED and f"{action.change.root}/{action.now.blocker}" in going:
-            plan[at] = replace(_decide(action.change, PresentState(ABSENT)), now=action.now)
+            plan[at] = replace(_decide(action.change, NOT_THERE), now=action.now)
+    _keep_filled_folders(plan)
     coming = {one.change.place for one in plan if one.does in (RESTORE, MERGE)}
-    needed = {above for place in coming for above in _folders_above(place)}
+    needed = {above for place in coming for above in folders_above(place)}
 
     def order(action: Action) -> tuple[int, int]:
-        if action.does != REMOVE:
-            return 1, 0
         place = action.change.place
-        makes_room = place in needed or not coming.isdisjoint(_folders_above(place))
-        return 0 if makes_room else 2, -place.count("/")
+        if action.does != REMOVE:
+            return (1, place.count("/")) if _is_folder(action.state) else (2, 0)
+        makes_room = place in needed or not coming.isdisjoint(folders_above(place))
+        return 0 if makes_room else 3, -place.count("/")
 
     return sorted(plan, key=order)
 
 
-def _folders_above(place: str) -> list[str]:
+def _is_folder(state: FileState | None) -> bool:
+    return state is not None and state.kind == FOLDER
+
+
+def _note_links(plan: list[Action], look: Callable[[PathChange], PresentState]) -> None:
+    """Decide again on paths that are hard links to one file now, by the names that share it."""
+    paths = {one.change.place for one in plan}
+    shared: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for at, one in enumerate(plan):
+        if one.now.kind == FILE:
+            shared.setdefault((one.change.root, one.now.file), []).append(at)
+    for group in shared.values():
+        one = plan[group[0]]
+        pair = min(plan[at].change.path for at in group) if group[1:] else ""
+        other = replace(one.change, path=one.change.after.pair)
+        if one.now.stamp[-1] > len(group) and other.place not in paths and not why_refused(other):
+            with suppress(OSError):
+                pair = other.path if look(other).file == one.now.file else pair
+        for at in group if pair else ():
+            now = plan[at].now
+            plan[at] = _decide(plan[at].change, replace(now, state=replace(now.state, pair=pair)))
+
+
+def _plan_links(plan: list[Action]) -> None:
+    """Restore files that are as they were except for their hard links: those that have to share a file with one that
+    stays, or share one and must not."""
+    paths = {one.change.place for one in plan}
+    files: dict[tuple[str, str, str], tuple[int, ...]] = {}
+    names: dict[tuple[str, tuple[int, ...]], tuple[str, str, str]] = {}
+    for at, one in enumerate(plan):
+        root, path, state = one.change.root, one.change.path, one.state
+        if one.does != NOTHING or one.now.kind != FILE or state is None:
+            continue
+        name, file = (root, state.pair, "" if state.pair else path), one.now.file
+        is_right = names.setdefault((root, file), name) == name and files.setdefault(name, file) == file
+        own = one.now.state.pair
+        is_far = state.pair != own and f"{root}/{state.pair or own}" not in paths
+        if not is_right or is_far:
+            plan[at] = replace(one, does=RESTORE)
+
+
+def _keep_filled_folders(plan: list[Action]) -> None:
+    """Keep the folders of the turn in which something is left."""
+    going = {one.change.place for one in plan if one.does == REMOVE}
+    folders = [at for at, one in enumerate(plan) if one.now.kind == FOLDER and not _is_folder(one.change.before)]
+    for at in sorted(folders, key=lambda at: -plan[at].change.place.count("/")):
+        one, place = plan[at], plan[at].change.place
+        if any(f"{place}/{name}" not in going for name in one.now.contents):
+            going.discard(place)
+            if one.does in (REMOVE, RESTORE):
+                plan[at] = replace(one, does=NOTHING if one.does == REMOVE else KEEP)
+
+
+def folders_above(place: str) -> list[str]:
+    """Return the absolute paths of the folders above a place, the root of all excluded."""
     parts = place.split("/")
     return ["/".join(parts[:count]) for count in range(2, len(parts))]
 
@@ -153,57 +237,64 @@ def _folders_above(place: str) -> list[str]:
 def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -> Action:
     """Decide on one path, after looking at it; one that cannot be looked at is kept."""
     if os.path.basename(change.path) == GIT_FOLDER:  # put back as a whole, see `repository_copy`
-        return Action(change, PresentState(ABSENT), NOTHING)
+        return Action(change, NOT_THERE, NOTHING)
     if why := why_refused(change):
-        return Action(change, PresentState(SPECIAL), KEEP, why=why)
+        return Action(change, UNKNOWN, KEEP, why=why)
     if change.before == change.after:
-        return Action(change, PresentState(ABSENT), NOTHING)
+        return Action(change, NOT_THERE, NOTHING)
     try:
         now = look(change)
     except OSError as error:
-        return Action(change, PresentState(SPECIAL), KEEP, why=(error.strerror or str(error)).lower())
+        return Action(change, UNKNOWN, KEEP, why=(error.strerror or str(error)).lower())
     return _decide(change, now)
 
 
 def _decide(change: PathChange, now: PresentState) -> Action:
-    before, after = change.before, change.after
-    if now.holds(before) and (now.kind != FILE or now.mode == before.mode):
-        return Action(change, now, NOTHING)
+    before, after, goal = change.before, change.after, _find_goal(change, now)
+    if now.is_like(goal):
+        return Action(change, now, NOTHING, goal)
+    if before.kind == SPECIAL:
+        return Action(change, now, KEEP, why=NO_KIND)
     if change.is_broken:
         return Action(change, now, KEEP, why=BETWEEN) if before.kind == ABSENT else _restore(change, now, KEEP, BETWEEN)
-    room = now.kind == FOLDER and after.kind == ABSENT  # a folder of the turn: it goes with its last file
-    if now.holds(after) or room:
+    if now.holds(after):
         if before.kind == ABSENT:
             if change.is_moved_in:
                 return Action(change, now, KEEP, why=MOVED_IN)
-            is_same = now.kind != FILE or now.mode == after.mode
-            return Action(change, now, NOTHING if room else REMOVE if is_same else KEEP, why=CHANGED)
+            is_same = now.kind != FILE or now.state.mode == after.mode
+            return Action(change, now, REMOVE if is_same else KEEP, why=CHANGED)
         return _restore(change, now, RESTORE)
     if before.kind == ABSENT:
         return Action(change, now, KEEP, why=IN_THE_WAY if now.kind == BLOCKED else CHANGED)
     if now.kind == after.kind == before.kind == FILE:
-        if now.holds(before):  # only modes differ
-            return _restore(change, now, RESTORE if now.mode == after.mode else NOTHING)
-        return _restore(change, now, MERGE)
+        return _restore(change, now, RESTORE if now.holds(before) else MERGE)
     why = IN_THE_WAY if now.kind == BLOCKED else DELETED if now.kind == ABSENT else CHANGED
     return _restore(change, now, KEEP, why)
 
 
+def _find_goal(change: PathChange, now: PresentState) -> FileState:
+    """Return the state before the turn; a mode, owner, attributes and hard links that the person set since stay."""
+    before, after, here = change.before, change.after, now.state
+    if not before.kind == after.kind == here.kind:
+        return before
+    names = ("mode", "owner", "attributes", "pair")
+    return replace(before, **{name: own for name in names if (own := getattr(here, name)) != getattr(after, name)})
+
+
 def _restore(change: PathChange, now: PresentState, does: str, why: str = CHANGED) -> Action:
-    """Return an action with the earlier state; a mode that the person set since stays."""
+    """Return an action with the earlier state."""
     before = change.before
-    if before.kind == FILE and not before.content:
+    if before.kind == FILE and not before.content and not now.holds(before):
         return Action(change, now, KEEP, why=NOT_KEPT)
-    if now.kind == change.after.kind == before.kind == FILE and now.mode != change.after.mode:
-        before = replace(before, mode=now.mode)
-    return Action(change, now, does, before, why)
+    is_bare = does == KEEP and before.kind == FOLDER and FOLDER in (change.after.kind, now.kind)
+    return Action(change, now, does, None if is_bare else _find_goal(change, now), why)
 
 
 def state_of(now: PresentState) -> FileState:
-    """Return a present state as the journal records it; anything but a file or a link is recorded as `absent`."""
+    """Return a present state as the journal records it."""
     if now.kind == FILE:
-        return FileState(FILE, now.mode, next(iter(sorted(now.contents, reverse=True)), ""), now.size)
-    return FileState(LINK, target=now.target) if now.kind == LINK else ABSENT_STATE
+        return replace(now.state, content=max(now.contents, default=""))
+    return ABSENT_STATE if now.kind == BLOCKED else now.state
 
 
 def unchanged(path: str, now: PresentState) -> FileChange:

@@ -28,10 +28,17 @@ def blob_hash(size: int, oid_length: int) -> hashlib._Hash:
 
 def blob_id(data: bytes, oid_length: int) -> str:
     """Return the id of a blob in a repository whose ids have `oid_length` digits, "" if none has such."""
+    return hash_blob(io.BytesIO(data), len(data), oid_length)
+
+
+def hash_blob(file: IO[bytes], size: int, oid_length: int) -> str:
+    """Return the id of a file of `size` bytes as a blob, likewise."""
     if oid_length not in HASHES:
         return ""
-    digest = blob_hash(len(data), oid_length)
-    digest.update(data)
+    digest = blob_hash(size, oid_length)
+    while size > 0 and (piece := file.read(min(size, 1 << 20))):
+        size -= len(piece)
+        digest.update(piece)
     return digest.hexdigest()
 
 

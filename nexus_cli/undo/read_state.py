@@ -1,25 +1,26 @@
-"""Read the state of single paths below a root, through descriptors, following no link, and keep the bytes of files."""
+"""Read the states of paths below a root, through descriptors, following no link, and keep the bytes of files."""
 
 from __future__ import annotations
 
+import base64
 import errno
-import hashlib
 import os
 import stat
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from nexus_cli.core.real_files import READ, FolderChain, open_folder
-from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.records import ABSENT, FILE, GIT, LINK, FileState
+from nexus_cli.undo.byte_store import ByteStore, link_content
+from nexus_cli.undo.read_content import hash_blob
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
 
-MOST_COPIED = 5_000_000
-"""Most bytes of a file that is copied; a larger one is kept by a hard link, and copied only where none is possible."""
-MOST_COPIED_AT_ONCE = 100_000_000
+MOST_COPIED = 200_000_000
+"""Most bytes of a file that is copied; a larger one is kept by a hard link. The default of `undo.max_file_mb`."""
+MOST_COPIED_AT_ONCE = 250_000_000
 """Most bytes that one look copies; further files are kept by hard links."""
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP)
 """Errors of a file system that cannot link a file to the store."""
@@ -33,6 +34,10 @@ GONE = FileState(ABSENT)
 _NO_STAMP = (0, 0, 0, 0, 0)
 
 
+_KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}
+_ACCESS = ("system.posix_acl_access", "system.posix_acl_default")
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The state of a path, and the stamp of its file."""
@@ -42,18 +47,34 @@ class Seen:
     is_settled: bool = True
     """False if the file has to be read again even if its stamp is the same: it had just changed, or was not read."""
 
+    @property
+    def is_late(self) -> bool:
+        """True if the bytes are kept by a hard link alone, because the time to copy them was over."""
+        return not self.is_settled and self.state.content.startswith(HARD_LINK)
+
 
 NOTHING = Seen(GONE, _NO_STAMP)
 """The state of a path without a file or link."""
 
 
-class StateReader:
-    """Reads states below the folder `root`; a context manager. Raises `OSError` only on entry."""
+@contextmanager
+def open_states(root: str | os.PathLike[str], store: ByteStore | None, seconds: float) -> Iterator[StateReader]:
+    """Yield a reader of the states below the folder `root`. Raises `OSError` if that cannot be opened."""
+    with open_folder(os.fspath(root)) as folder:
+        reader = StateReader(folder, store, seconds)
+        try:
+            yield reader
+        finally:
+            reader.chain.forget()
 
-    def __init__(self, root: Path, store: ByteStore | None, seconds: float) -> None:
+
+class StateReader:
+    """Reads states below an open folder, and keeps the bytes of files."""
+
+    def __init__(self, root: int, store: ByteStore | None, seconds: float) -> None:
         """Without a `store` no bytes are kept: a change is seen by the stamp alone. After `seconds` files are only
         linked, after twice as long neither."""
-        self._root = root
+        self.chain = FolderChain(root)
         self._store = store
         self._left = MOST_COPIED_AT_ONCE
         self._copies = 0
@@ -62,72 +83,68 @@ class StateReader:
         self._end = time.monotonic() + seconds
         self._last_link = self._end + seconds
 
-    def __enter__(self) -> StateReader:
-        self._folder = open_folder(self._root)
-        self._chain = FolderChain(self._folder.__enter__())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._chain.forget()
-        self._folder.__exit__(None, None, None)
-
     def read(self, path: str, known: Seen | None = None, oid: str = "") -> Seen:
-        """Return the state of `path`, that of `known` if its stamp is; `NOTHING` but for files and links."""
+        """Return the state of `path`, that of `known` if its stamp is; `NOTHING` if nothing is there. `oid` is the blob
+        that the file probably equals."""
         parent, _, name = path.rpartition("/")
         try:
-            folder = self._chain.open(parent)
+            folder = self.chain.open(parent)
             about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            stamp = make_stamp(about)
+            if known is not None and known.is_settled and known.stamp == stamp:
+                return known
+            if not stat.S_ISREG(about.st_mode):
+                return describe(folder, name, about)
+            return self.complete(path, describe(folder, name, about), known.state.content if known else "", oid)
         except (OSError, ValueError):
             return NOTHING
-        stamp = make_stamp(about)
-        if known is not None and known.is_settled and known.stamp == stamp:
-            return known
-        if stat.S_ISLNK(about.st_mode):
-            target = ""
-            with suppress(OSError):
-                target = os.readlink(name, dir_fd=folder)
-            return Seen(FileState(LINK, target=target), stamp)
-        if not stat.S_ISREG(about.st_mode):
-            return NOTHING
-        return self._read_file(folder, name, about, oid)
 
-    def _read_file(self, folder: int, name: str, about: os.stat_result, oid: str) -> Seen:
-        content = ""
+    def complete(self, path: str, one: Seen, known: str = "", oid: str = "") -> Seen:
+        """Keep the bytes of a file that was just looked at, and return its state; `NOTHING` if it is gone.
+
+        `known` is its earlier content, `oid` the blob that it probably equals.
+        """
+        parent, _, name = path.rpartition("/")
+        is_whole = False
         for _ in range(2):  # again if it grew meanwhile
-            now = about
-            with suppress(OSError, ValueError):
-                content = self._keep(folder, name, about, oid)
+            content = ""
             try:
-                now = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            except OSError:
+                folder = self.chain.open(parent)
+                with suppress(OSError, ValueError):
+                    content = self._keep(folder, name, one.stamp, known, oid)
+                about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                new, old = make_stamp(about), one.stamp
+                one = one if new == old else describe(folder, name, about)
+            except (OSError, ValueError):
                 return NOTHING
-            if (now.st_size, now.st_mtime_ns, now.st_ino) == (about.st_size, about.st_mtime_ns, about.st_ino):
+            if is_whole := new[:3] == old[:3]:  # the rest changes with a hard link
                 break
-            about = now
-        state = FileState(FILE, stat.S_IMODE(now.st_mode), content, now.st_size)
-        is_settled = time.time_ns() - max(now.st_mtime_ns, now.st_ctime_ns) > _RACY
-        return Seen(state, make_stamp(now), is_settled and not self.is_late)
+        if one.state.kind != FILE:
+            return one
+        is_settled = is_whole and one.is_settled and not (self.is_late and one.state.size <= MOST_COPIED)
+        return Seen(with_content(one.state, content), one.stamp, is_settled)
 
     @property
     def is_late(self) -> bool:
         """True if the time is over."""
         return time.monotonic() > self._end
 
-    def _keep(self, folder: int, name: str, about: os.stat_result, oid: str) -> str:
+    def _keep(self, folder: int, name: str, stamp: Stamp, known: str, oid: str) -> str:
         """Keep the bytes of a file and return their content. Raises `OSError`, or `ValueError` if it grows."""
         if self._store is None or time.monotonic() > self._last_link:
             return ""
-        size = about.st_size
-        if self.is_late:
-            return self._store.link(folder, name, about)
-        if size > MOST_COPIED and not oid:
-            return self._link(self._store, folder, name, about)
+        size, oid = stamp[0], known.removeprefix(GIT) if known.startswith(GIT) else oid
+        is_small = size <= min(MOST_COPIED, self._left) and not self.is_late
         with open(os.open(name, READ, dir_fd=folder), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return ""
-            if oid and _hash_blob(file, size, oid) == oid:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_size != size:
+                raise ValueError("the file has grown")
+            if known.startswith(HARD_LINK) and link_content(file, about) == known and self._store.holds(known):
+                if not is_small:
+                    return known
+            elif oid and not self.is_late and hash_blob(file, size, len(oid)) == oid:
                 return f"{GIT}{oid}"
-            if size > min(MOST_COPIED, self._left):
+            if not is_small:
                 return self._link(self._store, folder, name, about)
             file.seek(0)
             return self._copy(self._store, file, size)
@@ -137,7 +154,7 @@ class StateReader:
         try:
             return store.link(folder, name, about)
         except OSError as error:
-            if error.errno not in _NO_LINKS or about.st_size > self._left:
+            if error.errno not in _NO_LINKS or about.st_size > min(MOST_COPIED, self._left):
                 raise
         with open(os.open(name, READ, dir_fd=folder), "rb") as file:
             return self._copy(store, file, about.st_size)
@@ -145,56 +162,50 @@ class StateReader:
     def _copy(self, store: ByteStore, file: IO[bytes], size: int) -> str:
         self._left -= size
         self._copies += 1
-        return store.put(file, synced=self._copies <= MOST_SYNCED, most=max(size, MOST_COPIED))
+        return store.put(file, synced=self._copies <= MOST_SYNCED, most=size)
 
-    def list_below(self, path: str, skips: frozenset[str], most: int, skipped: set[str]) -> Iterator[str]:
-        """Yield the files and links below the folder `path` ("": the root), at most `most`, following no link.
 
-        Folders with a folded name of `skips`, and those that may not be read, are left out and added to `skipped`;
-        repositories in `.git` are left out too.
-        """
-        waiting, count = [path], 0
-        while waiting:
-            folder = waiting.pop()
-            try:
-                handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._chain.open(folder))
-            except (OSError, ValueError) as error:
-                if isinstance(error, PermissionError):
-                    skipped.add(folder)
-                continue
-            try:
-                with os.scandir(handle) as entries:
-                    for entry in entries:
-                        inner = f"{folder}/{entry.name}" if folder else entry.name
-                        name = entry.name.lower()
-                        if name == ".git":
-                            self.repositories.append(folder)
-                            continue
-                        if entry.is_dir(follow_symlinks=False):
-                            if name in skips:
-                                skipped.add(inner)
-                            else:
-                                waiting.append(inner)
-                        else:
-                            count += 1
-                            if count > most:
-                                return
-                            yield inner
-            except OSError:
-                continue
-            finally:
-                os.close(handle)
+def describe(folder: int, name: str, about: os.stat_result, content: str = "") -> Seen:
+    """Return the state of what is at `name` of an open folder, of the status `about`; that of a file with `content`.
+
+    Raises `OSError` if a link cannot be read.
+    """
+    kind = _KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
+    is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _RACY
+    owner = f"{about.st_uid}:{about.st_gid}" if os.geteuid() == 0 and (about.st_uid or about.st_gid) else ""
+    if kind == LINK:
+        state = FileState(LINK, target=os.readlink(name, dir_fd=folder), owner=owner)
+        return Seen(state, make_stamp(about), is_settled)
+    size = about.st_size if kind == FILE else 0
+    has_some = kind in (FILE, FOLDER)
+    attributes = read_attributes(f"/proc/self/fd/{folder}/{name}", follow_symlinks=False) if has_some else ()
+    state = FileState(kind, stat.S_IMODE(about.st_mode), content, size, "", owner, attributes)
+    return Seen(state, make_stamp(about), is_settled)
+
+
+def is_attribute(name: str) -> bool:
+    """Return True if an undo restores the extended attribute: one of users, or an access list."""
+    return name.startswith("user.") or name in _ACCESS
+
+
+def read_attributes(place: str | int, *, follow_symlinks: bool = True) -> tuple[tuple[str, str], ...]:
+    """Return the extended attributes at `place` that an undo restores; () if none can be read."""
+    found = []
+    if sys.platform == "linux":
+        with suppress(OSError):
+            for name in os.listxattr(place, follow_symlinks=follow_symlinks):
+                if is_attribute(name):
+                    value = os.getxattr(place, name, follow_symlinks=follow_symlinks)
+                    found.append((name, base64.b64encode(value).decode("ascii")))
+    return tuple(sorted(found))
+
+
+def with_content(state: FileState, content: str) -> FileState:
+    """Return the state of a file with `content`."""
+    one = state
+    return FileState(one.kind, one.mode, content, one.size, one.target, one.owner, one.attributes, one.pair)
 
 
 def make_stamp(about: os.stat_result) -> Stamp:
     """Return the stamp of a status."""
     return about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns, about.st_mode
-
-
-def _hash_blob(file: IO[bytes], size: int, oid: str) -> str:
-    """Return git's name for a file of `size` bytes as a blob, in the format of `oid`."""
-    digest = hashlib.new("sha1" if len(oid) == 40 else "sha256", b"blob %d\0" % size)
-    while size > 0 and (piece := file.read(min(size, 1 << 20))):
-        size -= len(piece)
-        digest.update(piece)
-    return digest.hexdigest()

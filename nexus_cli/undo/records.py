@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-FILE, LINK, FOLDER, PIPE, ABSENT = "file", "link", "folder", "pipe", "absent"
+FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "special", "absent"
 HEAD = "HEAD"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
 """Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
@@ -26,7 +26,8 @@ class FileState:
     """The state of one path at one moment."""
 
     kind: str
-    """`file`, `link`, `folder`, `pipe` (a FIFO), `absent`, or `repository` of `.git` before it was lost."""
+    """`file`, `link`, `folder`, `pipe` (a FIFO), `special` (a socket or a device), `absent`, or `repository` of `.git`
+    before it was lost."""
     mode: int = 0
     """Permission bits of a file, folder or pipe (0o7777)."""
     content: str = ""
@@ -59,6 +60,8 @@ class FileChange:
     """True if the file or link existed before the step, at a place that is not followed."""
     is_earlier: bool = False
     """True if the path changed before what other steps recorded while this one ran; they stand before it."""
+    is_unsure: bool = False
+    """True if the person may have made the change, see `unsure_changes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +102,12 @@ class Step:
     """Ids of the steps that this step, an undo, took back."""
     unfollowed: str = ""
     """Why some or all changes are unknown, "" if they are known."""
+    not_covered: tuple[tuple[str, str], ...] = ()
+    """Paths that an undo may not bring back, each with the reason: `.` for all of the project."""
+    began: str = ""
+    """When it began, as `at`; "" for steps without a look."""
     is_unsure: bool = False
-    """True if the person may have made the changes: they were seen while jobs ran, and are of no call."""
+    """True if jobs ran beside the calls: each of the changes is unsure then."""
 
 
 def format_step(step: Step) -> str:
@@ -113,7 +120,7 @@ def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> dict[st
     return {name: found for name in value.__slots__ if (found := getattr(value, name)) or name not in _OPTIONAL}
 
 
-_OPTIONAL = frozenset({"owner", "attributes", "pair"})
+_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered", "began"})
 """Fields that a line of the journal leaves out if they are empty."""
 
 
@@ -134,6 +141,7 @@ def parse_step(row: Mapping[str, Any]) -> Step:
             (int(one["stamp"][0]), int(one["stamp"][1]), int(one["stamp"][2])),
             bool(one.get("is_moved_in")),
             bool(one.get("is_earlier")),
+            bool(one.get("is_unsure") or row.get("is_unsure")),
         )
         for one in row.get("changes", ())
     )
@@ -141,7 +149,9 @@ def parse_step(row: Mapping[str, Any]) -> Step:
         ReferenceChange(str(one["repository"]), str(one["name"]), str(one["before"]), str(one["after"]))
         for one in row.get("references") or _read_moved_head(row)
     )
-    known |= {"changes": changes, "references": references, "undoes": tuple(row.get("undoes", ()))}
+    uncovered = tuple((str(path), str(why)) for path, why in row.get("not_covered", ()))
+    known |= {"changes": changes, "references": references, "not_covered": uncovered}
+    known["undoes"] = tuple(row.get("undoes", ()))
     return Step(**known)
 
 

@@ -24,18 +24,22 @@ from nexus_cli.undo import plan_restore as plans
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.journal import append_step, begin_step
 from nexus_cli.undo.plan_references import TurnReference
-from nexus_cli.undo.plan_restore import Action, PathChange, PresentState, state_of, unchanged
+from nexus_cli.undo.plan_restore import NOT_THERE, Action, PathChange, PresentState, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, LINK, SHA256, FileChange, ReferenceChange, Step
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, SHA256, FileChange, FileState, ReferenceChange, Step
 from nexus_cli.undo.restore_references import FULL, put_references
 from nexus_cli.undo.write_state import (
+    DRAFT_MODE,
     ChangedMeanwhileError,
+    finish_folder,
     free_name,
     keep_bytes,
     look_at,
+    make_folder,
+    open_up,
     remove_draft,
-    remove_empty_folder,
     remove_empty_folders,
+    remove_folder,
     remove_path,
     write_state,
 )
@@ -60,11 +64,31 @@ class KeptPath:
 
 @dataclass
 class RestoreResult:
-    """The result of an undo, by absolute path."""
+    """The result of an undo, by absolute path; that of a folder ends with `/`."""
 
     restored: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     kept: list[KeptPath] = field(default_factory=list)
+    refused: dict[str, list[str]] = field(default_factory=dict)
+    """By what was refused and why: the paths that were restored without it."""
+
+    def add(self, place: str, before: str, after: str) -> None:
+        """Add a path that is restored or removed, with its kinds before and after."""
+        is_folder = FOLDER in (after, before if after == ABSENT else after)
+        (self.removed if after == ABSENT else self.restored).append(f"{place}/" if is_folder else place)
+
+    def settle(self, whole: set[str]) -> None:
+        """Leave out the folders of `whole`, which are made or removed, where a path in them is told. Tell what was
+        refused, in one line for all paths."""
+        for places in (self.restored, self.removed):
+            above = {one for place in places for one in plans.folders_above(place.rstrip("/"))} & whole
+            places[:] = [place for place in places if place.rstrip("/") not in above]
+        above = {one for kept in self.kept for one in plans.folders_above(kept.path)} & whole
+        self.kept[:] = [kept for kept in self.kept if kept.path not in above]
+        for what, places in self.refused.items():
+            more = f", like {len(places) - 1:,} more" if places[1:] else ""
+            self.kept.append(KeptPath(min(places), f"restored without {what}{more}"))
+
     references: list[tuple[str, ReferenceChange]] = field(default_factory=list)
     """Those that got an earlier value, each with its root."""
 
@@ -85,6 +109,10 @@ class Restorer:
         """By the place of an earlier state that is put aside: the path that is kept."""
         self._beside: dict[str, str] = {}
         """By place: where its earlier state is put."""
+        self._whole: set[str] = set()
+        """Folders that are made or removed."""
+        self._links: dict[tuple[str, str], list[str]] = {}
+        """By root and `FileState.pair`: the paths that become hard links to one file."""
         self.result = RestoreResult()
 
     def __enter__(self) -> Self:
@@ -108,6 +136,7 @@ class Restorer:
     def plan(self, changes: Sequence[PathChange]) -> list[Action]:
         """Return the actions for `changes`, with texts merged. Changes no file of the person. Raises `NexusError` if
         the disk is full."""
+        self._whole = {one.place for one in changes if one.is_whole_folder}
         actions = plans.plan_restore(changes, self._look)
         with _disk_errors("nothing was undone"):
             return [self._merge(one) if one.does == plans.MERGE else one for one in actions]
@@ -122,16 +151,18 @@ class Restorer:
                 aside = f"{action.change.root}/{beside}" if beside else None
                 found.kept.append(KeptPath(place, action.why, aside))
             elif action.does != plans.NOTHING:
-                (found.restored if action.does == plans.RESTORE else found.removed).append(place)
+                found.add(place, action.now.kind, action.state.kind if action.state else ABSENT)
+        found.settle(self._whole)
         return found
 
     def _look(self, change: PathChange) -> PresentState:
         """Look at a path. One whose content cannot be compared is unchanged if its stamp is that of the journal."""
         if change.root not in self._roots:
-            return PresentState(ABSENT if change.root in self._gone else plans.BLOCKED)
-        now = look_at(self._roots[change.root], change.path, (change.before.content, change.after.content))
+            return NOT_THERE if change.root in self._gone else PresentState(FileState(plans.BLOCKED))
+        wanted, lists = (change.before.content, change.after.content), change.before.kind != FOLDER
+        now = look_at(self._roots[change.root], change.path, wanted, lists=lists)
         after = change.after.content
-        is_same = now.kind == FILE and (now.stamp[1], now.stamp[2], now.stamp[0]) == change.stamp
+        is_same = now.kind == FILE and now.stamp[:3] == change.stamp
         if is_same and (not now.contents or not after or after.startswith(HARD_LINK)):
             now = replace(now, contents=now.contents | {after})
         links = {one for one in (change.before.content, after) if one.startswith(HARD_LINK)} - now.contents
@@ -141,7 +172,7 @@ class Restorer:
     def _is_copy(self, content: str, now: PresentState) -> bool:
         """Return True if a file has the bytes of a hard link in the store, as one that an undo restored has."""
         with suppress(OSError), self._store.open(content) as file:
-            if os.fstat(file.fileno()).st_size == now.size:
+            if os.fstat(file.fileno()).st_size == now.state.size:
                 digest = hashlib.sha256()
                 while piece := file.read(1 << 20):
                     digest.update(piece)
@@ -153,7 +184,7 @@ class Restorer:
         change, state, merged = action.change, action.state, None
         if state is None:
             return action
-        if action.now.size > MOST_MERGED:
+        if action.now.state.size > MOST_MERGED:
             return replace(action, does=plans.KEEP)
         with suppress(ChangedMeanwhileError, FileNotFoundError, PermissionError), TemporaryDirectory() as folder:
             ours, _ = keep_bytes(self._roots[change.root], change.path, action.now, self._store)
@@ -197,8 +228,9 @@ class Restorer:
         for step in begun:
             paths = {change.path for change in step.changes if change.before == change.after}
             for change in step.changes:
-                is_refused = plans.why_refused(PathChange(step.root, change.path, change.before, change.after))
-                if step.root in self._roots and not is_refused:
+                planned = PathChange(step.root, change.path, change.before, change.after)
+                self._whole |= {planned.place} if planned.is_whole_folder else set()
+                if step.root in self._roots and not plans.why_refused(planned):
                     remove_draft(self._roots[step.root], change.path, _draft_name(step))
                 path = change.path.partition(ASIDE)[0]
                 if change.path != path and path in paths:
@@ -209,16 +241,16 @@ class Restorer:
     def _prepare(self, action: Action) -> list[FileChange]:
         """Keep the bytes that an action replaces; return the changes that it makes."""
         change, now, state = action.change, action.now, action.state
-        if action.does == plans.NOTHING:
-            return [unchanged(change.path, now)]
         before = state_of(now)
+        if action.does == plans.NOTHING:
+            self._seen[change.place] = now
+            pair = state.pair if state is not None and now.kind == FILE else ""
+            return [FileChange(change.path, before, replace(before, pair=pair or before.pair))]
         if action.does != plans.KEEP:
             try:
-                if now.kind == FILE:
-                    root = self._roots[change.root]
-                    content, now = keep_bytes(root, change.path, now, self._store)
-                    before = replace(before, content=content)
+                now, content = self._keep_bytes(change, now, state)
                 self._seen[change.place] = now
+                before = replace(before, content=content)
                 return [FileChange(change.path, before, state or plans.ABSENT_STATE)]
             except (ChangedMeanwhileError, FileNotFoundError, PermissionError):
                 action = replace(action, why=plans.CHANGED)
@@ -228,8 +260,23 @@ class Restorer:
             self.result.kept.append(kept)
             return [unchanged(change.path, now)]
         self._kept[f"{change.root}/{beside}"] = kept
-        self._seen[f"{change.root}/{beside}"] = PresentState(ABSENT)
+        self._seen[f"{change.root}/{beside}"] = NOT_THERE
         return [unchanged(change.path, now), FileChange(beside, plans.ABSENT_STATE, state)]
+
+    def _keep_bytes(self, change: PathChange, now: PresentState, state: FileState | None) -> tuple[PresentState, str]:
+        """Keep the bytes of a file, if `state` has others; return its present state and content. Raises as
+        `keep_bytes`."""
+        if now.kind != FILE or (state is not None and now.holds(state)):
+            return now, state.content if state is not None and now.kind == FILE else ""
+        root = self._roots[change.root]
+        try:
+            content, kept = keep_bytes(root, change.path, now, self._store)
+        except ChangedMeanwhileError:  # a hard link to it was kept, or somebody has touched it
+            kept = self._look(change)
+            if not kept.is_like(state_of(now)):
+                raise
+            content, kept = keep_bytes(root, change.path, kept, self._store)
+        return kept, content
 
     def _find_beside(self, change: PathChange, now: PresentState) -> str | None:
         """Return a free path for the earlier state of a path, None if there is no place for one.
@@ -252,13 +299,22 @@ class Restorer:
         for root in self._gone.intersection(step.root for step in steps):
             self._make_root(root)
         for step in steps:
+            for change in step.changes:
+                if change.after.pair:
+                    self._links.setdefault((step.root, change.after.pair), []).append(change.path)
+                planned = PathChange(step.root, change.path, change.before, change.after)
+                if planned.is_whole_folder and ~change.before.mode & DRAFT_MODE and not plans.why_refused(planned):
+                    with suppress(ChangedMeanwhileError, OSError, KeyError):  # its files can be removed then
+                        open_up(self._roots[step.root], change.path)
             with _disk_errors("the undo is not complete"):
                 moved = tuple(put_references(step.root, step.references, self._store))
                 self.result.references += [(step.root, one) for one in moved if one.before != one.after]
                 made = [one for change in track(step.changes, 0.5) for one in self._make(step, change)]
+                made = [one for change in reversed(made) for one in self._finish(step, change)][::-1]
                 append_step(
                     self._data, replace(step, changes=tuple(made), references=moved, at=format_utc(local_now()))
                 )
+        self.result.settle(self._whole)
 
     def _make_root(self, root: str) -> None:
         """Make a root that is gone."""
@@ -266,7 +322,7 @@ class Restorer:
             self._roots[root] = self._stack.enter_context(open_folder(root, create=True))
 
     def _make(self, step: Step, change: FileChange) -> list[FileChange]:
-        """Make one planned change; return the changes that were made."""
+        """Make one planned change; return the changes that were made. A folder gets its rights later."""
         if change.before == change.after:
             return [change]
         place = f"{step.root}/{change.path}"
@@ -274,19 +330,32 @@ class Restorer:
         if why := plans.why_refused(planned):
             self.result.kept.append(KeptPath(place, why))
             return []
-        now = self._seen.get(place)
-        why = plans.CHANGED
+        now, why = self._seen.get(place), plans.CHANGED
         try:
-            if now is None or now.kind not in (FILE, LINK, ABSENT):
-                if step.root in self._roots and change.after.kind != ABSENT:
-                    remove_empty_folder(self._roots[step.root], change.path)
+            if step.root not in self._roots:
+                raise ChangedMeanwhileError
+            if change.after.kind == FOLDER:
+                return self._make_folder(change, planned, now)
+            if change.before.kind == FOLDER and not remove_folder(self._roots[step.root], change.path):
+                if change.after.kind != ABSENT:
+                    raise ChangedMeanwhileError
+                finish_folder(self._roots[step.root], change.path, change.before, change.before)
+                return [FileChange(change.path, change.before, change.before)]
+            if now is None or now.kind in (FOLDER, plans.BLOCKED):
                 now = self._look(planned)
-                if self._is_made(step, change, now):
+                is_made = self._is_made(change, now)
+                if is_made and change.before.pair == change.after.pair:
                     self._tell(place, change)
                     return [change]
-                if not now.holds(change.before):
+                if not is_made and not now.holds(plans.ABSENT_STATE if change.before.kind == FOLDER else change.before):
                     raise ChangedMeanwhileError
-            stamp = self._write(step, change, now)
+            try:
+                return [self._write(step, change, now)]
+            except ChangedMeanwhileError:  # its time changes with its hard links too
+                now = self._look(planned)
+                if not now.is_like(change.before):
+                    raise
+                return [self._write(step, change, now)]
         except ChangedMeanwhileError:
             with suppress(OSError):
                 now = self._look(planned)
@@ -294,45 +363,85 @@ class Restorer:
             if error.errno in FULL:
                 raise
             why = (error.strerror or str(error)).lower()
-        else:
-            self._tell(place, change)
-            return [replace(change, stamp=stamp)]
-        return self._keep(step, change, now or PresentState(plans.SPECIAL), why)
+        return self._keep(step, change, now or plans.UNKNOWN, why)
 
-    def _is_made(self, step: Step, change: FileChange, now: PresentState) -> bool:
-        """Return True if a killed undo has made a planned change; finish it."""
-        if change.after.kind != ABSENT:
-            return now.holds(change.after) and (now.kind != FILE or now.mode == change.after.mode)
-        if now.kind == ABSENT:
-            remove_empty_folders(self._roots[step.root], change.path)
-        return now.kind in (ABSENT, plans.BLOCKED, FOLDER)
+    def _make_folder(self, change: FileChange, planned: PathChange, now: PresentState | None) -> list[FileChange]:
+        """Make a folder, in place of a file that goes; `_finish` gives it its rights."""
+        root = self._roots[planned.root]
+        if now is None or now.kind == plans.BLOCKED:
+            now = self._look(planned)
+        if now.kind not in (FOLDER, ABSENT):
+            if not now.is_like(change.before):
+                raise ChangedMeanwhileError
+            remove_path(root, change.path, now)
+        make_folder(root, change.path)
+        return [change]
 
-    def _write(self, step: Step, change: FileChange, now: PresentState) -> tuple[int, int, int]:
-        """Give a path its planned state; return its stamp."""
-        root, state = self._roots.get(step.root), change.after
-        if root is None:
-            raise ChangedMeanwhileError
+    def _finish(self, step: Step, change: FileChange) -> list[FileChange]:
+        """Give a folder that was made, or has other rights now, its planned ones; return the change that was made."""
+        if change.after.kind != FOLDER or change.before == change.after:
+            return [change]
+        place, why = f"{step.root}/{change.path}", plans.CHANGED
+        try:
+            self._note_refused(place, finish_folder(self._roots[step.root], change.path, change.before, change.after))
+        except (ChangedMeanwhileError, OSError) as error:
+            why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else why
+            return self._keep(step, change, PresentState(change.before), why)
+        self._tell(place, change)
+        return [change]
+
+    def _is_made(self, change: FileChange, now: PresentState) -> bool:
+        """Return True if a killed undo has made a planned change."""
+        return now.is_like(change.after) or (change.after.kind == ABSENT and now.kind in (plans.BLOCKED, FOLDER))
+
+    def _write(self, step: Step, change: FileChange, now: PresentState) -> FileChange:
+        """Give a path its planned state; return the change with its stamp."""
+        root, state, place = self._roots[step.root], change.after, f"{step.root}/{change.path}"
         if state.kind == ABSENT:
             remove_path(root, change.path, now)
-            return 0, 0, 0
+            remove_empty_folders(root, change.path, ASIDE)
+            self._tell(place, change)
+            return change
+        twin = self._find_twin(step, change)
+        is_linked = twin is not None and twin[1].file == now.file
+        if is_linked or (twin is None and state.pair and now.is_like(state)):  # alone, or linked already
+            return change
         with ExitStack() as stack:
             source = None
-            if state.kind == FILE:
+            if state.kind == FILE and twin is None and not (now.holds(state) and now.stamp[-1] == 1):
                 try:
                     source = stack.enter_context(self._reader.open(step.root, state.content))
                 except OSError as error:
                     raise FileNotFoundError(errno.ENOENT, plans.NOT_KEPT) from error
-            about = write_state(
-                root, change.path, state, now, source, _draft_name(step), synced=len(step.changes) <= MOST_SYNCED
+            about, refused = write_state(
+                root, change.path, state, now, source, _draft_name(step), twin, synced=len(step.changes) <= MOST_SYNCED
             )
-        return about.st_size, about.st_mtime_ns, about.st_ino
+        self._note_refused(place, refused)
+        self._tell(place, change)
+        return replace(change, stamp=(about.st_size, about.st_mtime_ns, about.st_ino))
+
+    def _find_twin(self, step: Step, change: FileChange) -> tuple[str, PresentState] | None:
+        """Return a path, with its state, that a planned file was a hard link of, and that is as planned by now."""
+        pair = change.after.pair
+        for path in (*self._links.get((step.root, pair), ()), pair) if pair else ():
+            planned = PathChange(step.root, path, change.after, change.after)
+            if path != change.path and not plans.why_refused(planned):
+                with suppress(OSError):
+                    now = self._look(planned)
+                    if now.is_like(change.after):
+                        return path, now
+        return None
+
+    def _note_refused(self, place: str, refused: Sequence[str]) -> None:
+        for what in refused:
+            self.result.refused.setdefault(what, []).append(place)
 
     def _tell(self, place: str, change: FileChange) -> None:
         """Add a change that was made to the result."""
         if kept := self._kept.get(place):
             self.result.kept.append(replace(kept, aside=place))
         else:
-            (self.result.removed if change.after.kind == ABSENT else self.result.restored).append(place)
+            self.result.add(place, change.before.kind, change.after.kind)
 
     def _keep(self, step: Step, change: FileChange, now: PresentState, why: str) -> list[FileChange]:
         """Put the planned state beside a path that turned out not to be as planned."""
@@ -341,13 +450,12 @@ class Restorer:
         kept = known or KeptPath(place, why)
         same = [] if known else [unchanged(change.path, now)]
         planned = PathChange(step.root, change.path, change.before, change.after)
-        beside = self._find_beside(planned, now) if change.after.kind != ABSENT and not known else None
+        beside = None if known or change.after.kind in (ABSENT, FOLDER) else self._find_beside(planned, now)
         if beside is not None:
             aside = FileChange(beside, plans.ABSENT_STATE, change.after)
             with suppress(ChangedMeanwhileError, OSError):
-                stamp = self._write(step, aside, PresentState(ABSENT))
-                self.result.kept.append(replace(kept, aside=f"{step.root}/{beside}"))
-                return [*same, replace(aside, stamp=stamp)]
+                self._kept[f"{step.root}/{beside}"] = kept
+                return [*same, self._write(step, aside, NOT_THERE)]
         self.result.kept.append(kept)
         return same
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.undo.byte_store import list_objects, used_bytes
-from nexus_cli.undo.follow_repositories import read_saved
+from nexus_cli.undo.follow_repositories import saved_contents
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
-from nexus_cli.undo.records import MODE
 from nexus_cli.undo.repository_copy import count_kept, forget_copies, trim_copies
+from nexus_cli.undo.saved_look import read_contents
 from nexus_cli.undo.undone_steps import contents_of, needed_by_redo
 
 _YOUNG = 60.0
@@ -38,7 +36,8 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
         forget_copies(data, {step.root for step in named})
     if total <= most and not unnamed:
         return
-    kept = _read_looked_at(data / "undo" / "looks")
+    looks = data / "undo" / "looks"
+    kept = read_contents(looks.glob("*.json")) | saved_contents(looks.glob("*.git"))
     journals = [read_steps(data, place.stem) for place in _journals(data)]
     kept |= {name for steps in journals for name in needed_by_redo(steps)}
     left = most - used_bytes(objects[name][1] for name in kept & objects.keys())
@@ -72,19 +71,6 @@ def count_used(data: Path) -> int:
 
 def _journals(data: Path) -> list[Path]:
     return sorted((data / "undo").glob("*.jsonl"))
-
-
-def _read_looked_at(looks: Path) -> set[str]:
-    """Return the contents that the last looks of running or killed processes name."""
-    found: set[str] = set()
-    for table in looks.glob("*.json"):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            found.update(row[0]["content"] for row in json.loads(table.read_text("ascii"))["seen"].values())
-    for table in looks.glob("*.git"):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            states = read_saved(table).values()
-            found.update(value.partition(MODE)[0] for state in states for value in state.values.values())
-    return found
 
 
 def _remove_lost(looks: Path) -> None:

@@ -7,15 +7,17 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.json_types.report_types import MovedHead, ReferenceObject, UndoReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps
 from nexus_cli.undo.plan_references import (
@@ -26,7 +28,7 @@ from nexus_cli.undo.plan_references import (
     merge_references,
     plan_references,
 )
-from nexus_cli.undo.plan_restore import NOTHING, RESTORE, UNSURE, find_paths, merge_changes
+from nexus_cli.undo.plan_restore import NOTHING, RESTORE, UNSURE, PathChange, find_paths, is_inside, merge_changes
 from nexus_cli.undo.read_references import is_same_value
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
@@ -55,6 +57,8 @@ class UndoRequest:
     paths: Sequence[str] = field(default=())
     """Files and folders; () for all that the turn changed."""
     dry_run: bool = False
+    takes_unsure: bool = False
+    """True to take back also what the person may have changed while commands ran."""
 
 
 def undo_turn(request: UndoRequest) -> UndoReport:
@@ -65,6 +69,16 @@ def undo_turn(request: UndoRequest) -> UndoReport:
 def redo_turn(request: UndoRequest) -> UndoReport:
     """Take back the newest undo. Raises as `undo_turn`."""
     return _restore(request, redo=True)
+
+
+def find_unsure(request: UndoRequest) -> list[str]:
+    """Return the absolute paths that an undo would leave as perhaps the person's. Raises as `undo_turn`."""
+    with suppress(OSError, ValueError):
+        settle_killed(request.data, request.session)
+    every = read_steps(request.data, request.session)
+    _refuse_unknown(request, every)
+    is_cut_short = any(step.undoes for step in read_begun(request.data, request.session))
+    return [] if is_cut_short else [one.place for one in _choose(request, every, redo=False)[2]]
 
 
 def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
@@ -115,32 +129,45 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
         return _restore_steps(request, read_steps(data, session), redo=redo)
 
 
-def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
+def _choose(
+    request: UndoRequest, every: Sequence[Step], *, redo: bool
+) -> tuple[int | None, list[Step], list[PathChange]]:
+    """Return the turn to undo or redo, the steps to take back, and the changes that are left as unsure."""
     in_force = _of_paths(every, request)
-    is_left = not redo and not request.paths
-    unsure = [step for step in in_force if step.is_unsure and is_left]
-    in_force = [step for step in in_force if not (step.is_unsure and is_left)]
     if redo:
         chosen = newest_undo(every, in_force)
-        turn = chosen[0].turn if chosen else None
-    else:
-        turn = newest_turn(in_force) if request.turn is None else request.turn
-        chosen = [step for step in in_force if step.turn == turn and not step.undoes]
-    unfollowed = [
-        f"{step.what}: {step.unfollowed}"
-        for step in every
-        if step.unfollowed and not redo and not step.undoes and (turn is None or step.turn >= turn)
-    ]
+        return chosen[0].turn if chosen else None, chosen, []
+    unsure: list[Step] = []
+    if not (request.paths or request.takes_unsure):
+        unsure, in_force = _keep(in_force, is_unsure=True), _keep(in_force, is_unsure=False)
+    turn = newest_turn(in_force) if request.turn is None else request.turn
+    chosen = [step for step in in_force if step.turn == turn and not step.undoes]
     unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
-    left = [KeptPath(one.place, UNSURE) for one in merge_changes(unsure) if one.before != one.after]
+    return turn, chosen, [one for one in merge_changes(unsure) if one.before != one.after]
+
+
+def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
+    """Return the steps with those changes alone that are unsure, or that are not."""
+    found = [replace(one, changes=tuple(c for c in one.changes if c.is_unsure == is_unsure)) for one in steps]
+    return [step for step in found if step.changes or (step.references and not is_unsure)]
+
+
+def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
+    turn, chosen, unsure = _choose(request, every, redo=redo)
+    seen = [one for one in every if not (redo or one.undoes) and (turn is None or one.turn >= turn)]
+    unfollowed = [f"{step.what}: {step.unfollowed}" for step in seen if step.unfollowed]
+    not_covered = find_uncovered(seen, find_paths(request.paths, request.folder))
+    left = [KeptPath(one.place, UNSURE) for one in unsure]
     if not has_effect(chosen):
-        return _report(request, turn if request.turn else None, [], RestoreResult(kept=left), unfollowed, redo=redo)
+        shown, result = turn if request.turn else None, RestoreResult(kept=left)
+        return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
     if request.turn is None and not redo and any(step.unfollowed == KILLED_SINCE for step in chosen):
         hint = f"`nexus diff --turn {turn}` shows them, `nexus undo --turn {turn}` (or /undo {turn}) takes all back"
         raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
     changes = merge_changes(chosen)
     with Restorer(request.data, {one.root for one in changes}) as restorer:
-        actions = restorer.plan(changes)
+        asked = find_paths(request.paths, request.folder)
+        actions = [one for one in restorer.plan(changes) if one.does != NOTHING or is_inside(one.change.place, asked)]
         result = restorer.preview(actions) if request.dry_run else restorer.result
         if not redo:  # first: the undo of the files is what says that all is done
             unfollowed += _put_repositories_back(request, chosen, result)
@@ -157,9 +184,9 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
                 root="",
             )
             restorer.carry_out(actions, references, step, chosen)
-    told = {one.path for one in result.kept}
+    told = {*result.restored, *result.removed, *(one.path for one in result.kept)}
     result.kept += [one for one in left if one.path not in told]
-    return _report(request, turn, references, result, unfollowed, redo=redo)
+    return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
 
 
 def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:
@@ -223,7 +250,7 @@ def _report_references(
     """Return what was done to references, and the move of the project's HEAD that stays."""
     found, moved = list[ReferenceObject](), None
     for (root, repository), own in group_references(rows).items():
-        place = _near(request, os.path.join(root, repository))
+        place = _near(request, os.path.join(root, repository).rstrip("/"))
         done = [
             row if request.dry_run or (root, row.as_undone()) in result.references else row.as_kept() for row in own
         ]
@@ -250,7 +277,6 @@ def _git_at(place: str) -> str:
 
 def _near(request: UndoRequest, place: str) -> str:
     """Return a place as it is reported: inside the project relative to it, the project itself as ""."""
-    place = place.rstrip("/")
     return "" if place == request.project else place.removeprefix(f"{request.project}/")
 
 
@@ -260,11 +286,14 @@ def _report(
     rows: Sequence[TurnReference],
     result: RestoreResult,
     unfollowed: Sequence[str] = (),
+    not_covered: Mapping[str, str] = MappingProxyType({}),
     *,
     redo: bool,
 ) -> UndoReport:
     near = partial(_near, request)
     references, moved = _report_references(request, rows, result)
+    kept = {one.path for one in result.kept}
+    named = [f"{near(place) or WHOLE}: {why}" for place, why in not_covered.items() if place not in kept]
     return {
         "version": 1,
         "action": "redo" if redo else "undo",
@@ -277,6 +306,7 @@ def _report(
         ],
         "references": references,
         "head_moved": moved,
-        "unfollowed": list(unfollowed),
+        "not_covered": [{"path": near(place) or WHOLE, "why": why} for place, why in not_covered.items()],
+        "unfollowed": [*unfollowed, *named],
         "dry_run": request.dry_run,
     }

@@ -10,15 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nexus_cli.undo.plan_references import merge_references
-from nexus_cli.undo.plan_restore import is_inside, merge_changes
-from nexus_cli.undo.records import MODE, ReferenceChange, Step
+from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
+from nexus_cli.undo.records import ABSENT, FOLDER, MODE, FileChange, ReferenceChange, Step
 
 
 def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:
-    """Return the steps with the changes in force, of the absolute `paths` alone if given, none that are empty.
-
-    References are in force without `paths` only.
-    """
+    """Return the steps with the changes in force, none that are empty; with absolute `paths` those of these, and of the
+    folders above that were made or removed with them. References are in force without `paths` only."""
     gone: set[tuple[str, ...]] = set()
     found = []
     for step in reversed(steps):
@@ -26,10 +24,18 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
         gone.update((id_, f"{step.root}/{one.path}") for one in left for id_ in step.undoes)
         moved = tuple(one for one in step.references if (step.id, step.root, one.repository, one.name) not in gone)
         gone.update((id_, step.root, one.repository, one.name) for one in moved for id_ in step.undoes)
-        kept = tuple(one for one in left if is_inside(f"{step.root}/{one.path}", paths))
+        kept = [one for one in left if is_inside(f"{step.root}/{one.path}", paths)]
+        if kept and paths:
+            above = {place for one in kept for place in folders_above(f"{step.root}/{one.path}")}
+            above -= {f"{step.root}/{one.path}" for one in kept}
+            kept += [one for one in left if _is_above(one, step.root, above)]
         if kept or (moved and not paths):
-            found.append(replace(step, changes=kept, references=() if paths else moved))
+            found.append(replace(step, changes=tuple(kept), references=() if paths else moved))
     return found[::-1]
+
+
+def _is_above(change: FileChange, root: str, above: set[str]) -> bool:
+    return f"{root}/{change.path}" in above and {change.before.kind, change.after.kind} == {FOLDER, ABSENT}
 
 
 def group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:

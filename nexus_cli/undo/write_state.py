@@ -1,32 +1,40 @@
 """Look at a path below an open folder, and give it another state: through no link, and never in place.
 
 A path is reached by descriptors from its root, one folder after the other, each time anew. A new state is written to a
-draft beside it, which is renamed if the path is still as it was seen; where nothing was seen, nothing is replaced.
+draft beside it, which is renamed if the path is still as it was seen; where nothing was seen, nothing is replaced. A
+folder is made for its owner alone, and gets its rights last.
 """
 
 from __future__ import annotations
 
+import base64
 import errno
 import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import IO
 
-from nexus_cli.core.real_files import NEW, open_at, open_folder, open_regular
+from nexus_cli.core.real_files import NEW, READ, list_folder, open_at, open_folder, open_regular
 from nexus_cli.undo.byte_store import ByteStore, link_content
-from nexus_cli.undo.plan_restore import BLOCKED, SPECIAL, PresentState
+from nexus_cli.undo.plan_restore import BLOCKED, NOT_THERE, PresentState
 from nexus_cli.undo.read_content import HASHES, blob_hash
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, LINK, SHA256, FileState
+from nexus_cli.undo.read_state import describe, is_attribute, make_stamp, read_attributes
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, LINK, PIPE, SHA256, FileState
 
+_OWNER = "owner"
+DRAFT_MODE = 0o700
+"""Mode of a folder until all that belongs in it is there."""
 LARGE = 5_000_000
 """Bytes from which a file that is replaced is kept by a hard link, if possible, and not copied."""
 LONGEST_NAME = 255
 """Most bytes of a file name."""
 _PIECE = 1 << 20
+_FILLED = (errno.ENOTEMPTY, errno.EEXIST)
+"""Errors of a folder that is not empty."""
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EXDEV}
 
 
@@ -34,24 +42,27 @@ class ChangedMeanwhileError(Exception):
     """The path is not as it was seen."""
 
 
-def look_at(root: int, path: str, wanted: Iterable[str]) -> PresentState:
+def look_at(root: int, path: str, wanted: Iterable[str], *, lists: bool = False) -> PresentState:
     """Return the present state of `path` below the open folder `root`, with the content of a file in the forms of
-    `wanted` (see `FileState.content`). Raises `OSError` if it cannot be read."""
+    `wanted` (see `FileState.content`), and the names in a folder if it `lists` them. Raises `OSError` if it cannot be
+    read."""
     parent, _, name = path.rpartition("/")
     try:
         with open_folder(parent, inside=root) as folder:
             about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(about.st_mode):
-                return _look_at_file(folder, name, about, wanted)
-            if stat.S_ISLNK(about.st_mode):
-                return PresentState(LINK, target=os.readlink(name, dir_fd=folder), stamp=_stamp(about))
-            return PresentState(FOLDER if stat.S_ISDIR(about.st_mode) else SPECIAL, stamp=_stamp(about))
+            state = replace(describe(folder, name, about).state, owner=_owner_of(about))
+            contents = frozenset[str]()
+            if state.kind == FILE:
+                contents = _read_contents(folder, name, about, wanted)
+            elif lists and state.kind == FOLDER:
+                contents = frozenset(list_folder(name, inside=folder))
+            return PresentState(state, contents, _stamp(about))
     except FileNotFoundError:
-        return PresentState(ABSENT)
+        return NOT_THERE
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
-        return PresentState(BLOCKED, blocker=_find_blocker(root, parent))
+        return PresentState(FileState(BLOCKED), blocker=_find_blocker(root, parent))
 
 
 def keep_bytes(root: int, path: str, now: PresentState, store: ByteStore) -> tuple[str, PresentState]:
@@ -66,11 +77,11 @@ def keep_bytes(root: int, path: str, now: PresentState, store: ByteStore) -> tup
     parent, _, name = path.rpartition("/")
     with open_folder(parent, inside=root) as folder:
         _check(folder, name, now)
-        if now.size > LARGE:
+        if now.state.size > LARGE:
             with suppress(OSError):
                 content = store.link(folder, name, os.stat(name, dir_fd=folder, follow_symlinks=False))
                 stamp = _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False))
-                if (*stamp[:3], stamp[4]) != (*now.stamp[:3], now.stamp[4]):
+                if (*stamp[:3], *stamp[4:6]) != (*now.stamp[:3], *now.stamp[4:6]):
                     raise ChangedMeanwhileError
                 return content, replace(now, stamp=stamp)
         with open_regular(folder, name) as file:
@@ -89,58 +100,117 @@ def write_state(
     now: PresentState,
     source: IO[bytes] | None,
     draft: str,
+    twin: tuple[str, PresentState] | None = None,
     *,
     synced: bool = True,
-) -> os.stat_result:
-    """Make a file or a link of `state` at `path`; the bytes of a file are those of `source`. Return its status.
+) -> tuple[os.stat_result, list[str]]:
+    """Make a file, a link or a pipe of `state` at `path`; return its status, and which rights were refused and why.
 
-    Missing folders are made. With `synced` the bytes are on the disk on return. Raises `ChangedMeanwhileError` if the
-    path is not as it was seen, and `OSError`.
+    The bytes of a file are those of `source`; without one it is a hard link to the path and state `twin`, or gets its
+    rights alone. Missing folders are made. With `synced` the bytes are on the disk on return. Raises
+    `ChangedMeanwhileError` if the path is not as it was seen, and `OSError`.
     """
     parent, _, name = path.rpartition("/")
+    refused: list[str] = []
     with open_folder(parent, inside=root, create=True) as folder:
+        if twin is None and source is None and state.kind == FILE:
+            with _open_place(folder, name) as place:
+                if _stamp(os.stat(place)) != now.stamp:
+                    raise ChangedMeanwhileError
+                refused = _set_rights(place, state)
+                return os.stat(place), refused
         try:
             if state.kind == LINK:
                 os.symlink(state.target, draft, dir_fd=folder)
+                refused = _set_owner(draft, state, folder)
+            elif twin is not None:
+                _link_draft(root, twin[0], folder, draft, twin[1])
+            elif state.kind == PIPE:
+                os.mkfifo(draft, 0o600, dir_fd=folder)
+                with _open_place(folder, draft) as place:
+                    refused = _set_rights(place, state)
             else:
-                _write_draft(folder, draft, state, source, _read_owner(folder, name), synced)
+                refused = _write_draft(folder, draft, state, source, synced)
+            if state.owner == now.state.owner:  # it was another's, and is the person's now
+                refused = [one for one in refused if not one.startswith(_OWNER)]
             _check(folder, name, now)
             _rename(folder, draft, name, is_new=now.kind == ABSENT)
         finally:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=folder)
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return os.stat(name, dir_fd=folder, follow_symlinks=False), refused
+
+
+def _link_draft(root: int, path: str, folder: int, draft: str, now: PresentState) -> None:
+    """Make the draft a hard link to the file at `path`. Raises as `write_state`."""
+    parent, _, name = path.rpartition("/")
+    with open_folder(parent, inside=root) as beside:
+        os.link(name, draft, src_dir_fd=beside, dst_dir_fd=folder, follow_symlinks=False)
+    if _stamp(os.stat(draft, dir_fd=folder, follow_symlinks=False))[:3] != now.stamp[:3]:
+        raise ChangedMeanwhileError
+
+
+def make_folder(root: int, path: str) -> None:
+    """Make the folder `path` for its owner alone, or `open_up` the present one. Raises as `write_state`."""
+    parent, _, name = path.rpartition("/")
+    with open_folder(parent, inside=root, create=True) as folder, suppress(FileExistsError):
+        os.mkdir(name, DRAFT_MODE, dir_fd=folder)
+    open_up(root, path)
+
+
+def open_up(root: int, path: str) -> None:
+    """Let the owner of the folder `path` write in it, if that runs nexus. Raises as `write_state`."""
+    parent, _, name = path.rpartition("/")
+    with open_folder(parent, inside=root) as folder, _open_place(folder, name) as place:
+        about = os.stat(place)
+        if not stat.S_ISDIR(about.st_mode):
+            raise ChangedMeanwhileError
+        if ~about.st_mode & DRAFT_MODE and about.st_uid == os.geteuid():
+            os.chmod(place, stat.S_IMODE(about.st_mode) | DRAFT_MODE)
+
+
+def finish_folder(root: int, path: str, before: FileState, state: FileState) -> list[str]:
+    """Give a folder of `make_folder` the rights of `state`; return those that were refused and why. Raises as
+    `write_state`."""
+    parent, _, name = path.rpartition("/")
+    with open_folder(parent, inside=root) as folder, _open_place(folder, name) as place:
+        about = os.stat(place)
+        mode = stat.S_IMODE(about.st_mode)
+        is_draft = mode & 0o777 == DRAFT_MODE and before.kind != FOLDER
+        if not stat.S_ISDIR(about.st_mode) or not (
+            is_draft or mode in (before.mode, before.mode | DRAFT_MODE, state.mode)
+        ):
+            raise ChangedMeanwhileError
+        return _set_rights(place, state)
 
 
 def remove_path(root: int, path: str, now: PresentState) -> None:
-    """Remove a file or a link, and the folders above it that become empty. Raises as `write_state`."""
+    """Remove what is not a folder. Raises as `write_state`."""
     parent, _, name = path.rpartition("/")
     with open_folder(parent, inside=root) as folder:
         _check(folder, name, now)
         os.unlink(name, dir_fd=folder)
-    remove_empty_folders(root, path)
 
 
-def remove_empty_folder(root: int, path: str) -> None:
-    """Remove the folder `path` if it is empty."""
+def remove_folder(root: int, path: str) -> bool:
+    """Remove the folder `path`; return False if something is in it, True if there is no folder. Raises `OSError`."""
     parent, _, name = path.rpartition("/")
-    with suppress(OSError), open_folder(parent, inside=root) as folder:
-        os.rmdir(name, dir_fd=folder)
+    try:
+        with open_folder(parent, inside=root) as folder:
+            os.rmdir(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (*_FILLED, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+        return error.errno not in _FILLED
+    return True
 
 
-def remove_empty_folders(root: int, path: str) -> None:
-    """Remove the folders above `path` that are empty, from the inside out; one that is gone already does not count."""
+def remove_empty_folders(root: int, path: str, ending: str) -> None:
+    """Remove the folders above `path` that are empty, up to the one whose name has the `ending`."""
     parent = path.rpartition("/")[0]
-    while parent:
-        above, _, last = parent.rpartition("/")
-        try:
-            with open_folder(above, inside=root) as folder:
-                os.rmdir(last, dir_fd=folder)
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return
-        parent = above
+    with suppress(OSError):
+        while ending in parent and remove_folder(root, parent):
+            parent = parent.rpartition("/")[0]
 
 
 def remove_draft(root: int, path: str, draft: str) -> None:
@@ -149,8 +219,21 @@ def remove_draft(root: int, path: str, draft: str) -> None:
         os.unlink(draft, dir_fd=folder)
 
 
-def _look_at_file(folder: int, name: str, about: os.stat_result, wanted: Iterable[str]) -> PresentState:
-    """Return the state of a file; without contents if it may not be read."""
+@contextmanager
+def _open_place(folder: int, name: str) -> Iterator[str | int]:
+    """Yield what `os` takes as the path of what is at `name` now, whatever is there later. No link is followed."""
+    if not hasattr(os, "O_PATH"):
+        descriptor = os.open(name, READ, dir_fd=folder)
+    else:
+        descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        yield f"/proc/self/fd/{descriptor}" if hasattr(os, "O_PATH") else descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read_contents(folder: int, name: str, about: os.stat_result, wanted: Iterable[str]) -> frozenset[str]:
+    """Return the content of a file in all forms; none if it may not be read."""
     found = set()
     lengths = {len(content) - len(GIT) for content in wanted if content.startswith(GIT)}
     blobs = [blob_hash(about.st_size, length) for length in lengths if length in HASHES]
@@ -165,10 +248,9 @@ def _look_at_file(folder: int, name: str, about: os.stat_result, wanted: Iterabl
             found.add(link_content(file, about))
             if not _stamp(about) == _stamp(opened) == _stamp(os.fstat(file.fileno())):
                 raise OSError(errno.EBUSY, "it is being changed")
-        found |= {f"{SHA256}{plain.hexdigest()}", *(f"{GIT}{blob.hexdigest()}" for blob in blobs)}
     except PermissionError:
-        found = set()
-    return PresentState(FILE, stat.S_IMODE(about.st_mode), frozenset(found), about.st_size, stamp=_stamp(about))
+        return frozenset()
+    return frozenset(found | {f"{SHA256}{plain.hexdigest()}", *(f"{GIT}{blob.hexdigest()}" for blob in blobs)})
 
 
 def _find_blocker(root: int, parent: str) -> str:
@@ -184,7 +266,7 @@ def _find_blocker(root: int, parent: str) -> str:
 
 
 def _stamp(about: os.stat_result) -> tuple[int, ...]:
-    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_mode
+    return *make_stamp(about), about.st_dev, about.st_nlink
 
 
 def _check(folder: int, name: str, now: PresentState) -> None:
@@ -197,30 +279,68 @@ def _check(folder: int, name: str, now: PresentState) -> None:
         raise ChangedMeanwhileError
 
 
-def _read_owner(folder: int, name: str) -> tuple[int, int] | None:
-    with suppress(OSError):
-        about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISREG(about.st_mode):
-            return about.st_uid, about.st_gid
-    return None
+def _owner_of(about: os.stat_result) -> str:
+    """Return the owner of a path as `FileState.owner`; "" if it is the user that runs nexus."""
+    is_own = (about.st_uid, about.st_gid) == (os.geteuid(), os.getegid())
+    return "" if is_own else f"{about.st_uid}:{about.st_gid}"
 
 
-def _write_draft(
-    folder: int, draft: str, state: FileState, source: IO[bytes] | None, owner: tuple[int, int] | None, synced: bool
-) -> None:
+def _write_draft(folder: int, draft: str, state: FileState, source: IO[bytes] | None, synced: bool) -> list[str]:
+    """Write a file; return as `_set_rights`."""
     with open(os.open(draft, NEW, 0o600, dir_fd=folder), "wb") as file:
         if source is not None:
             shutil.copyfileobj(source, file, _PIECE)
         file.flush()
-        mode = state.mode
-        if owner is not None and owner != (os.geteuid(), os.getegid()):
-            try:
-                os.fchown(file.fileno(), *owner)
-            except PermissionError:
-                mode &= 0o777  # another owner gets no rights of this one
-        os.fchmod(file.fileno(), mode)
+        refused = _set_rights(file.fileno(), state)
         if synced:
             os.fsync(file.fileno())
+    return refused
+
+
+def _set_rights(place: str | int, state: FileState) -> list[str]:
+    """Give an open path owner, attributes and mode, in this order; return which were refused and why.
+
+    Another owner gets no rights of this one: without the owner the mode is set without setuid and setgid.
+    """
+    owner = _set_owner(place, state)
+    attributes = _set_attributes(place, dict(state.attributes))
+    os.chmod(place, state.mode & 0o777 if owner else state.mode)
+    return owner + attributes
+
+
+def _set_owner(place: str | int, state: FileState, folder: int | None = None) -> list[str]:
+    """Set the owner, without one that of root if that runs nexus; return why not. `folder` is that of a link."""
+    owner = state.owner or ("0:0" if os.geteuid() == 0 else "")
+    if owner:
+        try:
+            user, group = map(int, owner.split(":"))
+            if folder is None:
+                about = os.stat(place)
+                if (user, group) != (about.st_uid, about.st_gid):
+                    os.chown(place, user, group)
+            else:
+                os.chown(place, user, group, dir_fd=folder, follow_symlinks=False)
+        except (OSError, ValueError) as error:
+            return [_explain(_OWNER, error)]
+    return []
+
+
+def _set_attributes(place: str | int, wanted: dict[str, str]) -> list[str]:
+    """Set the extended attributes, and remove others that undo restores; return why not."""
+    present = dict(read_attributes(place))
+    try:
+        for name in present.keys() - wanted.keys():
+            os.removexattr(place, name)
+        for name in filter(is_attribute, sorted(wanted)):
+            if present.get(name) != wanted[name]:
+                os.setxattr(place, name, base64.b64decode(wanted[name]))
+    except (OSError, ValueError, AttributeError) as error:
+        return [_explain("attributes", error)]
+    return []
+
+
+def _explain(what: str, error: Exception) -> str:
+    return f"{what} ({getattr(error, 'strerror', '') or error})".lower()
 
 
 def _rename(folder: int, draft: str, name: str, *, is_new: bool) -> None:

@@ -1,6 +1,6 @@
-"""Process start, or Enter in the REPL, to the first request at the server: nexus, a bare litellm script, pi and codex.
+"""Process start, or Enter in the REPL, to the first request: nexus, a bare litellm script, pi, codex and opencode.
 
-All work in the same repository, against the same server. pi and codex come from npm as `tests/parity` installs them;
+All work in the same repository, against the same server. The peers come from npm as `tests/parity` installs them;
 one that cannot be had has no row.
 """
 
@@ -20,7 +20,7 @@ from benchmarks.measure import NEXUS, milliseconds, running_cpu
 from benchmarks.row import Benchmark, Row
 from benchmarks.scripted import MODEL, Stage, ask, bare, stage, undisturbed
 from benchmarks.typed import seen
-from parity.peers import Bench, NotRun, codex_command, pi_command
+from parity.peers import OPENCODE_OFFLINE, Bench, NotRun, codex_command, opencode_command, pi_command
 from parity.run import PROGRAMS
 from terminal.terminal import ENTER, Terminal, ctrl
 
@@ -83,23 +83,24 @@ def from_enter(here: Stage) -> Figures:
 
 def peer_commands(here: Stage) -> Iterator[tuple[str, list[str]]]:
     """Yield name and command line of each peer, set up for the server."""
-    bench, home = Bench(here.scene.folder.parent, PROGRAMS), Path(here.scene.environment["HOME"])
-    for name in ("pi", "codex"):
+    bench, server = Bench(here.scene.folder.parent, PROGRAMS), here.server
+    home = Path(here.scene.environment["HOME"])
+    commands: dict[str, Callable[[str], list[str]]] = {
+        "pi": lambda program: pi_command(program, "hi", server, home),
+        "codex": lambda program: codex_command(program, "hi", server, home, here.scene.folder),
+        "opencode": lambda program: opencode_command(program, "hi", server, home),
+    }
+    for name, command in commands.items():
         try:
-            program = bench.find(name)
+            yield name, command(bench.find(name))
         except NotRun as why:
             print(f"{name} is left out: {why}")
-            continue
-        if name == "pi":
-            yield name, pi_command(program, "hi", here.server, home)
-        else:
-            yield name, codex_command(program, "hi", here.server, home, here.scene.folder)
 
 
 def rows(times: int) -> Iterator[Row]:
     """All of them in turns, wall time and CPU."""
     with stage() as here:
-        here.scene = replace(here.scene, environment={**here.scene.environment, "KEY": "none"})
+        here.scene = replace(here.scene, environment={**here.scene.environment, "KEY": "none", **OPENCODE_OFFLINE})
         make_repository(here.scene.folder)
         for _ in range(LEARNING):
             to_the_server(here, ask("hi"))
@@ -116,7 +117,7 @@ def rows(times: int) -> Iterator[Row]:
     for unit, kind in enumerate(("wall time", "CPU")):
         taken = {name: milliseconds(median(figures[name][unit] for figures in rounds)) for name in measures}
         for own in list(measures)[:3]:
-            for other, most in (("bare litellm script", 0.9), ("pi", 2.0), ("codex", None)):
+            for other, most in (("bare litellm script", 0.9), ("pi", 2.0), ("codex", None), ("opencode", None)):
                 if other in taken:
                     bound = most if own.endswith(" template") else None
                     yield Row(f"{own} to request, {kind}", taken[own], "ms", taken[other], other, bound)

@@ -1,16 +1,22 @@
-"""What a cold start costs besides the model's answer: CPU until the provider is called, and the import of litellm."""
+"""What a cold start costs besides the model's answer: CPU until the provider is called, and the import of litellm; and
+what it costs to trust the system's certificates."""
 
 from __future__ import annotations
 
 import shutil
+import ssl
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
+import certifi
 from benchmarks.measure import PASS, in_turns, milliseconds
 from benchmarks.row import Benchmark, Row
 from benchmarks.scripted import MODEL, Stage, stage
+
+from nexus_cli.core.certificates import certificate_file
 
 TO_PROVIDER = """
 import os
@@ -41,6 +47,13 @@ def to_provider(here: Stage, *, fresh: bool) -> float:
     return here.scene.run([sys.executable, "-c", TO_PROVIDER, "ask", "--model", MODEL, "hi"])
 
 
+def read_certificates(file: str) -> float:
+    """Seconds of CPU for a context that trusts the certificates of `file`."""
+    began = time.process_time()
+    ssl.create_default_context(cafile=file)
+    return time.process_time() - began
+
+
 def rows(times: int) -> Iterator[Row]:
     """The start in turns with an interpreter that does nothing, then both imports in turns."""
     with stage() as here:
@@ -57,6 +70,11 @@ def rows(times: int) -> Iterator[Row]:
         yield Row("import of litellm", milliseconds(value), "ms", milliseconds(base), "imported plainly", 0.7)
         light, plain = (median(int(here.scene.child(command).printed) / 1000 for _ in range(3)) for command in commands)
         yield Row("peak of memory after it", light, "MB", plain, "imported plainly", 0.8)
+    if system := certificate_file():
+        value, base = in_turns(times, lambda: read_certificates(system), lambda: read_certificates(certifi.where()))
+        yield Row(
+            "a context with the system's certificates", milliseconds(value), "ms", milliseconds(base), "certifi's"
+        )
 
 
 BENCHMARK = Benchmark("a cold start until litellm is there", rows)

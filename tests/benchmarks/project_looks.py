@@ -1,4 +1,4 @@
-"""A look at a project before and after a command, and an undo, beside `git status` in the same run.
+"""A look at a project before and after a command, and an undo, beside `find` over the same entries in the same run.
 
 Also with 100,000 files if `LARGE` is set in the environment: that takes minutes.
 """
@@ -23,6 +23,7 @@ from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.undo_turn import UndoRequest, undo_turn
 
 FILES = (1_000, 10_000, *((100_000,) if os.environ.get("LARGE") else ()))
+UNTRACKED = (19_000, *((90_000,) if os.environ.get("LARGE") else ()))
 OWNER = StepOwner("benchmark", 1)
 
 
@@ -78,40 +79,54 @@ def time_undo(journal: ChangeJournal, root: Path, data: Path) -> tuple[float, in
     return time.perf_counter() - began, len(report["restored"])
 
 
+def make_untracked(folder: Path, files: int) -> None:
+    """An empty repository in a folder of `files` small files."""
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    for number in range(files):
+        place = folder / f"d{number // 1000}" / f"f{number}.txt"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(f"{number}\n" * 20)
+
+
 def rows(times: int) -> Iterator[Row]:
     """Half of what a command without changes costs is one look."""
-    for files, packed in (*((files, True) for files in FILES), (10_000, False)):
+    tracked = [(files, "tracked") for files in FILES]
+    for files, kind in (*tracked, (10_000, "loose"), *((files, "untracked") for files in UNTRACKED)):
         with tempfile.TemporaryDirectory() as place:
             root, data = Path(os.path.realpath(place), "project"), Path(place, "data")
             root.mkdir()
-            make_project(root, files, packed=packed)
+            if kind == "untracked":
+                make_untracked(root, files)
+            else:
+                make_project(root, files, packed=kind == "tracked")
             journal = ChangeJournal(data)
 
             def command(journal: ChangeJournal = journal, root: Path = root) -> None:
                 journal.end(journal.begin(OWNER, "bash true", "", root))
 
-            def status(root: Path = root) -> None:
-                subprocess.run(["git", "-C", str(root), "status", "--porcelain"], check=True, capture_output=True)
+            def find(root: Path = root) -> None:
+                listed = ["find", str(root), "-printf", "%s %T@ %C@ %i\n"]
+                subprocess.run(listed, check=True, stdout=subprocess.DEVNULL)
 
             began = time.perf_counter()
             command()
             first = time.perf_counter() - began
+            for _ in range(10 if kind == "untracked" else 0):
+                command()  # copies what the first look only linked
             wall, used = measure(command, times)
-            git_wall, git_used = measure(status, times)
+            find_wall, find_used = measure(find, times)
             whys = {step.unfollowed for step in read_steps(data, OWNER.session)}
             seconds, restored = time_undo(journal, root, data)
             journal.close()
-        what = f"{files:,} files" if packed else f"{files:,} files in objects of their own"
-        most = 1.6 if packed and files == 10_000 else None
-        against = "git status"
-        yield Row(f"a look, {what}, wall time", milliseconds(wall / 2), "ms", milliseconds(git_wall), against, most)
-        yield Row(f"a look, {what}, CPU", milliseconds(used / 2), "ms", milliseconds(git_used), against)
-        yield Row(
-            f"an undo, {restored:,} files, wall time", milliseconds(seconds), "ms", milliseconds(git_wall), against
-        )
+        what = f"{files:,} files, {kind}"
+        most = {10_000: 1.6, 100_000: 2.0}.get(files) if kind == "tracked" else None
+        base, against = milliseconds(find_wall), "find"
+        yield Row(f"a look, {what}, wall time", milliseconds(wall / 2), "ms", base, against)
+        yield Row(f"a look, {what}, CPU", milliseconds(used / 2), "ms", milliseconds(find_used), against, most)
+        yield Row(f"the first command, {what}, wall time", milliseconds(first), "ms", milliseconds(wall), "the others")
+        yield Row(f"an undo, {restored:,} files, wall time", milliseconds(seconds), "ms", base, against)
         if whys:
             yield Row(f"commands that were not followed, {what}: {'; '.join(whys)}", len(whys), "reasons")
-        yield Row(f"the first command, {what}, wall time", milliseconds(first), "ms", milliseconds(git_wall), against)
 
 
 BENCHMARK = Benchmark("a look at a project before or after a command, for undo", rows)

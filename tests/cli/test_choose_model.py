@@ -150,6 +150,7 @@ def test_the_models_of_a_gateway_stand_in_place_of_those_of_the_public_host(nexu
         assert not rows["openai/team/model-7"]["list_price"] and rows["openai/gpt-4o"]["list_price"]
         shown = " ".join(nexus("model", "show", "openai/gpt-4o", env=env).stdout.decode().split())
         assert "2.5 per million tokens (list price of openai/gpt-4o; this server may differ)" in shown
+        assert f"an OpenAI-compatible server at {server.url}/gate/v1" in shown, "it said no reason"
         assert "differ" not in nexus("model", "show", "openai/team/model-7", env=env).stdout.decode()
         assert {one.headers.get("authorization") for one in server.others} == {"Bearer sk-1"}
         assert len(server.others) == 3

@@ -111,6 +111,13 @@ def test_after_a_switch_of_model_nothing_is_cached(context: FakeContext) -> None
         assert ledger.session(session).model == "openai/quick"
 
 
+def test_after_a_switch_to_a_free_model_no_cache_is_said_to_be_missed(context: FakeContext) -> None:
+    context.settings = replace(context.settings, models={"openai/quick": {"input_price": 0.0}})
+    context.turn("words")
+    context.run("model fast")
+    assert context.said[-1] == "model openai/quick."
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("name", ["nobody-knows-this", "[/bold]", "openai/", "%s/{}"])
 def test_a_model_that_cannot_be_asked_changes_nothing(context: FakeContext, name: str) -> None:

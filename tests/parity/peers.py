@@ -19,7 +19,16 @@ from typing import Any
 from parity.rows import Played, Row
 from server.play import ScriptedServer
 
-PACKAGES = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "pi": "@mariozechner/pi-coding-agent"}
+PACKAGES = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "pi": "@mariozechner/pi-coding-agent",
+    "opencode": "opencode-ai",
+}
+INSTALL_SCRIPTS = {"claude": "install.cjs", "opencode": "postinstall.mjs"}
+"""The one script of a package, which puts the program in place."""
+OPENCODE_OFFLINE = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+"""The variables with which opencode asks nobody but its provider."""
 SECONDS = 300
 """After so long a program is ended and its row fails."""
 NEXUS = str(Path(sys.executable).with_name("nexus"))
@@ -51,9 +60,10 @@ class Bench:
             done = subprocess.run(line, capture_output=True, text=True, timeout=1800)
             if done.returncode:
                 raise NotRun(f"npm install {package}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
-            if peer == "claude":  # its one script puts the program in place
-                script = folder / "node_modules" / PACKAGES[peer]
-                subprocess.run(["node", "install.cjs"], cwd=script, capture_output=True, timeout=600)
+            if script := INSTALL_SCRIPTS.get(peer):
+                subprocess.run(
+                    ["node", script], cwd=folder / "node_modules" / PACKAGES[peer], capture_output=True, timeout=600
+                )
         if (version := self._version(program)) != pinned:
             raise NotRun(f"{peer} is {version or 'not there'}, not {pinned}")
         return str(program)
@@ -70,7 +80,7 @@ class Bench:
     def play_peer(self, row: Row) -> Played:
         """Play a row by its peer. Raises `NotRun`."""
         program = self.find(row.peer)
-        words = {"claude": _claude, "codex": _codex, "pi": _pi}[row.peer]
+        words = {"claude": _claude, "codex": _codex, "pi": _pi, "opencode": _opencode}[row.peer]
         return self._play(row, partial(words, program, row))
 
     def play_nexus(self, row: Row) -> Played:
@@ -127,6 +137,21 @@ def pi_command(program: str, prompt: str, server: ScriptedServer, home: Path) ->
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(json.dumps({"providers": {"scripted": {**provider, "models": [{"id": "scripted"}]}}}))
     return [program, "--provider", "scripted", "--model", "scripted", "-p", prompt]
+
+
+def _opencode(
+    program: str, row: Row, server: ScriptedServer, home: Path, tree: Path
+) -> tuple[list[str], dict[str, str]]:
+    return opencode_command(program, row.prompt, server, home), OPENCODE_OFFLINE
+
+
+def opencode_command(program: str, prompt: str, server: ScriptedServer, home: Path) -> list[str]:
+    """Return the command line of a run of opencode, which asks `server`."""
+    settings = home / ".config/opencode/opencode.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": server.base("chat"), "apiKey": "none"}}
+    settings.write_text(json.dumps({"provider": {"scripted": {**provider, "models": {"scripted": {}}}}}))
+    return [program, "run", "--model", "scripted/scripted", prompt]
 
 
 def codex_command(program: str, prompt: str, server: ScriptedServer, home: Path, tree: Path) -> list[str]:

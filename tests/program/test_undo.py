@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from json_shape import problems
-from program.stage import PRICED, QUICK, Stage, calls, stage
+from program.stage import PRICED, QUICK, Stage, calls, end, stage, until
+from program.terminal_run import TerminalRun
+from search import sample
+from undo.test_whole_tree import set_up, whole
 from undo.world import World
 
 from nexus_cli.core.json_types.report_types import UndoReport
+from nexus_cli.undo.unsure_changes import SECONDS
 
 
 @pytest.fixture
@@ -124,3 +129,123 @@ def test_names_that_are_hostile_to_a_terminal_or_json_are_harmless(place: Stage)
     done = place.run("undo", "--json")
     assert done.status == 1 and len(json.loads(done.stdout)["kept"]) == len(names)
     assert sum(re.search(r"\.nexus-undo$", name) is not None for name in os.listdir(place.folder)) == len(names)
+
+
+@pytest.mark.parametrize("allow", sample(["all", "auto"], 1))
+def test_folders_pipes_rights_and_links_are_as_before_the_command(place: Stage, allow: str) -> None:
+    work = work_of(place, "")
+    set_up(work)
+    for number in range(60):
+        work.path(f"many/{number}/in").mkdir(parents=True)
+    before = whole(work)
+    command = "rm -rf private uploads pipe x; chmod -R 777 many; echo more >> a; mkdir -p made/empty"
+    turn = [
+        calls(("bash", {"command": command})),
+        calls(("write_file", {"path": "new/deep/file", "content": "new\n"})),
+        {"text": "done"},
+    ]
+    place.script(lambda body: turn.pop(0))
+    session = place.ask("--allow", allow, "--json", "clean up").result["session"]
+    after = whole(work)
+    assert {"new/deep/file", "made/empty"} < after.keys() and "private" not in after
+    preview, done = place.run("undo", "--dry-run", "--json"), place.run("undo", "--json")
+    assert done.status == 0 and done.result["kept"] == [], done
+    assert whole(work) == before and preview.result == done.result | {"dry_run": True}
+    assert {"uploads/empty/", "many/7/in/", "pipe", "a", "b", "c"} <= set(done.result["restored"])
+    assert done.result["removed"] == ["made/empty/", "new/deep/file"]
+    redone = place.run("redo", "--json").result["restored"]
+    assert whole(work) == after and {"a", "many/7/in/", "made/empty/", "new/deep/file"} <= set(redone)
+    text = place.run("undo", "--session", session).text
+    assert "7 files and 122 folders restored" in " ".join(text.split()), text
+    assert whole(work) == before
+
+
+WAITS = "touch began; while [ ! -e ended ]; do sleep 0.05; done"
+
+
+def edit_during(place: Stage, command: str, *writes: tuple[str, str]) -> None:
+    """Let a turn run a command that waits for the file `ended`, and write files while it runs."""
+    place.script([calls(("bash", {"command": command})), {"text": "done"}])
+    child = place.begin("ask", "--allow", "all", "test it")
+    try:
+        assert until((place.folder / "began").exists)
+        for name, text in writes:
+            (place.folder / name).write_text(text)
+        time.sleep(SECONDS + 0.2)
+        (place.folder / "ended").touch()
+        assert child.wait() == 0
+    finally:
+        end(child)
+
+
+def test_what_the_person_saved_while_a_command_ran_stays_and_goes_when_told(place: Stage) -> None:
+    mine, new = place.folder / "mine.txt", place.folder / "new.txt"
+    mine.write_text("old\n")
+    edit_during(place, WAITS, ("mine.txt", "mine\n"), ("new.txt", "new\n"))
+    left = place.run("undo", "--json")
+    assert left.status == 1 and left.result["removed"] == ["began", "ended"] and not left.result["restored"]
+    assert {one["path"] for one in left.result["kept"]} == {"mine.txt", "new.txt"}
+    assert all("nexus undo --all" in one["why"] for one in left.result["kept"]) and mine.read_text() == "mine\n"
+    assert place.run("undo", "--all").status == 0 and mine.read_text() == "old\n" and not new.exists()
+    assert place.run("redo", "new.txt").status == 0 and new.exists() and mine.read_text() == "old\n"
+    assert place.run("redo").status == 0 and mine.read_text() == "mine\n"
+
+
+def test_undo_asks_at_a_terminal_about_what_the_person_saved_while_a_command_ran(place: Stage) -> None:
+    mine = place.folder / "mine.txt"
+    mine.write_text("old\n")
+    edit_during(place, WAITS, ("mine.txt", "mine\n"))
+    for answer, status, text in (("n", 1, "mine\n"), ("y", 0, "old\n")):
+        with TerminalRun("undo", env=place.env(), cwd=place.folder) as terminal:
+            terminal.expect("Perhaps yours, changed while a command ran: mine.txt. Take it back too")
+            terminal.sendline(answer)
+            terminal.finish()
+            assert terminal.exitstatus == status and mine.read_text() == text
+
+
+@pytest.fixture
+def database(place: Stage) -> Path:
+    """A file that is too large to copy."""
+    path = place.folder / "data.db"
+    path.touch()
+    os.truncate(path, 250_000_000)
+    return path
+
+
+NAMED = "undo will not cover data.db (250 MB, "
+
+
+def test_what_undo_does_not_cover_is_told_before_the_command_and_by_undo(place: Stage, database: Path) -> None:
+    place.script(
+        [calls(("bash", {"command": "echo > a"}), ("bash", {"command": "echo x >> data.db"})), {"text": "done"}]
+    )
+    asked = place.ask("--allow", "all", "--stream-json", "drop it")
+    told = [line for line in map(json.loads, asked.text.splitlines()) if line["type"] == "notice"]
+    assert len([one for one in told if NAMED in one["text"]]) == 1, told
+    done = place.run("undo", "--json")
+    assert done.status == 1 and [one["path"] for one in done.result["not_covered"]] == ["data.db"], done
+    assert done.result["removed"] == ["a"] and not [*problems(done.result, UndoReport)]
+
+
+def test_a_command_that_may_change_what_undo_does_not_cover_is_refused_if_undo_is_required(
+    place: Stage, database: Path
+) -> None:
+    place.settings(QUICK + PRICED + "[undo]\nrequire = true\n")
+    place.script([calls(("bash", {"command": "echo > a"})), {"text": "done"}])
+    done = place.ask("--allow", "all", "--json", "drop it")
+    (row,) = done.result["denied"]
+    assert NAMED in row["why"] and not (place.folder / "a").exists()
+    database.unlink()
+    place.script([calls(("bash", {"command": "echo > a"})), {"text": "done"}])
+    assert not place.ask("--allow", "all", "--json", "drop it").result["denied"] and (place.folder / "a").exists()
+
+
+def test_a_question_about_a_command_says_what_undo_will_not_cover(place: Stage, database: Path) -> None:
+    place.script([calls(("bash", {"command": "echo > a"})), {"text": "done"}])
+    with TerminalRun("ask", "--allow", "edit", "drop it", env=place.env(), cwd=place.folder, columns=200) as terminal:
+        terminal.timeout = 10
+        terminal.expect(re.escape(NAMED))
+        terminal.expect("es")
+        terminal.send("n\n")
+        terminal.finish()
+    assert not (place.folder / "a").exists()

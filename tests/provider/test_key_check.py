@@ -91,7 +91,7 @@ def test_only_a_refused_key_is_refused(provider: Answers, status: int, body: obj
 
 def test_who_cannot_be_asked_refuses_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal, untried = check_key("openai", KEY, {"OPENAI_API_BASE": "http://127.0.0.1:9/v1"})
-    assert not refusal and untried.startswith("the connection to 127.0.0.1 was refused; Check the connection")
+    assert not refusal and untried.startswith("the connection to 127.0.0.1 was refused. Check the connection; ")
     assert check_key("groq", KEY, {"GROQ_API_BASE": "http://127.0.0.1:9"}) == ("", "")
     monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:9")
     assert "not of the form http://HOST:PORT" in check_key("openai", KEY, {"OPENAI_API_BASE": "http://gateway/v1"})[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -233,6 +234,19 @@ def test_each_entry_is_that_of_the_parsed_table_in_every_layout() -> None:
         assert list(table.list_keys()) == list(whole)
         assert {key: table.get(key) for key in whole} == whole
         assert table.get("unheard-of") is table.get("input_cost_per_token") is None
+
+
+def test_a_list_of_hundreds_of_models_does_not_search_the_text_for_each() -> None:
+    class Text(str):
+        searches = 0
+
+        def find(self, *args: Any) -> int:
+            Text.searches += 1
+            return super().find(*args)
+
+    table = model_table._Table(Text('{\n    "gpt-4o": {\n        "mode": "chat"\n    }\n}'))
+    assert table.get("gpt-4o") == {"mode": "chat"} and table.get("team/llama-12") is None
+    assert Text.searches == 0
 
 
 @pytest.mark.matrix

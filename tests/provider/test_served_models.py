@@ -370,6 +370,8 @@ def test_a_server_states_whether_a_model_takes_tools(
         ("ollama_chat/qwen9", {SHOW: {"model_info": TRAINED, "capabilities": ["completion", "tools"]}}, True),
         ("ollama_chat/qwen9", {SHOW: {"model_info": TRAINED, "capabilities": ["completion", "vision"]}}, False),
         ("ollama_chat/qwen9", {SHOW: {"model_info": TRAINED}}, False),
+        ("lm_studio/coder", {LOADED: {"data": [{"id": "coder", "type": "llm", "state": "loaded"}]}}, True),
+        ("openai/qwen2-vl-7b-instruct", {LIST: STUDIO_LIST, LOADED: STUDIO_LOADED}, False),
         ("openai/vendor/model-7", {LIST: GATEWAY_LIST}, False),
     ],
 )

@@ -83,6 +83,12 @@ def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed:
     assert "nothing was sent before it" in miss_text(first, 200)
 
 
+def test_a_server_that_reports_a_cache_is_not_said_to_have_none() -> None:
+    value = {"step": 3, "missed": 0, "read": 1371, "input": 3175, "hit": 0.432, "why": "no cache is known"}
+    assert miss_text(value, 100) == "Request 3: no miss, 43.2% of 3,175 tokens cached."
+    assert miss_text({**value, "read": 0, "hit": 0.0}, 100).endswith("0.0% of 3,175 tokens cached: no cache is known.")
+
+
 @pytest.mark.matrix
 def test_the_command_prints_text_or_json(missed: str, capfd: pytest.CaptureFixture[str]) -> None:
     def printed(*words: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from session.played import MODEL
 from session.summed import Summariser, ended, living
@@ -29,5 +30,26 @@ def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> Non
             told = warn_of_cold_request(session.state)
             expected = f"about {price.input:,} tokens for ${price.cost_usd:.4f}. To avoid it, start a new session"
             assert told.endswith(expected) and warn_of_cold_request(session.state) == "", "once"
+
+    asyncio.run(live())
+
+
+def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Path) -> None:
+    """A model on this machine was "next uncached" for ever."""
+
+    async def live() -> None:
+        async with living(
+            tmp_path, Summariser(work=lambda _request: "It is done. " * 30), *TURNS, models={MODEL: PRICES}
+        ) as session:
+            assert ended(await session.compact()).ok
+            window = session.state.lane_state.window
+            priced = window.model.info
+
+            def is_cold(**facts: Any) -> bool:
+                window.model = replace(window.model, info=replace(priced, **facts))
+                return cold_price(session.state) is not None
+
+            assert is_cold() and is_cold(input_price=None) and is_cold(provider="hosted_vllm")
+            assert not is_cold(input_price=0.0) and not is_cold(input_price=None, provider="ollama_chat", cache=False)
 
     asyncio.run(live())

@@ -11,22 +11,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.undo import follow_changes
+from nexus_cli.undo import project_look, read_state
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
+from nexus_cli.undo.coverage import REBUILT, WHOLE
+from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.project_look import Look, LookedProject, NotFollowed
-from nexus_cli.undo.read_state import MOST_COPIED_AT_ONCE, StateReader
-from nexus_cli.undo.records import ABSENT, FILE, LINK, FileState, Step
+from nexus_cli.undo.read_state import StateReader
+from nexus_cli.undo.records import ABSENT, FILE, FOLDER, LINK, PIPE, FileState, Step
 
 OWNER = StepOwner("session", 3)
+KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}
 State = tuple[str, int, bytes]
 """Kind, mode and bytes of a path."""
 
@@ -38,26 +38,27 @@ def git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
 
 
 def read_tree(folder: Path) -> dict[str, State]:
-    """Return the files and links below a folder, without those of its repository."""
+    """Return all that is below a folder, without its repositories."""
     found: dict[str, State] = {}
-    for place, folders, files in os.walk(folder):
+    for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
-        for name in (*files, *(one for one in folders if os.path.islink(os.path.join(place, one)))):
+        for name in (*names, *folders):
             path = os.path.join(place, name)
             mode = os.lstat(path).st_mode
-            if stat.S_ISLNK(mode):
-                found[os.path.relpath(path, folder)] = (LINK, 0, os.fsencode(os.readlink(path)))
-            elif stat.S_ISREG(mode) and name != ".git":
-                found[os.path.relpath(path, folder)] = (FILE, stat.S_IMODE(mode), Path(path).read_bytes())
+            kind = KINDS[stat.S_IFMT(mode)]
+            if name == ".git":
+                continue
+            content = (
+                Path(path).read_bytes() if kind == FILE else os.fsencode(os.readlink(path)) if kind == LINK else b""
+            )
+            found[os.path.relpath(path, folder)] = (kind, 0 if kind == LINK else stat.S_IMODE(mode), content)
     return found
 
 
 def bytes_of(data: Path, root: Path, state: FileState) -> State:
     """Return a recorded state with its bytes, from where the record says that they are."""
-    if state.kind == ABSENT:
-        return (ABSENT, 0, b"")
-    if state.kind == LINK:
-        return (LINK, 0, os.fsencode(state.target))
+    if state.kind != FILE:
+        return (state.kind, state.mode, os.fsencode(state.target))
     assert state.content, "its bytes are kept nowhere"
     if state.content.startswith("git:"):
         return (FILE, state.mode, git(root, "cat-file", "blob", state.content.removeprefix("git:")))
@@ -129,7 +130,7 @@ def test_all_is_there_after_the_project_is_destroyed(tmp_path: Path) -> None:
     repository(root)
     step, before, after = run_followed(data, root, "rm -rf src && git clean -fdxq . && git checkout -q . && rm link")
     assert step is not None
-    assert before.keys() - after.keys() == {".env", "data.db", "cache/precious.txt", "notes.txt", "link"}
+    assert before.keys() - after.keys() == {".env", "data.db", "cache", "cache/precious.txt", "notes.txt", "link"}
     check_step(data, root, step, before, after)
 
 
@@ -175,7 +176,7 @@ def test_a_repository_that_the_command_removes_is_said(tmp_path: Path, monkeypat
     monkeypatch.setattr("nexus_cli.undo.repository_copy.SECONDS", -1.0)
     step, before, _ = run_followed(data, root, "rm -rf .git src; echo new > run.sh; echo x > made")
     assert step is not None and step.unfollowed == NO_REPOSITORY
-    assert {one.path for one in step.changes} == {".git", "src/a.py", "src/b.py", "run.sh", "made"}
+    assert {one.path for one in step.changes} == {".git", "src", "src/a.py", "src/b.py", "run.sh", "made"}
     own = next(one for one in step.changes if one.path == "src/b.py")
     assert bytes_of(data, root, own.before) == before["src/b.py"]
     step, before, after = run_followed(data, root, "rm run.sh made; echo 2 > .env")
@@ -188,14 +189,16 @@ def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> Non
     repository(root)
     (root / "node_modules").mkdir()
     (root / "node_modules/x.js").write_text("x")
+    (root / "package-lock.json").write_text("{}")
     step, before, after = run_followed(data, root, "echo notes.txt > .gitignore; git clean -fdq .; rm -f notes.txt")
     assert step is not None
     gone = before.keys() - after.keys()
     assert {".env", "data.db", "cache/precious.txt", "notes.txt"} <= gone
-    before.pop("node_modules/x.js")  # made by a tool
-    after.pop("node_modules/x.js", None)
-    assert "node_modules was removed" in step.unfollowed
-    check_step(data, root, replace(step, unfollowed=""), before, after)
+    for path in ("node_modules", "node_modules/x.js"):  # made by a tool
+        before.pop(path)
+        after.pop(path, None)
+    assert step.not_covered == (("node_modules", REBUILT),)
+    check_step(data, root, step, before, after)
 
 
 @pytest.mark.matrix
@@ -295,7 +298,7 @@ def test_loops_pipes_and_closed_folders_stop_nothing(tmp_path: Path) -> None:
         (root / "closed").chmod(0o500)
         step, before, after = run_followed(tmp_path / "data", root, "rm -f loop up away pipe; echo y > y.txt")
         assert step is not None
-        assert {one.path for one in step.changes} == {"loop", "up", "away", "y.txt"}
+        assert {one.path for one in step.changes} == {"loop", "up", "away", "pipe", "y.txt"}
         (root / "closed").chmod(0o700)
         check_step(tmp_path / "data", root, step, before, after)
 
@@ -315,8 +318,9 @@ def test_kinds_that_change_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
+def test_a_large_file_is_kept_by_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, data = places_of(tmp_path)
+    monkeypatch.setattr(read_state, "MOST_COPIED", 5_000_000)
     git(root, "init", "-q")
     (root / "big.bin").write_bytes(os.urandom(6_000_000))
     step, before, after = run_followed(data, root, "rm big.bin")
@@ -325,8 +329,9 @@ def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_another_file_system_than_the_data(tmp_path: Path) -> None:
-    """No hard link is possible there: large files are copied too, up to a bound."""
+def test_another_file_system_than_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No hard link is possible there: what is too large to be copied is not kept."""
+    monkeypatch.setattr(read_state, "MOST_COPIED", 10_000_000)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         root, data = Path(folder), tmp_path / "data"
         if os.stat(root).st_dev == os.stat(tmp_path).st_dev:
@@ -334,7 +339,7 @@ def test_another_file_system_than_the_data(tmp_path: Path) -> None:
         repository(root)
         (root / "big.bin").write_bytes(os.urandom(6_000_000))
         with (root / "huge.bin").open("wb") as file:
-            file.truncate(MOST_COPIED_AT_ONCE)
+            file.truncate(10_000_001)
         step, before, after = run_followed(data, root, "rm -rf big.bin huge.bin notes.txt .env")
         assert step is not None
         kept = {one.path: one.before.content[:7] for one in step.changes}
@@ -360,26 +365,19 @@ def test_files_are_linked_once_the_time_to_read_them_is_over(tmp_path: Path, mon
     check_step(data, root, step, before, read_tree(root))
 
 
-def test_a_project_that_took_too_long_is_looked_at_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_walk_that_takes_too_long_is_told_and_takes_no_path_for_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, data = places_of(tmp_path)
     repository(root)
-    clock, journal = [100.0], ChangeJournal(data)
-    monkeypatch.setattr(follow_changes, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-
-    def fail(_: LookedProject) -> Look:
-        clock[0] += 4
-        raise NotFollowed("git takes longer than 3 s")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LookedProject, "begin", fail)
-        with followed(journal, root):
-            pass
-    for seconds, unfollowed in ((79, "git takes longer than 3 s"), (2, "")):
-        clock[0] += seconds
-        with followed(journal, root):
-            (root / f"made{seconds}").write_text("x\n")
-        step = read_steps(data, "session")[-1]
-        assert (step.unfollowed, bool(step.changes)) == (unfollowed, not unfollowed)
+    before = read_tree(root)
+    monkeypatch.setattr(project_look, "WALK_SECONDS", -1.0)
+    with followed(ChangeJournal(data), root):
+        (root / "run.sh").unlink()
+        (root / "made").touch()
+    (step,) = read_steps(data, "session")
+    assert step.not_covered == ((WHOLE, TOO_MANY),) and [one.path for one in step.changes] == ["run.sh"]
+    assert bytes_of(data, root, step.changes[0].before) == before["run.sh"]
 
 
 @pytest.mark.matrix
@@ -394,7 +392,7 @@ def test_what_git_tracks_is_named_wherever_it_is(tmp_path: Path) -> None:
     journal = ChangeJournal(data)
     begun = journal.begin(OWNER, "bash", "c1", root)
     subprocess.run("rm -r vendor; echo y > build/tool.sh; echo n > build/out", shell=True, cwd=root, check=True)
-    assert journal.end(begun) == ["build/tool.sh", "vendor/own.c"]
+    assert journal.end(begun) == ["build/out", "build/tool.sh", "vendor/made.o", "vendor/own.c"]
 
 
 @pytest.mark.matrix
@@ -441,7 +439,8 @@ def test_home_is_never_looked_at(tmp_path: Path, monkeypatch: object) -> None:
     journal = ChangeJournal(tmp_path / "data")
     journal.end(journal.begin(OWNER, "bash", "", home))
     (step,) = read_steps(tmp_path / "data", "session")
-    assert "home folder" in step.unfollowed and not step.changes
+    ((path, why),) = step.not_covered
+    assert path == WHOLE and "home folder" in why and not step.changes
 
 
 # -- random trees and commands -----------------------------------------------------------------------------------------

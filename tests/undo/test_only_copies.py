@@ -16,6 +16,7 @@ import pytest
 from undo.test_looks import git, repository
 from undo.world import World, files, tree
 
+from nexus_cli.undo.coverage import REBUILT
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.plan_restore import MOVED_IN
 
@@ -48,8 +49,9 @@ def test_what_was_moved_in_from_where_nothing_is_followed_stays(world: World, tm
     for has_git in (False, True):
         if has_git:
             repository(world.project)
-            (world.project / ".gitignore").write_text("build/\n")
-        ignored = "build" if has_git else "node_modules"
+            (world.project / ".gitignore").write_text("node_modules/\n")
+        ignored = "node_modules"
+        world.write("package-lock.json", "{}")
         outside = tmp_path / f"outside-{has_git}"
         outside.write_text("only copy outside\n")
         inside = world.write(f"{ignored}/model.bin", "only copy inside\n")
@@ -89,14 +91,16 @@ def test_a_removed_folder_that_tools_fill_is_named(world: World) -> None:
     for has_git in (False, True):
         if has_git:
             repository(world.project)
+            (world.project / ".gitignore").write_text("node_modules\n.venv\n__pycache__\n")
+        world.write("package-lock.json", "{}")
         world.write("node_modules/mine.txt", "own\n")
         world.write("pkg/.venv/mine.txt", "own\n")
+        world.write("pkg/.venv/pyvenv.cfg", "home = /usr\n")
         world.write("pkg/__pycache__/a.pyc", "made\n")
         command(world, "rm -rf node_modules pkg/__pycache__")
-        told = "bash: node_modules was removed; what is in folders that tools fill is not kept"
-        assert told in world.undo()["unfollowed"]
+        assert world.undo(turn=world.turns)["not_covered"] == [{"path": "node_modules", "why": REBUILT}]
         command(world, "rm -rf pkg && mkdir pkg")
-        assert told.replace("node_modules", "pkg/.venv") in world.undo()["unfollowed"]
+        assert {"path": "pkg/.venv", "why": REBUILT} in world.undo()["not_covered"]
 
 
 def test_a_project_that_its_own_command_removed_comes_back(world: World) -> None:
@@ -113,14 +117,44 @@ def test_a_project_that_its_own_command_removed_comes_back(world: World) -> None
     assert files(tree(world.project)) == files(before)
 
 
-def test_what_a_command_removed_from_a_folder_that_tools_fill_is_named(world: World) -> None:
-    for name in ("node_modules/lib/i.js", "node_modules/j.js", "node_modules/.cache/x", "__pycache__/a.pyc"):
+def test_folders_with_the_names_of_tools_come_back(world: World) -> None:
+    for has_git in (False, True):
+        if has_git:
+            repository(world.project)
+            (world.project / ".gitignore").write_text("build/\nnode_modules/\n__pycache__/\n")
+        for name in "node_modules/x build/a.txt dist/b.txt vendor/c target/d .venv/e __pycache__/notes.txt".split():
+            world.write(name, "by hand\n")
+        before = files(tree(world.project))
+        command(world, "rm -rf build dist vendor target .venv __pycache__ node_modules")
+        world.undo()
+        assert files(tree(world.project)) == before
+
+
+def test_a_folder_of_a_tool_that_git_does_not_ignore_comes_back(world: World) -> None:
+    repository(world.project)
+    (world.project / ".gitignore").write_text("")
+    world.write("composer.lock", "{}")
+    world.write("vendor/own.php", "x\n")
+    command(world, "rm -rf vendor")
+    assert world.undo()["restored"] == ["vendor/own.php"]
+
+
+def test_a_folder_that_tools_fill_is_named_if_something_in_it_may_have_changed(world: World) -> None:
+    for name in (
+        "package-lock.json",
+        "node_modules/lib/i.js",
+        "node_modules/j.js",
+        "node_modules/.cache/x",
+        "__pycache__/a.pyc",
+    ):
         world.write(name, "x\n")
-    command(world, "rm -r node_modules/lib node_modules/.cache __pycache__/a.pyc; touch node_modules/new")
-    told = "bash: node_modules/lib was removed; what is in folders that tools fill is not kept"
-    assert world.undo()["unfollowed"] == [told]
-    command(world, "touch node_modules/newer")
-    assert world.undo(turn=2)["unfollowed"] == []
+    command(world, "mkdir -p node_modules/.cache/y; touch __pycache__/b.pyc")
+    assert world.undo()["not_covered"] == world.undo()["unfollowed"] == []
+    command(world, "echo > node_modules/lib/i.js")
+    report = world.undo()
+    assert report["not_covered"] == [{"path": "node_modules", "why": REBUILT}]
+    assert report["unfollowed"] == [f"node_modules: {REBUILT}"]
+    assert not world.undo("package-lock.json")["not_covered"] and world.undo("node_modules")["not_covered"]
 
 
 @contextmanager
@@ -155,9 +189,10 @@ def test_what_a_closed_folder_held_stays(monkeypatch: pytest.MonkeyPatch) -> Non
                 world.path("closed").chmod(0)
                 command(world, "chmod 700 closed; echo more >> closed/deep/own.txt; echo x > made; rm closed/other.txt")
                 report = world.undo()
-                assert report["removed"] == ["made"], report
-                assert world.path("closed/deep/own.txt").read_text() == "only copy\nmore\n"
+                assert report["removed"] == ["made"] and report["restored"] == ["closed/"], report
+                assert world.path("closed").stat().st_mode & 0o777 == 0
                 world.path("closed").chmod(0o700)
+                assert world.path("closed/deep/own.txt").read_text() == "only copy\nmore\n"
 
 
 def edit(world: World, name: str, text: str, *, session: str = "", turn: int = 0) -> None:

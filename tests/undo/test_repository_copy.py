@@ -18,7 +18,7 @@ from undo.test_looks import git, repository
 from undo.test_only_copies import command
 from undo.world import World, files, tree
 
-from nexus_cli.undo import project_look, repository_copy
+from nexus_cli.undo import git_index, project_look, repository_copy
 from nexus_cli.undo.follow_repositories import WRITTEN
 from nexus_cli.undo.linked_objects import is_intact
 from nexus_cli.undo.repository_copy import count_kept, find_copy, trim_copies
@@ -322,7 +322,8 @@ def test_an_index_that_is_no_index_is_not_copied_and_the_look_goes_on_without_gi
     world: World, monkeypatch: pytest.MonkeyPatch, lead: str
 ) -> None:
     repository(world.project)
-    monkeypatch.setattr(project_look, "MOST_INDEX", 1 << 20)
+    monkeypatch.setattr(git_index, "MOST_INDEX", 1 << 20)
+    monkeypatch.setattr(project_look, "_FEW", 0)
     command(world, lead)
     command(world, "echo new > new")
     assert sum(path.stat().st_blocks for path in (world.data / "undo/looks").glob("*")) < 1000

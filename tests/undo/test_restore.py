@@ -64,6 +64,7 @@ def test_undo_goes_back_turn_by_turn_and_redo_forward(world: World) -> None:
         "kept": [],
         "references": [],
         "head_moved": None,
+        "not_covered": [],
         "unfollowed": [],
         "dry_run": False,
     }

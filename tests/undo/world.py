@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -38,8 +40,24 @@ def tree(folder: Path) -> Tree:
     return found
 
 
+def owner_of(about: os.stat_result) -> str:
+    """Owner and group, if they are not those of the process."""
+    own = (about.st_uid, about.st_gid)
+    return "" if own == (os.geteuid(), os.getegid()) else f"{own[0]}:{own[1]}"
+
+
+def attributes_of(path: Path) -> tuple[tuple[str, str], ...]:
+    """Extended attributes of users, and access lists."""
+    found = []
+    with suppress(OSError):
+        for name in sorted(os.listxattr(path, follow_symlinks=False)):
+            if name.startswith(("user.", "system.posix_acl_")):
+                found.append((name, base64.b64encode(os.getxattr(path, name)).decode()))
+    return tuple(found)
+
+
 def files(found: Tree) -> Tree:
-    """Leave folders out: an undo follows none."""
+    """Leave folders out."""
     return {path: about for path, about in found.items() if about[0] != stat.S_IFDIR}
 
 
@@ -71,19 +89,34 @@ class World:
         """The state of a path, its bytes kept."""
         about = path.lstat()
         if stat.S_ISLNK(about.st_mode):
-            return FileState("link", target=os.readlink(path))
-        return FileState(
-            "file", stat.S_IMODE(about.st_mode), self.store.put(path.read_bytes(), synced=False), about.st_size
+            return FileState("link", target=os.readlink(path), owner=owner_of(about))
+        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe"}
+        state = FileState(
+            kinds.get(stat.S_IFMT(about.st_mode), "file"),
+            stat.S_IMODE(about.st_mode),
+            owner=owner_of(about),
+            attributes=attributes_of(path),
         )
+        if state.kind != "file":
+            return state
+        return replace(state, content=self.store.put(path.read_bytes(), synced=False), size=about.st_size)
 
     def states(self) -> dict[str, tuple[FileState, tuple[int, int, int]]]:
-        """All files and links of the project, with their stamps."""
-        found = {}
-        for name in files(tree(self.project)):
+        """All that is in the project but sockets, with stamps of files and links."""
+        found, links = {}, dict[int, str]()
+        for name in sorted(tree(self.project)):
             path = self.project / name
             about = path.lstat()
-            if (stat.S_ISREG(about.st_mode) or stat.S_ISLNK(about.st_mode)) and ".git" not in path.parts:
-                found[name] = self.state(path), (about.st_size, about.st_mtime_ns, about.st_ino)
+            if ".git" in path.parts or stat.S_ISSOCK(about.st_mode):
+                continue
+            state = self.state(path)
+            stamp = (about.st_size, about.st_mtime_ns, about.st_ino)
+            found[name] = state, stamp if state.kind in ("file", "link") else (0, 0, 0)
+            if state.kind == "file":
+                first = links.setdefault(about.st_ino, name)
+                if first != name:
+                    for one in (first, name):
+                        found[one] = replace(found[one][0], pair=first), found[one][1]
         return found
 
     def turn(self, change: Callable[[], object]) -> int:
@@ -115,15 +148,17 @@ class World:
         )
         append_step(self.data, step)
 
-    def request(self, *paths: str, turn: int | None = None, dry_run: bool = False) -> UndoRequest:
+    def request(
+        self, *paths: str, turn: int | None = None, dry_run: bool = False, takes_unsure: bool = False
+    ) -> UndoRequest:
         here = str(self.project)
-        return UndoRequest(self.data, self.session, self.turns, here, here, turn, paths, dry_run)
+        return UndoRequest(self.data, self.session, self.turns, here, here, turn, paths, dry_run, takes_unsure)
 
-    def undo(self, *paths: str, turn: int | None = None, dry_run: bool = False) -> Any:
-        return undo_turn(self.request(*paths, turn=turn, dry_run=dry_run))
+    def undo(self, *paths: str, turn: int | None = None, dry_run: bool = False, takes_unsure: bool = False) -> Any:
+        return undo_turn(self.request(*paths, turn=turn, dry_run=dry_run, takes_unsure=takes_unsure))
 
-    def redo(self) -> Any:
-        return redo_turn(self.request())
+    def redo(self, *paths: str) -> Any:
+        return redo_turn(self.request(*paths))
 
 
 @pytest.fixture

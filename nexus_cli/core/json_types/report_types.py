@@ -541,6 +541,13 @@ class ReferenceObject(TypedDict):
     """The command that gives it the earlier value; null if it has that, or if there is none."""
 
 
+class UncoveredPath(TypedDict):
+    """A path that no undo brings back; `.` is all of the project."""
+
+    path: str
+    why: str
+
+
 class UndoReport(VersionedReport):
     """`nexus undo --json`, `nexus redo --json`. Paths inside the project are relative to it."""
 
@@ -552,8 +559,10 @@ class UndoReport(VersionedReport):
     kept: list[KeptPathObject]
     references: list[ReferenceObject]
     head_moved: MovedHead | None
+    not_covered: list[UncoveredPath]
+    """What may have changed in the turn, and an undo cannot bring back."""
     unfollowed: list[str]
-    """Commands of the turn whose changes are not known, and why."""
+    """The same as lines, behind commands of the turn whose changes are not known."""
     dry_run: bool
 
 

@@ -58,7 +58,8 @@ class Shell:
         arguments = {"command": line.command, "timeout": MOST_SECONDS}
         changes = session.state.dispatcher.call_changes
         try:
-            result, _ = await changes.follow(f"!{line.command}", "", context.project, lambda: run(arguments, context))
+            what, work = f"!{line.command}", lambda: run(arguments, context)
+            result, _ = await changes.follow(what, "", context.project, work, line.command)
         except asyncio.CancelledError:
             output = "".join(given)
             await self._show(line, f"{output}{chr(10) * (output[-1:] not in ('', chr(10)))}{STOPPED}", session)

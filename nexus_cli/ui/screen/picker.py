@@ -84,7 +84,7 @@ class PickerPanel:
         self.buffer.reset()
 
     def give(self, key: str | None) -> None:
-        if self._answer is not None and not self._answer.done():
+        if self._answer and not self._answer.done():
             self._answer.set_result(key)
 
     def take(self) -> None:
@@ -94,8 +94,7 @@ class PickerPanel:
 
     def move(self, by: int, *, pages: bool = False) -> None:
         """Select another choice; a single step wraps around at the ends."""
-        count = len(self._found)
-        if count:
+        if count := len(self._found):
             place = self._selected + by * (self._visible if pages else 1)
             self._selected = max(0, min(place, count - 1)) if pages else place % count
 
@@ -116,14 +115,18 @@ class PickerPanel:
         return [*lines, *[""] * (rows - len(lines))][:rows]
 
     def _find(self) -> None:
-        """Select the first choice that contains every word of the search."""
+        """Select the first choice that contains every word of the search, best in its key."""
         self._selected = 0
         if self._search is not None:
             self._found, self._total = self._search(self.buffer.text)
             return
         words = self.buffer.text.casefold().split()
-        texts = ((choice, f"{choice.label} {choice.detail} {choice.key}".casefold()) for choice in self._choices)
-        self._found = [choice for choice, text in texts if all(word in text for word in words)]
+
+        def lacks(text: str) -> bool:
+            return any(word not in text.casefold() for word in words)
+
+        found = [one for one in self._choices if not lacks(f"{one.label} {one.detail} {one.key}")]
+        self._found = sorted(found, key=lambda choice: lacks(choice.key))  # a model's name before its figures
         self._total = len(self._found)
 
     def _lines_each(self, columns: int) -> int:

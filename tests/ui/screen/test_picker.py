@@ -79,6 +79,23 @@ def test_typing_searches_in_all_that_is_shown_and_esc_cancels() -> None:
     run_at_once(scene())
 
 
+def test_a_name_with_all_words_of_the_search_comes_before_the_figures_beside_others() -> None:
+    """All models of a gateway had a window of 128,000 tokens, so that "llama 12" began with the first of them."""
+    models = [Choice(f"team/llama-{number}", f"team/llama-{number}  128,000?") for number in range(20)]
+
+    async def scene() -> None:
+        async with stand(100, 16) as on:
+            task = choosing(on, models)
+            await on.until("Search:")
+            on.type("llama 12")
+            await on.until("> team/llama-12")
+            assert "1 of 20" in "\n".join(await on.still())
+            on.type("\r")
+            assert await task == "team/llama-12"
+
+    run_at_once(scene())
+
+
 def test_several_lines_at_once_are_words_of_the_search_and_take_nothing() -> None:
     async def scene() -> None:
         async with stand(100, 16) as on:

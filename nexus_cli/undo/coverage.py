@@ -1,0 +1,83 @@
+"""Name what an undo may not bring back: before a command, and afterwards if it may have changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+
+from nexus_cli.core.elide import name_first
+from nexus_cli.core.real_files import LISTED, open_folder
+from nexus_cli.undo.plan_restore import is_inside
+from nexus_cli.undo.records import Step
+
+REBUILT = "a tool fills it again; its content is not kept"
+WHOLE = "."
+"""The path of the project itself, where a look at it failed."""
+OUTSIDE = "undo will not cover what commands change outside of the project"
+_OUTSIDE = re.compile(r"(?:^|[\s=>'\"(])((?:~|\$HOME|\.\.|/(?!dev/|usr/|bin/|opt/|proc/|sys/|nix/))[^\s'\"]*)")
+"""A word that is a path outside of the working folder, and none of programs and devices."""
+_SECONDS = 2.0
+"""Longest time in which folders are searched for what has changed; what is left may have changed."""
+
+
+def describe_uncovered(not_covered: Mapping[str, str]) -> str:
+    """Return in a few words what undo does not cover, "" for nothing but folders that a tool fills again."""
+    told = [
+        f"{'all of the project' if path == WHOLE else path} ({why})"
+        for path, why in not_covered.items()
+        if why != REBUILT
+    ]
+    return f"undo will not cover {name_first(told, 3)}" if told else ""
+
+
+def names_outside(command: str, root: str) -> bool:
+    """Return True if a command names a path outside of its project, other than programs and devices."""
+    return any(not is_inside(path, [root]) for path in _OUTSIDE.findall(command))
+
+
+def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str]:
+    """Return the absolute paths, inside `paths` if there are any, that `steps` did not cover and that may have changed
+    since, each with the reason. Blocks."""
+    found: dict[str, str] = {}
+    wanted, end = list(paths), time.monotonic() + _SECONDS
+    for step in steps:
+        since = 0.0
+        with suppress(ValueError):
+            since = datetime.fromisoformat(step.began).timestamp() + 0.001  # it has whole milliseconds
+        for path, why in step.not_covered:
+            place = step.root if path == WHOLE else f"{step.root}/{path}"
+            if place in found or not is_inside(place, wanted):
+                continue
+            parent, _, name = path.rpartition("/")
+            try:
+                with open_folder(step.root) as root, open_folder(parent, inside=root) as folder:
+                    is_changed = path == WHOLE or _has_changed(folder, name, since, end)
+            except OSError:  # it is gone
+                is_changed = True
+            if is_changed:
+                found[place] = why
+    return found
+
+
+def _has_changed(folder: int, name: str, since: float, end: float) -> bool:
+    """Return True if what has this name, or something below it, has changed since a time, or may have: the search ends
+    at `end`. New caches do not count. Raises `OSError`."""
+    about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    try:
+        handle = os.open(name, LISTED, dir_fd=folder)
+    except OSError:  # no folder, or one that may not be read
+        return about.st_ctime >= since
+    try:
+        with os.scandir(handle) as entries:
+            names = [entry.name for entry in entries]
+        inner = [one for one in names if "cache" not in one.lower()]
+        caches = (os.stat(one, dir_fd=handle, follow_symlinks=False) for one in names if one not in inner)
+        if about.st_ctime >= since and not any(one.st_ctime >= since for one in caches):
+            return True
+        return time.monotonic() > end or any(_has_changed(handle, one, since, end) for one in inner)
+    finally:
+        os.close(handle)

@@ -1,0 +1,182 @@
+"""Find out from git's index which files are as their blobs, so that their bytes need not be read or kept.
+
+The index is an accelerator and never the truth: a file counts as clean only if size, inode and times are those that
+the index has, to the nanosecond, and are older than the index. Everything else is read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.sandbox.own_git import Git, GitError
+
+MOST_INDEX = 256 << 20
+"""Most bytes of an index that is read."""
+_STAT = struct.Struct(">10I")
+"""ctime (s, ns), mtime (s, ns), dev, inode, mode, uid, gid and size of an entry; all cut to 32 bits."""
+_RACY = 50_000_000
+"""Nanoseconds before the time of the index within which a file may have changed after git looked at it."""
+_COARSE = 2_000_000_000
+"""The same where the index has whole seconds."""
+_EXTENDED, _ASSUMED, _STAGE, _NAME = 0x4000, 0x8000, 0x3000, 0xFFF
+_FILE = 0o100000
+_CHECKED = ("filter", "ident", "working-tree-encoding")
+"""Attributes with which a file may have other bytes than its blob of the same size."""
+_SETTINGS = r"^(core\.attributesfile|extensions\.objectformat)$"
+
+
+class IndexEntry(NamedTuple):
+    """A regular file in the index."""
+
+    oid: str
+    about: tuple[int, ...]
+    """The fields of `_STAT`."""
+    is_overlooked: bool
+    """True if git does not compare the file, or it is in a conflict."""
+
+
+class Tracked(NamedTuple):
+    """What the index says of a file that was looked at."""
+
+    oid: str
+    is_clean: bool
+    """True if the file has the bytes of the blob."""
+
+
+def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], attributes: bool) -> dict[str, Tracked]:
+    """Return what the index in `git_dir` says of those of `files`, which were just looked at, that it has.
+
+    `attributes` is True if the project has a file with git attributes. Blocks; raises `GitError`, `OSError`, and
+    `ValueError` for an index that cannot be read here.
+    """
+    with open_folder(git_dir) as folder:
+        try:
+            with open_regular(folder, "index") as file:
+                about = os.fstat(file.fileno())
+                if about.st_size > MOST_INDEX:
+                    raise ValueError(f"the index has more than {MOST_INDEX >> 20} MiB")
+                data = file.read(MOST_INDEX)
+        except FileNotFoundError:
+            return {}
+        settings = _read_settings(git)
+        length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
+        found = {path: one for path, one in read_index(data, length) if path in files}
+        if not attributes:
+            with suppress(OSError):
+                os.stat("info/attributes", dir_fd=folder)
+                attributes = True
+    clean = {path for path, one in found.items() if _is_clean(one, files[path], about.st_mtime_ns)}
+    if clean:
+        attributes = attributes or "core.attributesfile" in settings or _has_own_attributes()
+        clean -= _find_different(git, {path: found[path].oid for path in clean}, files, attributes)
+    return {path: Tracked(one.oid, path in clean) for path, one in found.items()}
+
+
+def read_index(data: bytes, length: int) -> Iterator[tuple[str, IndexEntry]]:
+    """Yield path and entry of the regular files in an index of version 2 to 4, whose object names have `length` bytes.
+
+    Raises `ValueError` if it is damaged, or split between two files.
+    """
+    version, count = struct.unpack_from(">II", data, 4) if data[:4] == b"DIRC" and len(data) > 12 else (0, 0)
+    if version not in (2, 3, 4):
+        raise ValueError("not an index of a known version")
+    at, name = 12, b""
+    for _ in range(count):
+        try:
+            about = _STAT.unpack_from(data, at)
+            oid = data[at + 40 : at + 40 + length]
+            (flags,) = struct.unpack_from(">H", data, at + 40 + length)
+        except struct.error as error:
+            raise ValueError("the index is cut off") from error
+        begin = at + 42 + length + (2 if flags & _EXTENDED else 0)
+        cut = 0
+        if version == 4:
+            cut, begin = _read_number(data, begin)
+        end = begin + (flags & _NAME) if version < 4 and flags & _NAME < _NAME else data.find(b"\0", begin)
+        if not begin <= end < len(data) or cut > len(name):
+            raise ValueError("the index is damaged")
+        name = name[: len(name) - cut] + data[begin:end] if version == 4 else data[begin:end]
+        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
+        if about[6] & 0o170000 == _FILE:
+            is_overlooked = bool(flags & (_EXTENDED | _ASSUMED | _STAGE))
+            yield os.fsdecode(name), IndexEntry(oid.hex(), about, is_overlooked)
+    if data[at : at + 4] == b"link":
+        raise ValueError("the index is split")
+
+
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number of variable length, as git writes it, and the place after it."""
+    value = data[at] & 0x7F
+    while data[at] & 0x80:
+        at += 1
+        value = ((value + 1) << 7) | (data[at] & 0x7F)
+    return value, at + 1
+
+
+def _is_clean(entry: IndexEntry, file: os.stat_result, at: int) -> bool:
+    """Return True if a file is as git found it before `at`, the time of the index (ns)."""
+    seconds, nanoseconds = entry.about[0:4:2], entry.about[1:4:2]
+    times = (file.st_ctime_ns, file.st_mtime_ns)
+    is_fine = all(nanoseconds)
+    wanted = [one // 1_000_000_000 & 0xFFFFFFFF for one in times]
+    parts = [one % 1_000_000_000 for one in times]
+    return (
+        not entry.is_overlooked
+        and [*seconds] == wanted
+        and (not is_fine or [*nanoseconds] == parts)
+        and max(times) < at - (_RACY if is_fine else _COARSE)
+        and (entry.about[5], entry.about[9]) == (file.st_ino & 0xFFFFFFFF, file.st_size & 0xFFFFFFFF)
+    )
+
+
+def _read_settings(git: Git) -> dict[str, str]:
+    """Return the settings that decide on object names and attributes."""
+    status, output, _ = git.try_run("config", "--includes", "-z", "--get-regexp", _SETTINGS)
+    if status not in (0, 1):
+        raise GitError("the settings cannot be read")
+    rows = (os.fsdecode(row).partition("\n") for row in output.split(b"\0") if row)
+    return {name.lower(): value.lower() for name, _, value in rows}
+
+
+def _has_own_attributes() -> bool:
+    """Return True if the person or the system has a file with attributes for all repositories."""
+    own = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return any(map(os.path.lexists, (os.path.join(own, "git/attributes"), "/etc/gitattributes")))
+
+
+def _find_different(
+    git: Git, oids: Mapping[str, str], files: Mapping[str, os.stat_result], attributes: bool
+) -> set[str]:
+    """Return the paths whose file is not their blob: of another size, or with attributes of a conversion."""
+    names = "\n".join(set(oids.values())).encode() + b"\n"
+    told = _run(git, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=names)
+    sizes = {row[0]: row[1] for one in told.splitlines() if len(row := os.fsdecode(one).split()) == 2}
+    found = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
+    if attributes:
+        words = _run(git, "check-attr", "-z", "--stdin", *_CHECKED, stdin=_join(oids)).split(b"\0")[:-1]
+        rows = zip(words[::3], words[2::3], strict=True)
+        found |= {os.fsdecode(path) for path, value in rows if value not in (b"unspecified", b"unset")}
+    return found
+
+
+def find_ignored(git: Git, paths: Iterable[str]) -> set[str]:
+    """Return those of `paths` that git ignores. Blocks; raises `GitError`."""
+    status, output, _ = git.try_run("check-ignore", "-z", "--stdin", stdin=_join(paths))
+    return {os.fsdecode(path) for path in output.split(b"\0")[:-1]} if status in (0, 1) else set()
+
+
+def _join(paths: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def _run(git: Git, *arguments: str, stdin: bytes) -> bytes:
+    status, output, _ = git.try_run(*arguments, stdin=stdin)
+    if status:
+        raise GitError(f"git {arguments[0]} ended with status {status}")
+    return output

@@ -1,0 +1,92 @@
+"""Save the look before a command, for the process that finds out what a killed one changed.
+
+A file of lines: the first has all paths, each further one what differs from the lines before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import private_dir
+from nexus_cli.undo.read_state import Seen
+from nexus_cli.undo.records import FileState
+
+MOST_LINES = 50
+"""Most lines of differences, after which all paths are written anew."""
+
+
+class SavedLook:
+    """The file of one project's looks."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self._seen: Mapping[str, Seen] = {}
+        self._lines = 0
+
+    def save(self, seen: Mapping[str, Seen], about: Mapping[str, Any]) -> None:
+        """Write the states of all paths, or what differs from the last ones, with the values `about` the look.
+
+        Raises `OSError`.
+        """
+        changed = {path: one for path, one in seen.items() if self._seen.get(path) is not one}
+        gone = [path for path in self._seen if path not in seen]
+        is_new = not self._lines or self._lines > MOST_LINES or 2 * len(changed) > len(seen)
+        paths = seen if is_new else changed
+        rows = {path: _make_row(one) for path, one in paths.items()}
+        line = json.dumps({"seen": rows, "gone": [] if is_new else gone, **about}, separators=(",", ":"))
+        draft = self.place.with_name(f"{self.place.name}.new") if is_new else self.place
+        private_dir(draft.parent)
+        mode = os.O_TRUNC if is_new else os.O_APPEND
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | mode, 0o600), "w", encoding="ascii") as file:
+            file.write(f"{line}\n")
+        if is_new:
+            os.replace(draft, self.place)
+        self._seen, self._lines = dict(seen), 1 if is_new else self._lines + 1
+
+
+def read_rows(place: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the newest states by path, as JSON, and the values about the look. Raises `OSError`, `ValueError`, and
+    `KeyError` for a damaged file."""
+    seen: dict[str, Any] = {}
+    about: dict[str, Any] = {}
+    for line in place.read_text("ascii").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:  # cut off: its command had not begun
+            break
+        seen |= row.pop("seen")
+        for path in row.pop("gone"):
+            seen.pop(path, None)
+        about = row
+    return seen, about
+
+
+def _make_row(one: Seen) -> tuple[object, ...]:
+    state = one.state
+    own = (state.kind, state.mode, state.content, state.size, state.target, state.owner, state.attributes, state.pair)
+    return (*own, one.stamp, one.is_settled)
+
+
+def parse_rows(rows: Mapping[str, Any]) -> dict[str, Seen]:
+    """Make states of the rows that `read_rows` returns. Raises `KeyError`, `TypeError`, `ValueError`."""
+    found = {}
+    for path, (kind, mode, content, size, target, owner, attributes, pair, stamp, is_settled) in rows.items():
+        pairs = tuple((str(name), str(value)) for name, value in attributes)
+        state = FileState(kind, mode, content, size, target, owner, pairs, pair)
+        a, b, c, d, e = stamp
+        found[path] = Seen(state, (a, b, c, d, e), is_settled)
+    return found
+
+
+def read_contents(places: Iterable[Path]) -> set[str]:
+    """Return the contents that saved looks name; damaged ones are left out."""
+    found: set[str] = set()
+    for place in places:
+        with suppress(OSError, ValueError, KeyError, TypeError, IndexError):
+            found.update(row[2] for row in read_rows(place)[0].values())
+    return found

@@ -1,0 +1,77 @@
+"""What undo does not cover is named before the command, and afterwards if it may have changed."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from undo.world import World
+
+from nexus_cli.undo.coverage import REBUILT, WHOLE, describe_uncovered, names_outside
+from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.project_look import SPECIAL_FILE
+from nexus_cli.undo.read_state import StateReader
+
+
+def run_command(world: World, work: Callable[[], object]) -> str:
+    """A turn whose command does `work`; return what is said before it."""
+    world.turns += 1
+    journal = ChangeJournal(world.data)
+    begun = journal.begin(StepOwner(world.session, world.turns), "bash", "c", world.project)
+    work()
+    journal.end(begun)
+    journal.close()
+    return describe_uncovered(begun.not_covered)
+
+
+def test_a_large_file_is_named_before_the_command_and_after_it_if_it_was_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StateReader, "is_late", True)  # there is no time to copy it
+    large = world.write("data.db", "x" * 2_000_000)
+    assert "undo will not cover data.db (2 MB, " in run_command(world, lambda: world.write("its.txt"))
+    report = world.undo()
+    assert report["removed"] == ["its.txt"] and not report["not_covered"]
+    run_command(world, lambda: large.write_bytes(b"y"))
+    report = world.undo()
+    assert [one["path"] for one in report["not_covered"]] == ["data.db"] and not report["restored"]
+
+
+def test_a_socket_is_named_before_the_command(world: World) -> None:
+    with socket.socket(socket.AF_UNIX) as own:
+        own.bind(str(world.project / "s"))
+        assert run_command(world, lambda: None) == f"undo will not cover s ({SPECIAL_FILE})"
+
+
+def test_nothing_to_undo_is_said_only_after_a_whole_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.expanduser", lambda _: str(world.project))
+    assert "all of the project (the home folder" in run_command(world, lambda: world.write("a"))
+    report = world.undo()
+    assert [one["path"] for one in report["not_covered"]] == [WHOLE] and not report["removed"]
+
+
+def test_folders_that_a_tool_fills_again_are_not_named_before_a_command() -> None:
+    assert describe_uncovered({"node_modules": REBUILT}) == ""
+    many = {f"{number}.db": "9 MB" for number in range(5)}
+    assert describe_uncovered(many) == "undo will not cover 0.db (9 MB), 1.db (9 MB), 2.db (9 MB) and 2 more"
+
+
+@pytest.mark.parametrize(
+    "command", ["rm -rf ~/x", "cd ../second && rm a", "echo >/srv/x", "cp a $HOME", "tee '/etc/x'"]
+)
+def test_a_command_that_names_a_path_outside_is_known(command: str) -> None:
+    assert names_outside(command, "/p")
+
+
+@pytest.mark.parametrize("command", ["rm -rf x", "/usr/bin/env a >/dev/null", "cat /p/a", "a/b", "sed s/a/b/ c"])
+def test_a_command_that_names_none_is_known(command: str) -> None:
+    assert not names_outside(command, "/p")
+
+
+def test_a_journal_keeps_what_was_not_covered_for_another_process(world: World, tmp_path: Path) -> None:
+    world.turns = 1
+    world.record((), not_covered=(("gone.db", "9 MB"),), began="2026-01-01T00:00:00Z")
+    report = world.undo()
+    assert report["not_covered"] == [{"path": "gone.db", "why": "9 MB"}] and report["unfollowed"] == ["gone.db: 9 MB"]
