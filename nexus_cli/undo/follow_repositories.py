@@ -46,6 +46,8 @@ class RepositoryChanges:
     references: list[ReferenceChange] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     """What undo cannot bring back."""
+    same: set[str] = field(default_factory=set)
+    """Paths of the folders of git of which a copy would not be needed: nothing changed."""
 
 
 class Repositories:
@@ -120,7 +122,9 @@ class Repositories:
                 continue
             with suppress(OSError):
                 new = self._known[path] = read_state(old.folders, self._store, old)
-                found.references += _compare(path, old.values, new.values, self._store)
+                changes = _compare(path, old.values, new.values, self._store)
+                found.references += changes
+                found.same |= {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()
         return found
 
     def save(self, place: Path, states: Mapping[str, RepositoryState]) -> None:
