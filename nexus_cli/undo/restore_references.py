@@ -22,10 +22,9 @@ from nexus_cli.undo.read_references import (
     INDEX,
     STASH_LOG,
     RepositoryState,
-    blob_of,
     is_reference,
     is_same_value,
-    read_index,
+    list_index,
     read_kept,
     read_state,
 )
@@ -35,6 +34,7 @@ from nexus_cli.undo.repository_copy import GitFolders, find_git_folders, put_bac
 _MESSAGE = "nexus undo"
 _UPDATE = ("update-ref", "-m", _MESSAGE, "--no-deref", "-z", "--stdin")
 _OBJECT = re.compile(rb"(?<![0-9a-f])(?!0+\b)(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
+_SUBMODULE = 0o160000
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a full disk."""
 _OLD = (1, 1)
@@ -55,7 +55,7 @@ def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], stor
     wanted = set[str]()
     for name, value in [(row.name, row.before) for row in rows]:
         if name == INDEX:
-            wanted.update(blob_of(entry) for entry in read_index(value, store) if entry[:4] != b"\0\0\xe0\0")
+            wanted.update(blob for _, mode, blob, _ in list_index(value, store) if mode & 0o170000 != _SUBMODULE)
         elif name == STASH_LOG:
             wanted.update(found.decode() for found in _OBJECT.findall(read_kept(value, store) or b""))
         elif is_reference(name) and not value.startswith(SYMBOLIC):
