@@ -14,7 +14,7 @@ from undo.world import World, files, tree
 
 from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff, undo_text
-from nexus_cli.undo import restore, unsure_changes
+from nexus_cli.undo import repository_copy, restore, unsure_changes
 from nexus_cli.undo.follow_changes import GIT_UNSURE, ChangeJournal, StepOwner
 from nexus_cli.undo.rewind_turns import find_turns
 
@@ -321,3 +321,16 @@ def test_references_that_were_broken_without_git_come_back(world: World, name: s
     report = world.undo()
     assert all(one["restored"] for one in report["references"]) and read(world.path(name)) == before
     assert config.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_repository_that_could_not_be_copied_is_named_if_a_command_touched_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository_copy, "SECONDS", -1.0)
+    fill(world.project)
+    command(world, "echo x > made")
+    report = world.undo()
+    assert report["removed"] == ["made"] and not report["not_covered"]
+    command(world, "git tag new")
+    (told,) = world.undo()["not_covered"]
+    assert told["path"] == ".git" and "takes longer" in told["why"]
