@@ -149,6 +149,7 @@ _PATIENCE = 60.0
 _LOOKS, _STATES = "undo/looks", ".git"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
+GIT_UNSURE = "branches or the index of git changed while it ran, and it does not name git: they stay"
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
 KILLED = "the process was killed while this ran, and what it had looked at is lost"
 TOO_MANY = f"more than {MOST:,} files, or a look takes longer than {WALK_SECONDS:.0f} s: new ones are not followed"
@@ -237,7 +238,7 @@ class ChangeJournal:
             if self._store is not None:
                 followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
                 states = followed.begin(look.repositories)
-                look.not_covered |= dict(followed.not_covered)
+                look.not_covered |= followed.not_covered
             self._not_covered[root] = look.not_covered if look.is_whole else {**look.not_covered, WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
             self._not_covered[root] = {WHOLE: str(error)}
@@ -260,6 +261,7 @@ class ChangeJournal:
                 ignored = begun.project.find_ignored(names)
                 names = [name for name in names if name not in ignored]
                 told = [_name_new(look, after)]
+                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]
@@ -269,10 +271,12 @@ class ChangeJournal:
                     changes = mark_moved_in(own, look, after, self._store)
                     step = _add_references(step, found.references, self.data)
                     told = [*found.told, *told]
+                    same |= found.same
                 if command and seconds > unsure_changes.SECONDS:
+                    if step.references and "git" not in f"{command} {output}":
+                        step, told = replace(step, references=()), [*told, GIT_UNSURE]
                     changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
                 why = "; ".join(filter(None, told))
-                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
                 same -= {change.path for change in changes}
                 not_covered = {path: one for path, one in not_covered.items() if path not in same}
                 not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}

@@ -69,7 +69,7 @@ def mark_unsure(
     """
     words, globs, only_reads = _read_command(command, root)
     written, manifests = set(_split(output[-_MOST:], root)), {_MANIFESTS.get(word, "") for word in _split(command, "")}
-    groups, mine = Counter(map(_group, changes)), set(work) - {GIT_FOLDER}
+    groups, mine = Counter(map(_group, changes)), {one for one in work if os.path.basename(one) != GIT_FOLDER}
 
     def is_named(change: FileChange) -> bool:
         path, name = change.path, change.path.rpartition("/")[2]
