@@ -123,6 +123,10 @@ def _find_program(words: list[str]) -> list[str]:
 
 def _split(text: str, root: str) -> list[str]:
     """Return the words of a text that may be paths, relative to `root`."""
-    words = _SEPARATORS.split(text)
-    found = ("." if one in (".", "./") else _ABOVE.sub("", one.removeprefix(f"{root}/")).rstrip("/.") for one in words)
+    above, found = f"../{os.path.basename(root)}", []
+    for word in _SEPARATORS.split(text):
+        one = word.rstrip("/")
+        for start in (root, above):
+            one = "." if one == start else one.removeprefix(f"{start}/")
+        found.append(one if one == "." else _ABOVE.sub("", f"{one}/").rstrip("/."))
     return list(filter(None, found))
