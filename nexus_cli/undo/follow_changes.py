@@ -30,7 +30,7 @@ from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
 from nexus_cli.undo.read_content import hash_blob
-from nexus_cli.undo.read_references import RepositoryState
+from nexus_cli.undo.read_references import RepositoryState, is_same_value
 from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
 from nexus_cli.undo.records import (
     ABSENT,
@@ -271,6 +271,7 @@ class ChangeJournal:
                     told = [*found.told, *told]
                 if command and seconds > unsure_changes.SECONDS:
                     changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
+                    step = self._mark_references(step, command)
                 why = "; ".join(filter(None, told))
                 same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
                 same -= {change.path for change in changes}
@@ -282,6 +283,14 @@ class ChangeJournal:
         self._record(replace(step, began=step.at, at=_now()), is_open=look is not None)
         beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
         return names + beside
+
+    def _mark_references(self, step: Step, command: str) -> Step:
+        """Return `step` with its references marked as unsure, unless its command names git."""
+        if self._store is None or unsure_changes.NAMES_GIT.search(command):
+            return step
+        store = self._store
+        moved = (one for one in step.references if not is_same_value(store, one.name, one.before, one.after))
+        return replace(step, references=tuple(replace(one, is_unsure=True) for one in moved))
 
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
         """Return the states of files that an edit may change, and of the folders that it has to make; keep the bytes.
