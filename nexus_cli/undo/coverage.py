@@ -27,7 +27,7 @@ _SECONDS = 2.0
 def describe_uncovered(not_covered: Mapping[str, str]) -> str:
     """Return in a few words what undo does not cover, "" for nothing but folders that a tool fills again."""
     told = [
-        f"{'all of the project' if path == WHOLE else path} ({why})"
+        f"{'all of the project' if path == WHOLE else ' '.join(path.split())} ({why})"
         for path, why in not_covered.items()
         if why != REBUILT
     ]

@@ -54,6 +54,7 @@ def test_nothing_to_undo_is_said_only_after_a_whole_look(world: World, monkeypat
 
 def test_folders_that_a_tool_fills_again_are_not_named_before_a_command() -> None:
     assert describe_uncovered({"node_modules": REBUILT}) == ""
+    assert describe_uncovered({"a\nnexus: b": "9 MB"}) == "undo will not cover a nexus: b (9 MB)"
     many = {f"{number}.db": "9 MB" for number in range(5)}
     assert describe_uncovered(many) == "undo will not cover 0.db (9 MB), 1.db (9 MB), 2.db (9 MB) and 2 more"
 
