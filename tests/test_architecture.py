@@ -470,7 +470,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (55_442, 27_172, 48),
-    "turn": (22_184, 0, 15),
+    "turn": (22_262, 0, 15),
     "ui": (101_065, 0, 47),
     "undo": (44_766, 0, 32),
     "workers": (9_728, 0, 1),
