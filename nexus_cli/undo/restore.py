@@ -297,7 +297,8 @@ class Restorer:
     def _execute(self, steps: Sequence[Step]) -> None:
         """Make the planned changes of `steps`, and record those that were made."""
         for root in self._gone.intersection(step.root for step in steps):
-            self._make_root(root)
+            with suppress(OSError):
+                self._roots[root] = self._stack.enter_context(open_folder(root, create=True))
         for step in steps:
             for change in step.changes:
                 if change.after.pair:
@@ -315,11 +316,6 @@ class Restorer:
                     self._data, replace(step, changes=tuple(made), references=moved, at=format_utc(local_now()))
                 )
         self.result.settle(self._whole)
-
-    def _make_root(self, root: str) -> None:
-        """Make a root that is gone."""
-        with suppress(OSError):
-            self._roots[root] = self._stack.enter_context(open_folder(root, create=True))
 
     def _make(self, step: Step, change: FileChange) -> list[FileChange]:
         """Make one planned change; return the changes that were made. A folder gets its rights later."""
@@ -382,11 +378,11 @@ class Restorer:
         """Give a folder that was made, or has other rights now, its planned ones; return the change that was made."""
         if change.after.kind != FOLDER or change.before == change.after:
             return [change]
-        place, why = f"{step.root}/{change.path}", plans.CHANGED
+        place = f"{step.root}/{change.path}"
         try:
             self._note_refused(place, finish_folder(self._roots[step.root], change.path, change.before, change.after))
         except (ChangedMeanwhileError, OSError) as error:
-            why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else why
+            why = str(getattr(error, "strerror", plans.CHANGED)).lower()
             return self._keep(step, change, PresentState(change.before), why)
         self._tell(place, change)
         return [change]

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
-from nexus_cli.undo.records import ABSENT, FOLDER, MODE, FileChange, ReferenceChange, Step
+from nexus_cli.undo.records import ABSENT, FOLDER, MODE, ReferenceChange, Step
 
 
 def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:
@@ -28,14 +28,11 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
         if kept and paths:
             above = {place for one in kept for place in folders_above(f"{step.root}/{one.path}")}
             above -= {f"{step.root}/{one.path}" for one in kept}
-            kept += [one for one in left if _is_above(one, step.root, above)]
+            folders = [one for one in left if f"{step.root}/{one.path}" in above]
+            kept += [one for one in folders if {one.before.kind, one.after.kind} == {FOLDER, ABSENT}]
         if kept or (moved and not paths):
             found.append(replace(step, changes=tuple(kept), references=() if paths else moved))
     return found[::-1]
-
-
-def _is_above(change: FileChange, root: str, above: set[str]) -> bool:
-    return f"{root}/{change.path}" in above and {change.before.kind, change.after.kind} == {FOLDER, ABSENT}
 
 
 def group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from nexus_cli.undo.plan_restore import folders_above
 from nexus_cli.undo.records import ABSENT, GIT_FOLDER, FileChange
 
 SECONDS = 1.0
@@ -84,10 +85,10 @@ def mark_unsure(
             return False
         return not written.isdisjoint(ends) or (bool(_SEPARATORS.search(name)) and name in f"{command}\n{output}")
 
-    return [
-        replace(one, is_unsure=True) if one.path in mine and groups[_group(one)] <= MANY and not is_named(one) else one
-        for one in changes
-    ]
+    unsure = {one.path for one in changes if one.path in mine and groups[_group(one)] <= MANY and not is_named(one)}
+    sure = {above for path in mine - unsure for above in folders_above(f"/{path}")}
+    left = {above for path in unsure for above in folders_above(f"/{path}")} - sure  # they came or went with them
+    return [replace(one, is_unsure=one.path in unsure or f"/{one.path}" in left) for one in changes]
 
 
 def _group(change: FileChange) -> tuple[str, bool, bool]:

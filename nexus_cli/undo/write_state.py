@@ -221,10 +221,7 @@ def remove_draft(root: int, path: str, draft: str) -> None:
 @contextmanager
 def _open_place(folder: int, name: str) -> Iterator[str | int]:
     """Yield what `os` takes as the path of what is at `name` now, whatever is there later. No link is followed."""
-    if not hasattr(os, "O_PATH"):
-        descriptor = os.open(name, READ, dir_fd=folder)
-    else:
-        descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    descriptor = os.open(name, READ | getattr(os, "O_PATH", 0), dir_fd=folder)
     try:
         yield f"/proc/self/fd/{descriptor}" if hasattr(os, "O_PATH") else descriptor
     finally:

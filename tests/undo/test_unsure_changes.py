@@ -83,6 +83,16 @@ def test_what_nothing_names_is_perhaps_the_persons(path: str, command: str, outp
     assert is_unsure(path, command, output, is_new=is_new)
 
 
+def test_a_folder_is_the_persons_with_all_that_came_or_went_in_it() -> None:
+    folder = FileState("folder", 0o755)
+    changes = [
+        *(FileChange(path, folder, NOTHING) for path in ("gone", "gone/sub", "both")),
+        *(FileChange(path, OLD, NOTHING) for path in ("gone/sub/mine.txt", "both/mine.txt", "both/named.txt")),
+    ]
+    found = mark_unsure(changes, [one.path for one in changes[3:]], "./run both/named.txt", "", "/p")
+    assert {one.path for one in found if one.is_unsure} == {"gone", "gone/sub", "gone/sub/mine.txt", "both/mine.txt"}
+
+
 def test_two_hundred_outputs_are_the_commands_and_what_the_person_saved_beside_them_is_not() -> None:
     outputs = [FileChange(f"out/{number}.html", NOTHING, NEW) for number in range(200)]
     mine, ignored = FileChange("mine.txt", OLD, NEW), FileChange(".env", OLD, NEW)
