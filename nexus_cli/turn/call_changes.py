@@ -161,7 +161,9 @@ class CallChanges:
         except asyncio.CancelledError:
             self._note_late(asyncio.ensure_future(_abandon(journal, begins)))
             raise
-        self._tell_uncovered(begun.not_covered)
+        for one in (begun, *begun.beside):
+            base = "" if one is begun else f"{one.step.root}/"
+            self._tell_uncovered({f"{base}{path}": why for path, why in one.not_covered.items()})
         try:
             result = await work()
         except Exception:  # a bug in a tool
@@ -183,10 +185,11 @@ class CallChanges:
             self.tell(line)
 
     def _tell_outside(self, command: str, project: Path) -> None:
-        """Tell the person that undo covers nothing outside of the project."""
+        """Tell the person that undo covers nothing outside of the project and added folders."""
         from nexus_cli.undo.coverage import OUTSIDE, names_outside  # noqa: PLC0415  (the first change)
 
-        if self.session and names_outside(command, str(project)):
+        roots = [str(one) for one in (project, *self.added())]
+        if self.session and names_outside(command, str(project), roots):
             self._tell_once(OUTSIDE)
 
     def _tell_once(self, line: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -17,7 +17,7 @@ from nexus_cli.undo.records import Step
 REBUILT = "a tool fills it again; its content is not kept"
 WHOLE = "."
 """The path of the project itself, where a look at it failed."""
-OUTSIDE = "undo will not cover what commands change outside of the project"
+OUTSIDE = "undo will not cover what commands change outside of the project and added folders"
 _OUTSIDE = re.compile(r"(?:^|[\s=>'\"(])((?:~|\$HOME|\.\.|/(?!dev/|usr/|bin/|opt/|proc/|sys/|nix/))[^\s'\"]*)")
 """A word that is a path outside of the working folder, and none of programs and devices."""
 _SECONDS = 2.0
@@ -27,16 +27,21 @@ _SECONDS = 2.0
 def describe_uncovered(not_covered: Mapping[str, str]) -> str:
     """Return in a few words what undo does not cover, "" for nothing but folders that a tool fills again."""
     told = [
-        f"{'all of the project' if path == WHOLE else path} ({why})"
+        f"{'all of the project' if path == WHOLE else ' '.join(path.split())} ({why})"
         for path, why in not_covered.items()
         if why != REBUILT
     ]
     return f"undo will not cover {name_first(told, 3)}" if told else ""
 
 
-def names_outside(command: str, root: str) -> bool:
-    """Return True if a command names a path outside of its project, other than programs and devices."""
-    return any(not is_inside(path, [root]) for path in _OUTSIDE.findall(command))
+def names_outside(command: str, root: str, roots: Sequence[str]) -> bool:
+    """Return True if a command names a path, from the folder `root` on, that is in none of `roots`, other than those of
+    programs and devices."""
+    paths = (
+        os.path.normpath(os.path.join(root, os.path.expandvars(os.path.expanduser(path))))
+        for path in _OUTSIDE.findall(command)
+    )
+    return any(not is_inside(path, roots) for path in paths)
 
 
 def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str]:

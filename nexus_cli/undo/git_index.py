@@ -32,13 +32,18 @@ _SETTINGS = r"^(core\.attributesfile|extensions\.objectformat)$"
 
 
 class IndexEntry(NamedTuple):
-    """A regular file in the index."""
+    """What the index has of a path."""
 
     oid: str
     about: tuple[int, ...]
     """The fields of `_STAT`."""
-    is_overlooked: bool
-    """True if git does not compare the file, or it is in a conflict."""
+    flags: bytes
+    """Its marks, as they are in the index."""
+
+    @property
+    def is_overlooked(self) -> bool:
+        """True if git does not compare the file, or it is in a conflict."""
+        return bool(int.from_bytes(self.flags[:2], "big") & (_EXTENDED | _ASSUMED | _STAGE))
 
 
 class Tracked(NamedTuple):
@@ -66,7 +71,8 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
             return {}
         settings = _read_settings(git)
         length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
-        found = {path: one for path, one in read_index(data, length) if path in files}
+        entries = (one for one in read_index(data, length) if one[1].about[6] & 0o170000 == _FILE)
+        found = {path: one for path, one in entries if path in files}
         if not attributes:
             with suppress(OSError):
                 os.stat("info/attributes", dir_fd=folder)
@@ -79,7 +85,7 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
 
 
 def read_index(data: bytes, length: int) -> Iterator[tuple[str, IndexEntry]]:
-    """Yield path and entry of the regular files in an index of version 2 to 4, whose object names have `length` bytes.
+    """Yield path and entry of all that is in an index of version 2 to 4, whose object names have `length` bytes.
 
     Raises `ValueError` if it is damaged, or split between two files.
     """
@@ -95,7 +101,7 @@ def read_index(data: bytes, length: int) -> Iterator[tuple[str, IndexEntry]]:
         except struct.error as error:
             raise ValueError("the index is cut off") from error
         begin = at + 42 + length + (2 if flags & _EXTENDED else 0)
-        cut = 0
+        marks, cut = data[at + 40 + length : begin], 0
         if version == 4:
             cut, begin = _read_number(data, begin)
         end = begin + (flags & _NAME) if version < 4 and flags & _NAME < _NAME else data.find(b"\0", begin)
@@ -103,9 +109,7 @@ def read_index(data: bytes, length: int) -> Iterator[tuple[str, IndexEntry]]:
             raise ValueError("the index is damaged")
         name = name[: len(name) - cut] + data[begin:end] if version == 4 else data[begin:end]
         at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
-        if about[6] & 0o170000 == _FILE:
-            is_overlooked = bool(flags & (_EXTENDED | _ASSUMED | _STAGE))
-            yield os.fsdecode(name), IndexEntry(oid.hex(), about, is_overlooked)
+        yield os.fsdecode(name), IndexEntry(oid.hex(), about, marks)
     if data[at : at + 4] == b"link":
         raise ValueError("the index is split")
 

@@ -8,10 +8,10 @@ two states. The bytes of the files are kept, so that undo has those before and r
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import stat
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 
 from nexus_cli.core.real_files import open_folder, open_listable, open_regular, read_regular, walk_below
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.plan_references import REFS, SHARED, SYMBOLIC
+from nexus_cli.undo.git_index import read_index
+from nexus_cli.undo.plan_references import REFS, SYMBOLIC, is_shared
 from nexus_cli.undo.records import HEAD, MODE, SHA256
 from nexus_cli.undo.repository_copy import RACY, GitFolders
 
@@ -70,8 +71,7 @@ def read_state(folders: GitFolders, store: ByteStore | None, known: RepositorySt
     for base in dict.fromkeys((folders.common, folders.git_dir)):
         with open_folder(base) as handle:
             for path, about in _list_files(handle):
-                is_shared = path.partition("/")[0] in SHARED
-                if folders.common != folders.git_dir and is_shared != (base == folders.common):
+                if folders.common != folders.git_dir and is_shared(path) != (base == folders.common):
                     continue
                 stamp = state.stamps[path] = (about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
                 if len(state.stamps) > _MOST_FILES:
@@ -138,19 +138,17 @@ def is_same_value(store: ByteStore, name: str, one: str, other: str) -> bool:
     """Return True if two values are the same: of the index the same entries, whatever git noted of the files' times."""
     if one == other or name != INDEX:
         return one == other
-    return read_index(one, store) == read_index(other, store)
+    return list_index(one, store) == list_index(other, store)
 
 
-def read_index(value: str, store: ByteStore) -> list[bytes]:
-    """Return the entries of an index that is kept: mode, blob, flags and path of each; its bytes if it cannot be
+def list_index(value: str, store: ByteStore) -> list[tuple[str, int, str, bytes]]:
+    """Return path, mode, blob and flags of the entries of an index that is kept; its value alone if it cannot be
     read."""
-    data = read_kept(value, store)
-    if data is None:
-        return [value.encode()]
-    for size in (20, 32):
-        with suppress(struct.error, ValueError):
-            return _parse_index(data, size)
-    return [data]
+    data = read_kept(value, store) or b""
+    length = 32 if hashlib.sha256(data[:-32]).digest() == data[-32:] else 20
+    with suppress(ValueError, IndexError):
+        return [(path, one.about[6], one.oid, one.flags) for path, one in read_index(data, length)]
+    return [("", 0, value, b"")]
 
 
 def read_kept(value: str, store: ByteStore) -> bytes | None:
@@ -160,42 +158,3 @@ def read_kept(value: str, store: ByteStore) -> bytes | None:
             with store.open(value.partition(MODE)[0]) as file:
                 return file.read()
     return None
-
-
-def blob_of(entry: bytes) -> str:
-    """Return the name of the blob of an entry of `read_index`."""
-    return entry[4:].partition(b" ")[0].decode()
-
-
-def _parse_index(data: bytes, oid_size: int) -> list[bytes]:
-    """Return the entries of an index of version 2 to 4. Raises `ValueError`, `struct.error`."""
-    mark, version, count = struct.unpack_from(">4sII", data)
-    if mark != b"DIRC" or version not in (2, 3, 4):
-        raise ValueError("no index")
-    entries, at, path = [], 12, b""
-    for _ in range(count):
-        oid = data[at + 40 : at + 40 + oid_size]
-        (flags,) = struct.unpack_from(">H", data, at + 40 + oid_size)
-        start = at + 42 + oid_size + (2 if flags & 0x4000 else 0)
-        about, kept = data[at + 40 + oid_size : start], 0
-        if version == 4:
-            dropped, start = _read_offset(data, start)
-            kept = len(path) - dropped
-        end = data.index(b"\0", start)
-        path = path[:kept] + data[start:end]
-        if kept < 0 or (flags & 0xFFF) != min(len(path), 0xFFF):
-            raise ValueError("no entry")
-        entries.append(b"%b%b %b %b" % (data[at + 24 : at + 28], oid.hex().encode(), about, path))
-        at = end + 1 if version == 4 else at + (end - at) // 8 * 8 + 8
-    return entries
-
-
-def _read_offset(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length, as git packs offsets, and the position after it. Raises `ValueError`."""
-    value = -1
-    while at < len(data):
-        byte, at = data[at], at + 1
-        value = (value + 1) << 7 | (byte & 0x7F)
-        if not byte & 0x80:
-            return value, at
-    raise ValueError("no number")

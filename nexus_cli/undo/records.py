@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "special", "absent"
@@ -75,6 +75,8 @@ class ReferenceChange:
     before: str
     """A commit, `ref: NAME`, the content of a file in the byte store with its mode (`sha256:HEX+644`); "" if absent."""
     after: str
+    is_unsure: bool = field(default=False, compare=False)
+    """True if the person may have made the change, as in `FileChange`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,9 @@ def parse_step(row: Mapping[str, Any]) -> Step:
         for one in row.get("changes", ())
     )
     references = tuple(
-        ReferenceChange(str(one["repository"]), str(one["name"]), str(one["before"]), str(one["after"]))
+        ReferenceChange(
+            str(one["repository"]), str(one["name"]), str(one["before"]), str(one["after"]), bool(one.get("is_unsure"))
+        )
         for one in row.get("references") or _read_moved_head(row)
     )
     uncovered = tuple((str(path), str(why)) for path, why in row.get("not_covered", ()))

@@ -32,7 +32,6 @@ from nexus_cli.undo.plan_restore import (
     NOTHING,
     RESTORE,
     UNSURE,
-    PathChange,
     find_changes,
     find_paths,
     is_inside,
@@ -87,7 +86,7 @@ def find_unsure(request: UndoRequest) -> list[str]:
     every = read_steps(request.data, request.session)
     _refuse_unknown(request, every)
     is_cut_short = any(step.undoes for step in read_begun(request.data, request.session))
-    return [] if is_cut_short else [one.place for one in _choose(request, every, redo=False)[2]]
+    return [] if is_cut_short else _choose(request, every, redo=False)[2]
 
 
 def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
@@ -138,10 +137,8 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
         return _restore_steps(request, read_steps(data, session), redo=redo)
 
 
-def _choose(
-    request: UndoRequest, every: Sequence[Step], *, redo: bool
-) -> tuple[int | None, list[Step], list[PathChange]]:
-    """Return the turn to undo or redo, the steps to take back, and the changes that are left as unsure."""
+def _choose(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> tuple[int | None, list[Step], list[str]]:
+    """Return the turn to undo or redo, the steps to take back, and the absolute paths that are left as unsure."""
     in_force = _of_paths(every, request)
     if redo:
         chosen = newest_undo(every, in_force)
@@ -152,13 +149,22 @@ def _choose(
     turn = newest_turn(in_force) if request.turn is None else request.turn
     chosen = [step for step in in_force if step.turn == turn and not step.undoes]
     unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
-    return turn, chosen, find_changes(unsure)
+    moved = [os.path.join(step.root, one.repository, GIT_FOLDER) for step in unsure for one in step.references]
+    changed = [one.place for one in find_changes(unsure)]
+    return turn, chosen, [*dict.fromkeys(moved), *changed]
 
 
 def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
     """Return the steps with those changes alone that are unsure, or that are not."""
-    found = [replace(one, changes=tuple(c for c in one.changes if c.is_unsure == is_unsure)) for one in steps]
-    return [step for step in found if step.changes or (step.references and not is_unsure)]
+    found = [
+        replace(
+            step,
+            changes=tuple(one for one in step.changes if one.is_unsure == is_unsure),
+            references=tuple(one for one in step.references if one.is_unsure == is_unsure),
+        )
+        for step in steps
+    ]
+    return [step for step in found if step.changes or step.references]
 
 
 def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
@@ -166,7 +172,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     seen = [one for one in every if not (redo or one.undoes) and (turn is None or one.turn >= turn)]
     unfollowed = [f"{step.what}: {step.unfollowed}" for step in seen if step.unfollowed]
     not_covered = find_uncovered(seen, find_paths(request.paths, request.folder))
-    left = [KeptPath(one.place, UNSURE) for one in unsure]
+    left = [KeptPath(place, UNSURE) for place in unsure]
     if not has_effect(chosen):
         shown, result = turn if request.turn else None, RestoreResult(kept=left)
         return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)

@@ -27,6 +27,7 @@ _TARGETS = re.compile(r">{1,2}\|?\s*([^\s;|&<>()]+)")
 _SEPARATORS = re.compile(r"[\s;|&<>()\"'`=,:{}$]+")
 _VARIABLES = re.compile(r"^\s*(?:\w+=\S*\s+)+")
 _ABOVE = re.compile(r"^(?:\.{1,3}/)+")
+NAMES_GIT = re.compile(r"\b(?:git|gh|glab)\b")
 _GLOB = re.compile(r"[*?\[]")
 _WRAPPERS = frozenset("python python3 node bash sh zsh env sudo time timeout nohup nice xvfb-run npx bunx exec".split())
 _READERS = frozenset(
@@ -70,7 +71,7 @@ def mark_unsure(
     """
     words, globs, only_reads = _read_command(command, root)
     written, manifests = set(_split(output[-_MOST:], root)), {_MANIFESTS.get(word, "") for word in _split(command, "")}
-    groups, mine = Counter(map(_group, changes)), set(work) - {GIT_FOLDER}
+    groups, mine = Counter(map(_group, changes)), {one for one in work if os.path.basename(one) != GIT_FOLDER}
 
     def is_named(change: FileChange) -> bool:
         path, name = change.path, change.path.rpartition("/")[2]
@@ -124,6 +125,10 @@ def _find_program(words: list[str]) -> list[str]:
 
 def _split(text: str, root: str) -> list[str]:
     """Return the words of a text that may be paths, relative to `root`."""
-    words = _SEPARATORS.split(text)
-    found = ("." if one in (".", "./") else _ABOVE.sub("", one.removeprefix(f"{root}/")).rstrip("/.") for one in words)
+    above, found = f"../{os.path.basename(root)}", []
+    for word in _SEPARATORS.split(text):
+        one = word.rstrip("/")
+        for start in (root, above):
+            one = "." if one == start else one.removeprefix(f"{start}/")
+        found.append(one if one == "." else _ABOVE.sub("", f"{one}/").rstrip("/."))
     return list(filter(None, found))

@@ -79,6 +79,7 @@ VALUES: tuple[Any, ...] = (
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})
 MAY_SET = MAY_SET - {"compact.model", "limits.warn_cost"} | {
+    "undo.require",
     "rules.ask",
     "rules.deny",
     "check",

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -163,10 +163,10 @@ def test_folders_pipes_rights_and_links_are_as_before_the_command(place: Stage, 
 WAITS = "touch began; while [ ! -e ended ]; do sleep 0.05; done"
 
 
-def edit_during(place: Stage, command: str, *writes: tuple[str, str]) -> None:
+def edit_during(place: Stage, command: str, *writes: tuple[str, str], options: Sequence[str] = ()) -> None:
     """Let a turn run a command that waits for the file `ended`, and write files while it runs."""
     place.script([calls(("bash", {"command": command})), {"text": "done"}])
-    child = place.begin("ask", "--allow", "all", "test it")
+    child = place.begin("ask", "--allow", "all", *options, "test it")
     try:
         assert until((place.folder / "began").exists)
         for name, text in writes:
@@ -249,3 +249,17 @@ def test_a_question_about_a_command_says_what_undo_will_not_cover(place: Stage, 
         terminal.send("n\n")
         terminal.finish()
     assert not (place.folder / "a").exists()
+
+
+@pytest.mark.matrix
+def test_an_added_folder_is_covered_and_named_as_the_project_is(place: Stage) -> None:
+    second = place.folder.parent / "second"
+    second.mkdir()
+    for name in ("its.txt", "mine.txt", "data.db"):
+        (second / name).write_text("old\n")
+    os.truncate(second / "data.db", 250_000_000)
+    command = f"{WAITS}; rm ../second/its.txt"
+    edit_during(place, command, ("../second/mine.txt", "mine\n"), options=("--add-dir", str(second)))
+    done = place.run("undo", "--json")
+    assert str(second / "its.txt") in done.result["restored"] and not done.result["not_covered"], done
+    assert [one["path"] for one in done.result["kept"]] == [str(second / "mine.txt")]

@@ -14,7 +14,7 @@ from undo.world import World, files, tree
 
 from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff, undo_text
-from nexus_cli.undo import restore
+from nexus_cli.undo import repository_copy, restore, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.rewind_turns import find_turns
 
@@ -164,6 +164,22 @@ def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> No
     assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo leaves repositories"]
 
 
+def test_what_the_person_committed_during_a_long_command_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unsure_changes, "SECONDS", 0.0)
+    fill(world.project)
+    journal = ChangeJournal(world.data)
+    for turn, line in enumerate(("make -k test", "git commit -qm agent"), 1):
+        world.turns = turn
+        begun = journal.begin(StepOwner(world.session, turn), "bash", "c", world.project)
+        shell(world.project, f"git commit -q --allow-empty -m {turn}")
+        journal.end(begun, line, "")
+    report = world.undo()
+    assert report["turn"] == 2 and shell(world.project, "git log -1 --format=%s") == "1\n"
+    report = world.undo()
+    assert report["turn"] is None and [one["path"] for one in report["kept"]] == [".git"]
+    assert shell(world.project, "git log -1 --format=%s") == "1\n"
+
+
 ACTS = (
     "echo $RANDOM >> a; git commit -qam c$RANDOM",
     "git commit -q --amend --allow-empty -m amended$RANDOM",
@@ -305,3 +321,16 @@ def test_references_that_were_broken_without_git_come_back(world: World, name: s
     report = world.undo()
     assert all(one["restored"] for one in report["references"]) and read(world.path(name)) == before
     assert config.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_repository_that_could_not_be_copied_is_named_if_a_command_touched_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository_copy, "SECONDS", -1.0)
+    fill(world.project)
+    command(world, "echo x > made")
+    report = world.undo()
+    assert report["removed"] == ["made"] and not report["not_covered"]
+    command(world, "git tag new")
+    (told,) = world.undo()["not_covered"]
+    assert told["path"] == ".git" and "takes longer" in told["why"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Callable
 
 import pytest
 from undo.world import World
@@ -33,6 +35,9 @@ def is_unsure(path: str, command: str, output: str = "", *, is_new: bool = False
         ("a/b/c.txt", "rm -f a/*/c.txt", "", False),
         ("a/b/c.txt", "rm -f *.txt", "", False),
         ("a.py", "rm /p/a.py", "", False),
+        ("deep/a.py", "rm -rf ../p", "", False),
+        ("deep/a.py", "rm -rf /p/", "", False),
+        ("deep/a.py", "cd .. && rm p/x ../p/deep/a.py", "", False),
         ("out.txt", "sleep 4; echo x > out.txt", "", True),
         ("out.txt", "pytest -q >out.txt 2>&1", "", True),
         ("my notes.txt", "./build 'my notes.txt'", "", True),
@@ -102,13 +107,16 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unsure_changes, "SECONDS", -1.0)
 
 
-def run_command(world: World, command: str, *writes: tuple[str, str]) -> None:
-    """A turn whose command runs while these files are written."""
+def run_command(
+    world: World, command: str, *writes: tuple[str, str], work: Callable[[], object] = lambda: None
+) -> None:
+    """A turn whose command runs while these files are written and `work` is done."""
     world.turns += 1
     journal = ChangeJournal(world.data)
     begun = journal.begin(StepOwner(world.session, world.turns), f"bash {command}", "c", world.project)
     for name, text in writes:
         world.write(name, text)
+    work()
     journal.end(begun, command)
     journal.close()
 
@@ -179,3 +187,26 @@ def test_an_unsure_change_is_kept_in_the_journal() -> None:
     changes = (FileChange("a", OLD, NEW), FileChange("b", OLD, NEW, is_unsure=True))
     step = Step(id="s", session="s", turn=1, call="", what="", at="", root="/p", changes=changes)
     assert parse_step(json.loads(format_step(step))) == step
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("command", ["pytest -q", "git commit -qm second"])
+def test_what_the_person_commits_while_a_command_runs_stays(world: World, command: str) -> None:
+    def git(*words: str) -> str:
+        own = ("git", "-C", str(world.project), "-c", "user.name=a", "-c", "user.email=a@b")
+        return subprocess.run([*own, *words], check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    world.write("a", "1\n")
+    git("add", "a")
+    git("commit", "-qm", "first")
+    first = git("rev-parse", "HEAD")
+    world.write("b", "2\n")
+    git("add", "b")
+    run_command(world, command, work=lambda: git("commit", "-qm", "second"))
+    second, report = git("rev-parse", "HEAD"), world.undo()
+    assert (git("rev-parse", "HEAD") == first) is command.startswith("git ")
+    if not command.startswith("git "):
+        assert [(one["path"], one["why"]) for one in report["kept"]] == [(".git", UNSURE)]
+        assert second == git("rev-parse", "HEAD") and not world.undo(takes_unsure=True)["kept"]
+    assert git("rev-parse", "HEAD") == first

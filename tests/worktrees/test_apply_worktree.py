@@ -556,3 +556,13 @@ def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) 
     (project / "go.sh").unlink()
     assert apply_worktree(record).written == ["app.py", "go.sh", "new", "old.txt", "run.sh"]
     assert apply_worktree(record).nothing_new
+
+
+def test_a_replaced_file_keeps_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, ...]] = []
+    monkeypatch.setattr(os, "fchown", lambda *owner: given.append(owner))
+    old = os.stat_result((0o100640, 1, 1, 1, 12_345, 54_321, 0, 0, 0, 0))
+    with (tmp_path / "new").open("w") as file:
+        applying._keep_rights(file.fileno(), old, is_program=False)
+        assert given == [(file.fileno(), 12_345, 54_321)]
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o640
