@@ -28,8 +28,9 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
         if kept and paths:
             above = {place for one in kept for place in folders_above(f"{step.root}/{one.path}")}
             above -= {f"{step.root}/{one.path}" for one in kept}
-            folders = [one for one in left if f"{step.root}/{one.path}" in above]
-            kept += [one for one in folders if {one.before.kind, one.after.kind} == {FOLDER, ABSENT}]
+            for one in left:
+                if f"{step.root}/{one.path}" in above and {one.before.kind, one.after.kind} == {FOLDER, ABSENT}:
+                    kept.append(one)
         if kept or (moved and not paths):
             found.append(replace(step, changes=tuple(kept), references=() if paths else moved))
     return found[::-1]
