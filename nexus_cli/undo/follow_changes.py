@@ -30,7 +30,7 @@ from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
 from nexus_cli.undo.read_content import hash_blob
-from nexus_cli.undo.read_references import RepositoryState, is_same_value
+from nexus_cli.undo.read_references import RepositoryState
 from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
 from nexus_cli.undo.records import (
     ABSENT,
@@ -237,7 +237,7 @@ class ChangeJournal:
             if self._store is not None:
                 followed = self._repositories.setdefault(root, Repositories(root, self.data, self._store))
                 states = followed.begin(look.repositories)
-                look.not_covered |= dict(followed.not_covered)
+                look.not_covered |= followed.not_covered
             self._not_covered[root] = look.not_covered if look.is_whole else {**look.not_covered, WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
             self._not_covered[root] = {WHOLE: str(error)}
@@ -260,6 +260,7 @@ class ChangeJournal:
                 ignored = begun.project.find_ignored(names)
                 names = [name for name in names if name not in ignored]
                 told = [_name_new(look, after)]
+                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]
@@ -269,11 +270,13 @@ class ChangeJournal:
                     changes = mark_moved_in(own, look, after, self._store)
                     step = _add_references(step, found.references, self.data)
                     told = [*found.told, *told]
+                    same |= found.same
                 if command and seconds > unsure_changes.SECONDS:
+                    if "git" not in f"{command} {output}":
+                        moved = (replace(one, is_unsure=True) for one in step.references)
+                        step = replace(step, references=tuple(moved))
                     changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
-                    step = self._mark_references(step, command)
                 why = "; ".join(filter(None, told))
-                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
                 same -= {change.path for change in changes}
                 not_covered = {path: one for path, one in not_covered.items() if path not in same}
                 not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
@@ -283,14 +286,6 @@ class ChangeJournal:
         self._record(replace(step, began=step.at, at=_now()), is_open=look is not None)
         beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
         return names + beside
-
-    def _mark_references(self, step: Step, command: str) -> Step:
-        """Return `step` with its references marked as unsure, unless its command names git."""
-        if self._store is None or unsure_changes.NAMES_GIT.search(command):
-            return step
-        store = self._store
-        moved = (one for one in step.references if not is_same_value(store, one.name, one.before, one.after))
-        return replace(step, references=tuple(replace(one, is_unsure=True) for one in moved))
 
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
         """Return the states of files that an edit may change, and of the folders that it has to make; keep the bytes.

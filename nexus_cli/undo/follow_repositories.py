@@ -46,6 +46,8 @@ class RepositoryChanges:
     references: list[ReferenceChange] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     """What undo cannot bring back."""
+    same: set[str] = field(default_factory=set)
+    """Paths of the folders of git of which a copy would not be needed: nothing changed."""
 
 
 class Repositories:
@@ -61,8 +63,8 @@ class Repositories:
         self._copied: dict[str, object] = {}
         """By path: the stamp of a repository as it was last copied whole."""
         self._saved: dict[str, Any] | None = None
-        self.not_covered: list[tuple[str, str]] = []
-        """The repositories that could not be copied whole before the newest command, and why."""
+        self.not_covered: dict[str, str] = {}
+        """The repositories that could not be copied whole before the newest command, each with the reason."""
 
     def begin(self, paths: Iterable[str]) -> dict[str, RepositoryState]:
         """Copy what is new in the repositories at the relative `paths` ("": the root), and return their states."""
@@ -71,7 +73,7 @@ class Repositories:
 
     def _begin(self, paths: Iterable[str]) -> dict[str, RepositoryState]:
         bounds, found, kept = CopyBounds(), dict[str, RepositoryState](), list[Path]()
-        self.not_covered = []
+        self.not_covered = {}
         for path in sorted(paths):
             try:
                 folders = find_git_folders(self.root / path)
@@ -83,9 +85,9 @@ class Repositories:
                 self._keep(path, state, bounds, above)
                 kept.append(folders.common)
                 with suppress(OSError), open_folder(folders.common / "reftable"):
-                    self.not_covered.append((git_folder(path), _REFTABLE))
+                    self.not_covered[git_folder(path)] = _REFTABLE
             except OSError as error:
-                self.not_covered.append((git_folder(path), error.strerror or str(error)))
+                self.not_covered[git_folder(path)] = error.strerror or str(error)
         self._known = dict(found)
         return found
 
@@ -107,7 +109,7 @@ class Repositories:
             return self._end(before)
 
     def _end(self, before: Mapping[str, RepositoryState]) -> RepositoryChanges:
-        found, uncovered = RepositoryChanges(), {path for path, why in self.not_covered if why != _REFTABLE}
+        found, uncovered = RepositoryChanges(), {path for path, why in self.not_covered.items() if why != _REFTABLE}
         for path, old in before.items():
             name = git_folder(path)
             if written := find_written(self._data, old.folders.place):
@@ -120,7 +122,9 @@ class Repositories:
                 continue
             with suppress(OSError):
                 new = self._known[path] = read_state(old.folders, self._store, old)
-                found.references += _compare(path, old.values, new.values, self._store)
+                changes = _compare(path, old.values, new.values, self._store)
+                found.references += changes
+                found.same |= {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()
         return found
 
     def save(self, place: Path, states: Mapping[str, RepositoryState]) -> None:

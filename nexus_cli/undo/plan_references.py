@@ -16,7 +16,7 @@ from nexus_cli.undo.records import HEAD, ReferenceChange, Step
 
 REFS, STASH = "refs/", "refs/stash"
 SYMBOLIC = "ref: "
-SHARED = frozenset({"config", "hooks", "info", "logs", "packed-refs", "refs", "reftable", "shallow"})
+_SHARED = frozenset({"config", "hooks", "info", "logs", "packed-refs", "refs", "reftable", "shallow"})
 """Names of files in git's folder that all work trees share."""
 _QUIT = {"MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "REBASE_HEAD": "rebase"}
 """By the file that says what is not ended: git's command that ends it and changes nothing."""
@@ -79,7 +79,7 @@ def plan_references(
         heads = _find_heads(planned)
         has_moved = any(row.does == KEEP for row in planned if row.change.name in heads)
         for row in planned:
-            found.append(row.as_kept() if has_moved and not _is_shared(row.change) else row)
+            found.append(row.as_kept() if has_moved and not is_shared(row.change.name) else row)
     return found
 
 
@@ -129,14 +129,14 @@ def find_commands(rows: Sequence[TurnReference], git: str) -> dict[str, str | No
     moved, heads = find_moved_head(rows, git), _find_heads(rows)
     found: dict[str, str | None] = {}
     for change in [row.change for row in rows if row.does == KEEP and row.is_change]:
-        goes_along = change.name in heads or not _is_shared(change)
+        goes_along = change.name in heads or not is_shared(change.name)
         found[change.name] = _find_command(change, git, moved if goes_along else None) or None
     return found
 
 
-def _is_shared(change: ReferenceChange) -> bool:
-    """Return False for what belongs to HEAD: the index, a merge that is not ended."""
-    return change.name != HEAD and change.name.partition("/")[0] in SHARED
+def is_shared(name: str) -> bool:
+    """Return True for what all work trees share, False for HEAD, the index, a merge that is not ended."""
+    return name.partition("/")[0] in _SHARED
 
 
 def _find_command(change: ReferenceChange, git: str, moved: MovedHead | None) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from nexus_cli.core.real_files import open_folder, open_listable, open_regular, read_regular, walk_below
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.plan_references import REFS, SHARED, SYMBOLIC
+from nexus_cli.undo.plan_references import REFS, SYMBOLIC, is_shared
 from nexus_cli.undo.records import HEAD, MODE, SHA256
 from nexus_cli.undo.repository_copy import RACY, GitFolders
 
@@ -70,8 +70,7 @@ def read_state(folders: GitFolders, store: ByteStore | None, known: RepositorySt
     for base in dict.fromkeys((folders.common, folders.git_dir)):
         with open_folder(base) as handle:
             for path, about in _list_files(handle):
-                is_shared = path.partition("/")[0] in SHARED
-                if folders.common != folders.git_dir and is_shared != (base == folders.common):
+                if folders.common != folders.git_dir and is_shared(path) != (base == folders.common):
                     continue
                 stamp = state.stamps[path] = (about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
                 if len(state.stamps) > _MOST_FILES:
@@ -164,7 +163,7 @@ def read_kept(value: str, store: ByteStore) -> bytes | None:
 
 def blob_of(entry: bytes) -> str:
     """Return the name of the blob of an entry of `read_index`."""
-    return entry[4:].partition(b" ")[0].decode()
+    return entry[4:].partition(b" ")[0].decode("ascii", "replace")
 
 
 def _parse_index(data: bytes, oid_size: int) -> list[bytes]:

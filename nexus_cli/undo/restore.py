@@ -27,7 +27,7 @@ from nexus_cli.undo.plan_references import TurnReference
 from nexus_cli.undo.plan_restore import NOT_THERE, Action, PathChange, PresentState, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
 from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, SHA256, FileChange, FileState, ReferenceChange, Step
-from nexus_cli.undo.restore_references import put_references
+from nexus_cli.undo.restore_references import FULL, put_references
 from nexus_cli.undo.write_state import (
     DRAFT_MODE,
     ChangedMeanwhileError,
@@ -46,7 +46,6 @@ from nexus_cli.undo.write_state import (
 
 ASIDE = ".nexus-undo"
 """Ending of the name under which an earlier state is put beside a path that keeps its present one."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 MOST_SYNCED = 100
 """Most paths of an undo whose files are synced one by one: for thousands that would take half a minute."""
 MOST_MERGED = 5_000_000
@@ -361,7 +360,7 @@ class Restorer:
             with suppress(OSError):
                 now = self._look(planned)
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in FULL:
                 raise
             why = (error.strerror or str(error)).lower()
         return self._keep(step, change, now or plans.UNKNOWN, why)

@@ -6,6 +6,7 @@ written by descriptor, with the lock that git takes for them.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 from nexus_cli.core.real_files import NEW, open_folder
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.plan_references import SHARED, STASH, SYMBOLIC
+from nexus_cli.undo.plan_references import STASH, SYMBOLIC, is_shared
 from nexus_cli.undo.read_references import (
     INDEX,
     STASH_LOG,
@@ -34,6 +35,8 @@ from nexus_cli.undo.repository_copy import GitFolders, find_git_folders, put_bac
 _MESSAGE = "nexus undo"
 _UPDATE = ("update-ref", "-m", _MESSAGE, "--no-deref", "-z", "--stdin")
 _OBJECT = re.compile(rb"(?<![0-9a-f])(?!0+\b)(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk."""
 _OLD = (1, 1)
 """Time of a written index: older than every file, so that git compares the contents anew."""
 
@@ -57,11 +60,10 @@ def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], stor
             wanted.update(found.decode() for found in _OBJECT.findall(read_kept(value, store) or b""))
         elif is_reference(name) and not value.startswith(SYMBOLIC):
             wanted.add(value)
-    if not (git := find_git(place)) or not wanted - {""}:
-        return
+    oids = [one for one in sorted(wanted) if _OBJECT.fullmatch(one.encode("ascii", "replace"))]
     with suppress(GitError):
-        oids = "".join(f"{one}\n" for one in sorted(wanted - {""})).encode()
-        if b" missing\n" in git.try_run("cat-file", "--batch-check", stdin=oids)[1]:
+        git, lines = find_git(place), "".join(f"{one}\n" for one in oids).encode()
+        if git and lines and b" missing\n" in git.try_run("cat-file", "--batch-check", stdin=lines)[1]:
             put_back(data, str(place), only_objects=True)
 
 
@@ -90,25 +92,33 @@ def _holds(state: RepositoryState, name: str, value: str, store: ByteStore) -> b
 
 
 def _put(folders: GitFolders, rows: Sequence[ReferenceChange], store: ByteStore) -> None:
-    """Change the values of one repository: its settings first, by which git runs, and the list of stashes last, to
-    which git adds."""
-    for row in sorted(rows, key=lambda row: row.name != "config"):
-        if not is_reference(row.name) and row.name != STASH_LOG:
+    """Change the values of one repository: its settings first, by which git runs; then the references; what goes with
+    HEAD only if git moved all of them; and the list of stashes last, to which git adds."""
+    files = [row for row in rows if not is_reference(row.name)]
+    for row in files:
+        if row.name != STASH_LOG and is_shared(row.name):
             _put_file(folders, row, store)
-    moves = [row for row in rows if is_reference(row.name)]
-    gone = [f"delete {row.name}\0{_old(row)}\0" for row in moves if not row.after]
-    new = [row for row in moves if row.after and not _is_symbolic(row.after)]
+    is_moved = _move(folders, [row for row in rows if is_reference(row.name)])
+    for row in files:
+        if row.name == STASH_LOG or (is_moved and not is_shared(row.name)):
+            _put_file(folders, row, store)
+
+
+def _move(folders: GitFolders, rows: Sequence[ReferenceChange]) -> bool:
+    """Let git move references; return True if it moved all."""
+    gone = [f"delete {row.name}\0{_old(row)}\0" for row in rows if not row.after]
+    new = [row for row in rows if row.after and not _is_symbolic(row.after)]
     lines = [f"update {row.name}\0{row.after}\0{_old(row)}\0" for row in new]
-    for batch in (gone, lines):
-        if batch and not _run(folders, *_UPDATE, lines=batch) and batch[1:]:
-            for line in batch:  # all but those that git refuses
-                _run(folders, *_UPDATE, lines=[line])
-    for row in moves:
-        if _is_symbolic(row.after):
-            _run(folders, "symbolic-ref", "-m", _MESSAGE, row.name, row.after.removeprefix(SYMBOLIC))
+    done = [
+        not batch
+        or _run(folders, *_UPDATE, lines=batch)
+        or all(tuple(_run(folders, *_UPDATE, lines=[line]) for line in batch))
+        for batch in (gone, lines)  # one by one: all but those that git refuses
+    ]
     for row in rows:
-        if row.name == STASH_LOG:
-            _put_file(folders, row, store)
+        if _is_symbolic(row.after):
+            done.append(_run(folders, "symbolic-ref", "-m", _MESSAGE, row.name, row.after.removeprefix(SYMBOLIC)))
+    return all(done)
 
 
 def _is_symbolic(value: str) -> bool:
@@ -133,29 +143,37 @@ def _run(folders: GitFolders, *arguments: str, lines: Iterable[str] = ()) -> boo
 
 def _put_file(folders: GitFolders, row: ReferenceChange, store: ByteStore) -> None:
     """Write or remove a file of git's folder, if git has not locked it. Raises `OSError` if the disk is full."""
-    base = folders.common if row.name.partition("/")[0] in SHARED else folders.git_dir
+    base = folders.common if is_shared(row.name) else folders.git_dir
     above, _, name = row.name.rpartition("/")
     data = read_kept(row.after, store) if row.after else b""
     if data is None:
         return
-    with suppress(FileExistsError, FileNotFoundError, PermissionError), open_folder(base) as handle:
-        with open_folder(above, inside=handle, create=bool(row.after)) as folder:
-            lock = f"{name}.lock"
-            with open(os.open(lock, NEW, 0o600, dir_fd=folder), "wb") as file:
-                try:
-                    os.fchmod(file.fileno(), int(row.after.partition(MODE)[2] or "600", 8) & 0o777)
-                    file.write(data)
-                    file.flush()
-                    if row.name == INDEX:
-                        os.utime(file.fileno(), _OLD)
-                    if row.after:
-                        os.replace(lock, name, src_dir_fd=folder, dst_dir_fd=folder)
-                    else:
-                        os.unlink(name, dir_fd=folder)
-                finally:
-                    with suppress(FileNotFoundError):
-                        os.unlink(lock, dir_fd=folder)
-        with suppress(OSError):
+    try:
+        with open_folder(base) as handle, open_folder(above, inside=handle, create=bool(row.after)) as folder:
+            _write(folder, name, data if row.after else None, row)
+        with suppress(OSError), open_folder(base) as handle:
             while above and not row.after:
                 os.rmdir(above, dir_fd=handle)
                 above = os.path.dirname(above)
+    except OSError as error:
+        if error.errno in FULL:
+            raise  # what else it is: git has locked the file, or a job has put something in its place
+
+
+def _write(folder: int, name: str, data: bytes | None, row: ReferenceChange) -> None:
+    """Write a file, or remove it without `data`, under the name with which git locks it. Raises `OSError`."""
+    lock = f"{name}.lock"
+    with open(os.open(lock, NEW, 0o600, dir_fd=folder), "wb") as file:
+        try:
+            if data is None:
+                os.unlink(name, dir_fd=folder)
+                return
+            os.fchmod(file.fileno(), int(row.after.partition(MODE)[2], 8) & 0o777)
+            file.write(data)
+            file.flush()
+            if name == INDEX:
+                os.utime(file.fileno(), _OLD)
+            os.replace(lock, name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(lock, dir_fd=folder)

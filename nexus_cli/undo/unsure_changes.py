@@ -26,7 +26,6 @@ _TARGETS = re.compile(r">{1,2}\|?\s*([^\s;|&<>()]+)")
 _SEPARATORS = re.compile(r"[\s;|&<>()\"'`=,:{}$]+")
 _VARIABLES = re.compile(r"^\s*(?:\w+=\S*\s+)+")
 _ABOVE = re.compile(r"^(?:\.{1,3}/)+")
-NAMES_GIT = re.compile(r"\b(?:git|gh|glab)\b")
 _GLOB = re.compile(r"[*?\[]")
 _WRAPPERS = frozenset("python python3 node bash sh zsh env sudo time timeout nohup nice xvfb-run npx bunx exec".split())
 _READERS = frozenset(
@@ -70,7 +69,7 @@ def mark_unsure(
     """
     words, globs, only_reads = _read_command(command, root)
     written, manifests = set(_split(output[-_MOST:], root)), {_MANIFESTS.get(word, "") for word in _split(command, "")}
-    groups, mine = Counter(map(_group, changes)), set(work) - {GIT_FOLDER}
+    groups, mine = Counter(map(_group, changes)), {one for one in work if os.path.basename(one) != GIT_FOLDER}
 
     def is_named(change: FileChange) -> bool:
         path, name = change.path, change.path.rpartition("/")[2]

@@ -14,8 +14,9 @@ from undo.world import World, files, tree
 
 from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff, undo_text
-from nexus_cli.undo import restore
+from nexus_cli.undo import restore, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import find_turns
 
 STATE = (
@@ -162,6 +163,22 @@ def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> No
     report = world.undo()
     assert report["removed"] == ["api/a", "api/b"] and (world.path("api/.git")).is_dir()
     assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo leaves repositories"]
+
+
+def test_what_the_person_committed_during_a_long_command_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unsure_changes, "SECONDS", 0.0)
+    fill(world.project)
+    journal = ChangeJournal(world.data)
+    for turn, line in enumerate(("make -k test", "git commit -qm agent"), 1):
+        world.turns = turn
+        begun = journal.begin(StepOwner(world.session, turn), "bash", "c", world.project)
+        shell(world.project, f"git commit -q --allow-empty -m {turn}")
+        journal.end(begun, line, "")
+    report = world.undo()
+    assert report["turn"] == 2 and shell(world.project, "git log -1 --format=%s") == "1\n"
+    report = world.undo()
+    assert report["turn"] is None and [(one["path"], one["why"]) for one in report["kept"]] == [(".git", UNSURE)]
+    assert shell(world.project, "git log -1 --format=%s") == "1\n"
 
 
 ACTS = (
