@@ -16,6 +16,7 @@ from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff, undo_text
 from nexus_cli.undo import repository_copy, restore, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import find_turns
 
 STATE = (
@@ -176,7 +177,7 @@ def test_what_the_person_committed_during_a_long_command_stays(world: World, mon
     report = world.undo()
     assert report["turn"] == 2 and shell(world.project, "git log -1 --format=%s") == "1\n"
     report = world.undo()
-    assert report["turn"] is None and [one["path"] for one in report["kept"]] == [".git"]
+    assert report["turn"] is None and [(one["path"], one["why"]) for one in report["kept"]] == [(".git", UNSURE)]
     assert shell(world.project, "git log -1 --format=%s") == "1\n"
 
 
