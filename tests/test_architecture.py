@@ -490,7 +490,7 @@ third aid 12,000, front 8,000, parity 20,000. Any other feature names what leave
 SUM = (952_982, 67_714)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
-15,957 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
+15,869 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
 back to 937,113.
 """
