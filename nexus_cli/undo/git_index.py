@@ -123,7 +123,7 @@ def _is_clean(entry: IndexEntry, file: os.stat_result, at: int) -> bool:
     """Return True if a file is as git found it before `at`, the time of the index (ns)."""
     seconds, nanoseconds = entry.about[0:4:2], entry.about[1:4:2]
     times = (file.st_ctime_ns, file.st_mtime_ns)
-    is_fine = all(nanoseconds)
+    is_fine = any(nanoseconds)
     wanted = [one // 1_000_000_000 & 0xFFFFFFFF for one in times]
     parts = [one % 1_000_000_000 for one in times]
     return (
