@@ -169,3 +169,12 @@ def test_an_unsure_change_is_kept_in_the_journal() -> None:
     changes = (FileChange("a", OLD, NEW), FileChange("b", OLD, NEW, is_unsure=True))
     step = Step(id="s", session="s", turn=1, call="", what="", at="", root="/p", changes=changes)
     assert parse_step(json.loads(format_step(step))) == step
+
+
+def test_a_command_of_thousands_of_patterns_costs_no_comparison_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    monkeypatch.setattr(unsure_changes, "fnmatchcase", lambda name, glob: compared.append(glob))
+    change = FileChange("notes", FileState("absent"), FileState("file", 0o644))
+    patterns = " ".join(f"*{number}*" for number in range(5000))
+    (marked,) = unsure_changes.mark_unsure([change], ["notes"], f"mytool {patterns}", "", "/project")
+    assert marked.is_unsure and 0 < len(compared) < 500
