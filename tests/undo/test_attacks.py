@@ -417,10 +417,12 @@ world.path("closed").chmod(0o755)
 def test_a_command_cannot_mark_a_followed_folder_as_one_that_a_tool_fills(world: World, mark: str) -> None:
     world.write("src/a", "mine\n")
     follow = ChangeJournal(world.data)
-    for turn, change in enumerate((lambda: world.write(f"src/{mark}"), lambda: shutil.rmtree(world.path("src"))), 1):
-        begun = follow.begin(StepOwner(world.session, turn), "bash", "c1", world.project)
-        change()
-        follow.end(begun)
+    begun = follow.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
+    world.write(f"src/{mark}")
+    follow.end(begun)
+    begun = follow.begin(StepOwner(world.session, 2), "bash", "c2", world.project)
+    shutil.rmtree(world.path("src"))
+    follow.end(begun)
     world.turns = 2
     assert "src/a" in world.undo()["restored"] and world.path("src/a").read_text() == "mine\n"
 

@@ -82,7 +82,7 @@ def test_what_changed_just_before_the_index_is_not_clean(tmp_path: Path) -> None
 
 def test_a_change_in_the_second_of_a_file_with_a_whole_time_is_not_clean(tmp_path: Path) -> None:
     committed(tmp_path, "a")
-    os.utime(tmp_path / "a", ns=(1, 1_000_000_000))
+    os.utime(tmp_path / "a", ns=(1, 5_000_000_000))
     git(tmp_path, "update-index", "--refresh")
     index = tmp_path / ".git/index"
     later = (tmp_path / "a").stat().st_ctime_ns + 10_000_000_000
