@@ -61,7 +61,7 @@ def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str
             try:
                 with open_folder(step.root) as root, open_folder(parent, inside=root) as folder:
                     is_changed = path == WHOLE or _has_changed(folder, name, since, end)
-            except OSError:  # it is gone
+            except (OSError, RecursionError):  # it is gone, or too deep
                 is_changed = True
             if is_changed:
                 found[place] = why

@@ -125,16 +125,13 @@ def _read_number(data: bytes, at: int) -> tuple[int, int]:
 
 def _is_clean(entry: IndexEntry, file: os.stat_result, at: int) -> bool:
     """Return True if a file is as git found it before `at`, the time of the index (ns)."""
-    seconds, nanoseconds = entry.about[0:4:2], entry.about[1:4:2]
     times = (file.st_ctime_ns, file.st_mtime_ns)
-    is_fine = all(nanoseconds)
-    wanted = [one // 1_000_000_000 & 0xFFFFFFFF for one in times]
-    parts = [one % 1_000_000_000 for one in times]
+    fields = [part & 0xFFFFFFFF for one in times for part in divmod(one, 1_000_000_000)]
+    step, slack = (1, _RACY) if any(entry.about[1:4:2]) else (2, _COARSE)
     return (
         not entry.is_overlooked
-        and [*seconds] == wanted
-        and (not is_fine or [*nanoseconds] == parts)
-        and max(times) < at - (_RACY if is_fine else _COARSE)
+        and [*entry.about[:4:step]] == fields[::step]
+        and max(times) < at - slack
         and (entry.about[5], entry.about[9]) == (file.st_ino & 0xFFFFFFFF, file.st_size & 0xFFFFFFFF)
     )
 

@@ -211,12 +211,14 @@ class LookedProject:
 
     def _choose_folders(self, walk: _Walk, look: Look) -> list[str]:
         """Return the folders that a tool may fill and that are followed nevertheless, because git does not ignore
-        them; note the others as skipped."""
+        them, or because files in them were followed before: a command may have marked them. Note the others as
+        skipped."""
         found, walk.deferred = walk.deferred, {}
         new = {path: inode for path, inode in found.items() if (path, inode) not in self._tool_folders}
         if new:
             ignored = self.find_ignored(new) if self._git is not None else new.keys()
-            self._tool_folders |= {(path, inode): path in ignored for path, inode in new.items()}
+            filled = {path.rpartition("/")[0] for path in self._last.seen}
+            self._tool_folders |= {(path, inode): path in ignored and path not in filled for path, inode in new.items()}
         left_out = {path for path, inode in found.items() if self._tool_folders[path, inode]}
         look.skipped |= left_out
         for path in left_out:
@@ -295,8 +297,8 @@ class _Walk:
                 continue
             path, mode = base + name, about.st_mode
             kind = mode & _KIND
-            if name[0] == "." and (name.lower() == ".git" or is_draft(name)):
-                if name.lower() == ".git":
+            if name[0] == "." and (name == ".git" or is_draft(name)):
+                if name == ".git":
                     self._look.repositories.append(folder)
                 continue
             if kind == stat.S_IFDIR:

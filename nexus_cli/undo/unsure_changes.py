@@ -22,6 +22,8 @@ MANY = 20
 """More new, changed or removed files than these of one suffix are the command's: a person saves few at a time."""
 _MOST = 1_000_000
 """Most characters of an output that are searched for names."""
+_MOST_PATTERNS = 100
+"""Most patterns of a command that each change is compared with: more would take minutes."""
 _SEGMENTS = re.compile(r"[;\n]|&&|\|\|?|&(?!>)")
 _TARGETS = re.compile(r">{1,2}\|?\s*([^\s;|&<>()]+)")
 _SEPARATORS = re.compile(r"[\s;|&<>()\"'`=,:{}$]+")
@@ -105,7 +107,7 @@ def _read_command(command: str, root: str) -> tuple[set[str], list[str], bool]:
         if program and (program not in _READERS or _WRITES.search(segment)):
             only_reads = False
             words += operands
-    return set(words), [*_OUTPUTS, *(word for word in words if _GLOB.search(word))], only_reads
+    return set(words), [*_OUTPUTS, *[word for word in words if _GLOB.search(word)][:_MOST_PATTERNS]], only_reads
 
 
 def _ends(path: str) -> list[str]:

@@ -22,6 +22,7 @@ from undo.world import Tree, World, tree
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.undo import journal, write_state
+from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.records import FileChange, FileState, Step
 
 
@@ -413,3 +414,30 @@ world.path("closed").chmod(0o755)
             parent.chmod(parent.stat().st_mode | 0o005)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("mark", ["CACHEDIR.TAG", "pyvenv.cfg"])
+def test_a_command_cannot_mark_a_followed_folder_as_one_that_a_tool_fills(world: World, mark: str) -> None:
+    world.write("src/a", "mine\n")
+    follow = ChangeJournal(world.data)
+    begun = follow.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
+    world.write(f"src/{mark}")
+    follow.end(begun)
+    begun = follow.begin(StepOwner(world.session, 2), "bash", "c2", world.project)
+    shutil.rmtree(world.path("src"))
+    follow.end(begun)
+    world.turns = 2
+    assert "src/a" in world.undo()["restored"] and world.path("src/a").read_text() == "mine\n"
+
+
+def test_a_folder_that_is_called_git_in_other_letters_is_told(world: World) -> None:
+    world.write(".git/HEAD", "")
+    if world.path(".GIT").exists():
+        pytest.skip("the file system makes no difference between letters")
+    world.write(".GIT/a", "mine\n")
+    follow = ChangeJournal(world.data)
+    begun = follow.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
+    shutil.rmtree(world.path(".GIT"))
+    follow.end(begun)
+    world.turns = 1
+    assert ".GIT/a" in {one["path"] for one in world.undo()["kept"]}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +52,18 @@ def test_nothing_to_undo_is_said_only_after_a_whole_look(world: World, monkeypat
     assert "all of the project (the home folder" in run_command(world, lambda: world.write("a"))
     report = world.undo()
     assert [one["path"] for one in report["not_covered"]] == [WHOLE] and not report["removed"]
+
+
+@pytest.mark.matrix
+def test_a_folder_of_a_tool_that_is_too_deep_to_search_may_have_changed(world: World) -> None:
+    world.write("package.json", "{}")
+    subprocess.run(["mkdir", "-p", "node_modules" + "/d" * 1200], cwd=world.project, check=True)
+    time.sleep(0.1)
+    try:
+        run_command(world, lambda: None)
+        assert [one["path"] for one in world.undo()["not_covered"]] == ["node_modules"]
+    finally:  # pytest could not remove it
+        subprocess.run(["rm", "-rf", "node_modules"], cwd=world.project, check=True)
 
 
 def test_folders_that_a_tool_fills_again_are_not_named_before_a_command() -> None:

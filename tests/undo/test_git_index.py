@@ -80,6 +80,21 @@ def test_what_changed_just_before_the_index_is_not_clean(tmp_path: Path) -> None
     assert {path: one.is_clean for path, one in found(tmp_path).items()} == {"old": True, "new": False}
 
 
+def test_a_change_in_the_second_of_a_file_with_a_whole_time_is_not_clean(tmp_path: Path) -> None:
+    committed(tmp_path, "a")
+    os.utime(tmp_path / "a", ns=(1, 5_000_000_000))
+    git(tmp_path, "update-index", "--refresh")
+    index = tmp_path / ".git/index"
+    later = (tmp_path / "a").stat().st_ctime_ns + 10_000_000_000
+    os.utime(index, ns=(later, later))
+    assert [one.is_clean for one in found(tmp_path).values()] == [True]
+    data = bytearray(index.read_bytes())
+    data[19] ^= 1  # the last byte of the nanoseconds of its change time
+    index.write_bytes(data)
+    os.utime(index, ns=(later, later))
+    assert [one.is_clean for one in found(tmp_path).values()] == [False]
+
+
 def test_a_file_whose_blob_is_not_there_is_not_clean(tmp_path: Path) -> None:
     committed(tmp_path, "a")
     (oid,) = {one.oid for one in found(tmp_path).values()}

@@ -210,3 +210,12 @@ def test_what_the_person_commits_while_a_command_runs_stays(world: World, comman
         assert [(one["path"], one["why"]) for one in report["kept"]] == [(".git", UNSURE)]
         assert second == git("rev-parse", "HEAD") and not world.undo(takes_unsure=True)["kept"]
     assert git("rev-parse", "HEAD") == first
+
+
+def test_a_command_of_thousands_of_patterns_costs_no_comparison_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    monkeypatch.setattr(unsure_changes, "fnmatchcase", lambda name, glob: compared.append(glob))
+    change = FileChange("notes", FileState("absent"), FileState("file", 0o644))
+    patterns = " ".join(f"*{number}*" for number in range(5000))
+    (marked,) = unsure_changes.mark_unsure([change], ["notes"], f"mytool {patterns}", "", "/project")
+    assert marked.is_unsure and 0 < len(compared) < 500
