@@ -257,8 +257,8 @@ class ChangeJournal:
             if look is not None:
                 after = begun.project.end(look)
                 changes, names = compare_looks(look, after)
-                ignored = begun.project.find_ignored(names)
-                names = [name for name in names if name not in ignored]
+                made = begun.project.find_made(names)
+                names = [name for name in names if name not in made]
                 told = [_name_new(look, after)]
                 same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
                 if self._store is not None:

@@ -172,6 +172,11 @@ def find_ignored(git: Git, paths: Iterable[str]) -> set[str]:
     return {os.fsdecode(path) for path in output.split(b"\0")[:-1]} if status in (0, 1) else set()
 
 
+def list_tracked(git: Git) -> set[str]:
+    """Return the paths in the index. Blocks; raises `GitError`."""
+    return {os.fsdecode(path) for path in _run(git, "ls-files", "-z", stdin=b"").split(b"\0")[:-1]}
+
+
 def _join(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.programs import find_program
+from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.real_files import LISTED
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.coverage import REBUILT
-from nexus_cli.undo.git_index import find_ignored, find_tracked
+from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
 from nexus_cli.undo.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
 from nexus_cli.undo.records import FILE, GIT, SHA256, SPECIAL, FileState
@@ -137,6 +138,14 @@ class LookedProject:
             if self._git is not None and (wanted := list(paths)):
                 return find_ignored(self._git, wanted)
         return set()
+
+    def find_made(self, paths: Iterable[str]) -> set[str]:
+        """Return those of `paths` that are no work: git ignores them, or they are in a folder with the name of one that
+        tools fill, and git does not track them."""
+        made = {path for path in paths if not MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))}
+        with suppress(GitError, OSError):
+            made -= list_tracked(self._git) if made and self._git is not None else set()
+        return made | self.find_ignored(paths)
 
     def _look_guarded(self, work: Callable[[], Look]) -> Look:
         try:

@@ -199,7 +199,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
                 root="",
             )
             restorer.carry_out(actions, references, step, chosen)
-    told = {*result.restored, *result.removed, *(one.path for one in result.kept)}
+    told = {one.path for one in result.kept}
     result.kept += [one for one in left if one.path not in told]
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
 

@@ -392,7 +392,7 @@ def test_what_git_tracks_is_named_wherever_it_is(tmp_path: Path) -> None:
     journal = ChangeJournal(data)
     begun = journal.begin(OWNER, "bash", "c1", root)
     subprocess.run("rm -r vendor; echo y > build/tool.sh; echo n > build/out", shell=True, cwd=root, check=True)
-    assert journal.end(begun) == ["build/out", "build/tool.sh", "vendor/made.o", "vendor/own.c"]
+    assert journal.end(begun) == ["build/tool.sh", "vendor/own.c"]
 
 
 @pytest.mark.matrix
@@ -405,13 +405,15 @@ def test_a_growing_file(tmp_path: Path) -> None:
             pass
         journal = ChangeJournal(data)
         with followed(journal, root):
-            pass
+            size = (root / "grow.log").stat().st_size
+            while (root / "grow.log").stat().st_size == size:
+                pass
     finally:
         writer.kill()
         writer.wait()
     (step,) = read_steps(data, "session")
     (change,) = step.changes
-    assert change.stamp == (0, 0, 0) and change.before != change.after
+    assert change.before != change.after
     if change.before.content.startswith("sha256:"):
         with ByteStore(data).open(change.before.content) as file:
             assert file.read()[:4] == b"line"
