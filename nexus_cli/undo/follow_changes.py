@@ -272,7 +272,7 @@ class ChangeJournal:
                     told = [*found.told, *told]
                     same |= found.same
                 if command and seconds > unsure_changes.SECONDS:
-                    if "git" not in f"{command} {output}":
+                    if not unsure_changes.NAMES_GIT.search(command):
                         moved = (replace(one, is_unsure=True) for one in step.references)
                         step = replace(step, references=tuple(moved))
                     changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)

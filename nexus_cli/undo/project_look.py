@@ -28,6 +28,7 @@ from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
 from nexus_cli.undo.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
 from nexus_cli.undo.records import FILE, GIT, SHA256, SPECIAL, FileState
+from nexus_cli.undo.repository_copy import find_git_folders
 from nexus_cli.undo.saved_look import SavedLook, parse_rows
 
 MOST = 300_000
@@ -115,8 +116,7 @@ class LookedProject:
         Raises `ValueError`, `KeyError` or `TypeError` for a damaged file.
         """
         with self._lock:
-            with suppress(GitError, OSError):
-                self._find_git()
+            self._find_git()
             look = Look(parse_rows(rows), skipped=set(about["skipped"]), is_whole=about["is_whole"])
             look.at = about["at"]
             self._last = look
@@ -159,12 +159,9 @@ class LookedProject:
         home = os.path.realpath(os.path.expanduser("~"))
         if str(self.root) in (os.sep, home):
             raise NotFollowed("the home folder and / are not followed")
-        try:
-            self._find_git()
-        except GitError:  # a broken repository
-            self._git = None
+        self._find_git()
         look = self._look({})
-        late = [path for path, one in look.seen.items() if not one.is_settled and one.is_late]
+        late = [path for path in self._uncovered if look.seen.get(path, NOTHING).is_late]
         if late and self._store is not None:
             with open_states(self.root, self._store, _LATER_SECONDS) as reader:
                 for path in late:
@@ -185,19 +182,14 @@ class LookedProject:
         elif self._git is None:
             # A broken repository is not that of a folder above.
             variables = {"GIT_WORK_TREE": str(self.root), "GIT_CEILING_DIRECTORIES": str(self.root.parent)}
-            git = Git(program, self.root, variables, self._seconds, self.root)
-            status, output, _ = git.try_run("rev-parse", "--absolute-git-dir", "--git-common-dir")
-            places = os.fsdecode(output).splitlines()
-            folders = [Path(os.path.realpath(self.root / place)) for place in places]
-            if not status and len(folders) == 2 and all(map(git.may_use, folders)):
-                self._git = git
-                self._git_dir = folders[0]
+            if folders := find_git_folders(self.root):
+                self._git = Git(program, self.root, variables, self._seconds, self.root)
+                self._git_dir = folders.git_dir
 
     def _look_again(self, before: Look) -> Look:
         if not self.root.exists():
             return Look(dict.fromkeys(before.seen, NOTHING))
-        with suppress(GitError):
-            self._find_git()
+        self._find_git()
         return self._look(before.seen)
 
     def _look(self, before: Mapping[str, Seen]) -> Look:

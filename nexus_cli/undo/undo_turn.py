@@ -143,10 +143,12 @@ def _choose(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> tuple
     if redo:
         chosen = newest_undo(every, in_force)
         return chosen[0].turn if chosen else None, chosen, []
-    unsure: list[Step] = []
+    unsure, newest = list[Step](), newest_turn(in_force)
     if not (request.paths or request.takes_unsure):
         unsure, in_force = _keep(in_force, is_unsure=True), _keep(in_force, is_unsure=False)
-    turn = newest_turn(in_force) if request.turn is None else request.turn
+    turn = request.turn or newest_turn(in_force)
+    if not request.turn and not any(step.undoes and step.turn == newest for step in every):
+        turn = newest  # it stays the one to take back, if all that it changed is unsure
     chosen = [step for step in in_force if step.turn == turn and not step.undoes]
     unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
     moved = [os.path.join(step.root, one.repository, GIT_FOLDER) for step in unsure for one in step.references]

@@ -29,6 +29,8 @@ _TARGETS = re.compile(r">{1,2}\|?\s*([^\s;|&<>()]+)")
 _SEPARATORS = re.compile(r"[\s;|&<>()\"'`=,:{}$]+")
 _VARIABLES = re.compile(r"^\s*(?:\w+=\S*\s+)+")
 _ABOVE = re.compile(r"^(?:\.{1,3}/)+")
+NAMES_GIT = re.compile(r"\b(?:git|gh|glab)\b")
+"""A command that may have moved branches or written the index. In an output the word says nothing."""
 _GLOB = re.compile(r"[*?\[]")
 _WRAPPERS = frozenset("python python3 node bash sh zsh env sudo time timeout nohup nice xvfb-run npx bunx exec".split())
 _READERS = frozenset(
