@@ -240,7 +240,7 @@ class LookedProject:
             if entry is not None and entry.is_clean:
                 look.seen[path] = Seen(with_content(one.state, f"{GIT}{entry.oid}"), one.stamp, one.is_settled)
                 continue
-            known = self._last.seen.get(path, NOTHING).state.content
+            known = self._last.seen.get(path)
             if (found := reader.complete(path, one, known, entry.oid if entry else "")) is NOTHING:
                 del look.seen[path]
             else:

@@ -78,8 +78,6 @@ class StateReader:
         self._store = store
         self._left = MOST_COPIED_AT_ONCE
         self._copies = 0
-        self.repositories: list[str] = []
-        """Folders with a `.git` that `list_below` came by."""
         self._end = time.monotonic() + seconds
         self._last_link = self._end + seconds
 
@@ -95,23 +93,29 @@ class StateReader:
                 return known
             if not stat.S_ISREG(about.st_mode):
                 return describe(folder, name, about)
-            return self.complete(path, describe(folder, name, about), known.state.content if known else "", oid)
+            return self.complete(path, describe(folder, name, about), known, oid)
         except (OSError, ValueError):
             return NOTHING
 
-    def complete(self, path: str, one: Seen, known: str = "", oid: str = "") -> Seen:
+    def complete(self, path: str, one: Seen, known: Seen | None = None, oid: str = "") -> Seen:
         """Keep the bytes of a file that was just looked at, and return its state; `NOTHING` if it is gone.
 
-        `known` is its earlier content, `oid` the blob that it probably equals.
+        `known` is its earlier state, `oid` the blob that it probably equals. What there is no time to read has its
+        earlier content if size, time and inode are as then: it is not known to have changed.
         """
         parent, _, name = path.rpartition("/")
+        known = known or NOTHING
+        is_late = self.is_late
+        is_unread = (is_late or one.state.size > self._left) and one.state.size <= MOST_COPIED
+        if is_unread and known.state.content and known.stamp[:3] == one.stamp[:3]:
+            return Seen(with_content(one.state, known.state.content), one.stamp, is_settled=False)
         is_whole = False
         for _ in range(2):  # again if it grew meanwhile
             content = ""
             try:
                 folder = self.chain.open(parent)
                 with suppress(OSError, ValueError):
-                    content = self._keep(folder, name, one.stamp, known, oid)
+                    content = self._keep(folder, name, one.stamp, known.state.content, oid, is_late)
                 about = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 new, old = make_stamp(about), one.stamp
                 one = one if new == old else describe(folder, name, about)
@@ -121,7 +125,7 @@ class StateReader:
                 break
         if one.state.kind != FILE:
             return one
-        is_settled = is_whole and one.is_settled and not (self.is_late and one.state.size <= MOST_COPIED)
+        is_settled = is_whole and one.is_settled and not is_unread
         return Seen(with_content(one.state, content), one.stamp, is_settled)
 
     @property
@@ -129,20 +133,19 @@ class StateReader:
         """True if the time is over."""
         return time.monotonic() > self._end
 
-    def _keep(self, folder: int, name: str, stamp: Stamp, known: str, oid: str) -> str:
+    def _keep(self, folder: int, name: str, stamp: Stamp, known: str, oid: str, is_late: bool) -> str:
         """Keep the bytes of a file and return their content. Raises `OSError`, or `ValueError` if it grows."""
         if self._store is None or time.monotonic() > self._last_link:
             return ""
         size, oid = stamp[0], known.removeprefix(GIT) if known.startswith(GIT) else oid
-        is_small = size <= min(MOST_COPIED, self._left) and not self.is_late
+        is_small = size <= min(MOST_COPIED, self._left) and not is_late
         with open(os.open(name, READ, dir_fd=folder), "rb") as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode) or about.st_size != size:
                 raise ValueError("the file has grown")
             if known.startswith(HARD_LINK) and link_content(file, about) == known and self._store.holds(known):
-                if not is_small:
-                    return known
-            elif oid and not self.is_late and hash_blob(file, size, len(oid)) == oid:
+                return known
+            if oid and not is_late and hash_blob(file, size, len(oid)) == oid:
                 return f"{GIT}{oid}"
             if not is_small:
                 return self._link(self._store, folder, name, about)

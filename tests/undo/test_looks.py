@@ -380,6 +380,22 @@ def test_a_walk_that_takes_too_long_is_told_and_takes_no_path_for_new(
     assert bytes_of(data, root, step.changes[0].before) == before["run.sh"]
 
 
+def test_what_was_linked_in_one_look_and_copied_in_the_next_is_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look has the time to read a few of many files, and no look takes what it reads for changed."""
+    root, data = places_of(tmp_path)
+    for number in range(200):
+        (root / f"f{number}").write_text(f"{number}\n")
+    reads, journal = iter(range(10**6)), ChangeJournal(data)
+    monkeypatch.setattr(StateReader, "is_late", property(lambda _: next(reads) % 7 != 0))
+    for command in ("true", "echo 1 > made", "true", "echo 2 > f100", "true"):
+        with followed(journal, root):
+            subprocess.run(["bash", "-c", command], cwd=root, check=True)
+    steps = [step for step in read_steps(data, "session") if step.changes]
+    assert [[one.path for one in step.changes] for step in steps] == [["made"], ["f100"]]
+
+
 @pytest.mark.matrix
 def test_what_git_tracks_is_named_wherever_it_is(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)

@@ -173,7 +173,7 @@ def test_what_the_person_committed_during_a_long_command_stays(world: World, mon
         world.turns = turn
         begun = journal.begin(StepOwner(world.session, turn), "bash", "c", world.project)
         shell(world.project, f"git commit -q --allow-empty -m {turn}")
-        journal.end(begun, line, "")
+        journal.end(begun, line, "12 digits, see .git/config of git\n")
     report = world.undo()
     assert report["turn"] == 2 and shell(world.project, "git log -1 --format=%s") == "1\n"
     report = world.undo()

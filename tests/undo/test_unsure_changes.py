@@ -172,6 +172,18 @@ def test_a_text_in_which_both_wrote_in_one_turn_keeps_the_part_of_the_person(wor
     assert world.path("both.txt").read_text() == "".join(lines)
 
 
+@pytest.mark.usefixtures("slow")
+def test_an_undo_of_a_turn_of_unsure_changes_alone_takes_back_no_turn_before(world: World) -> None:
+    run_command(world, "touch first", ("first", "1\n"))
+    run_command(world, "sleep 4", ("mine.txt", "mine\n"))
+    report = world.undo()
+    assert not report["removed"] and [one["path"] for one in report["kept"]] == ["mine.txt"]
+    assert world.undo(turn=1)["removed"] == ["first"] and world.path("mine.txt").exists()
+    run_command(world, "touch second", ("second", "2\n"), ("yours.txt", "x\n"))
+    assert world.undo()["removed"] == ["second"]
+    assert not world.undo()["removed"] and world.undo(takes_unsure=True)["removed"] == ["yours.txt"]
+
+
 def test_a_journal_of_a_job_that_names_no_change_unsure_is_still_read(world: World) -> None:
     world.turns = 1
     world.write("a.txt", "new\n")
