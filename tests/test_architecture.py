@@ -444,9 +444,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_469, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (65_423, 0, 5),
+    "cli": (65_430, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (25_745, 0, 17),
+    "commands": (25_754, 0, 17),
     "config": (33_121, 0, None),
     "context": (78_210, 0, 194),
     "core": (43_831, 0, None),
@@ -459,7 +459,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_619, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (32_170, 0, 53),
-    "reports": (76_876, 8_414, None),
+    "reports": (76_932, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
@@ -472,7 +472,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "tools": (55_442, 27_172, 48),
     "turn": (22_262, 0, 15),
     "ui": (101_065, 0, 47),
-    "undo": (44_959, 0, 32),
+    "undo": (45_018, 0, 32),
     "workers": (9_728, 0, 1),
     "worktrees": (20_646, 0, 20),
 }
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (953_127, 67_714)
+SUM = (953_258, 67_714)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 16,010 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

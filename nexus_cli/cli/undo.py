@@ -12,7 +12,7 @@ from nexus_cli.cli.command_options import Json, refuse_empty, whole_number, work
 from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
-from nexus_cli.reports.undo import undo_text, unsure_question
+from nexus_cli.reports.undo import UNSURE_QUESTION, describe_unsure, undo_text
 from nexus_cli.session.settle_projects import settle_projects
 from nexus_cli.session.undo_files import open_undo, restore_files
 from nexus_cli.ui.print.progress_bar import progress_bar
@@ -52,8 +52,9 @@ def undo(
     """Take back what a turn did to files: edits, and what its commands changed, moved and deleted.
 
     What you changed since stays: merged where that works, else the earlier version is put beside it (NAME.nexus-undo),
-    and the exit status is 1. Again goes further back. The git index, HEAD and stash are never touched. What changed
-    while a command ran and was not named by it may be yours: you are asked, and without a terminal it stays.
+    and the exit status is 1. Again goes further back. Branches, tags, stashes and the index of git go back too, unless
+    they moved on. What changed while a command ran and was not named by it may be yours: you are asked, and without a
+    terminal it stays.
     """
     return run_undo(session, turn, path or [], dry_run=dry_run, json=json, takes_unsure=everything)
 
@@ -80,7 +81,7 @@ def run_undo(
     log, request = open_undo(ledger, key, working_folder(), turn=turn, paths=paths, dry_run=dry_run)
     settle(request.project)
     if not (redo or dry_run or takes_unsure) and can_confirm() and (unsure := find_unsure(request)):
-        takes_unsure = confirm(unsure_question(unsure, request.project))
+        takes_unsure = confirm(f"{describe_unsure(unsure, request.project)} {UNSURE_QUESTION}")
     request = replace(request, takes_unsure=takes_unsure)
     with progress_bar("redoing" if redo else "undoing"):
         value = restore_files(log, request, redo=redo)

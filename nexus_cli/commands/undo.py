@@ -28,8 +28,9 @@ async def undo(context: CommandContext, rest: str) -> None:
 
     Without an argument the newest turn that changed files and is not undone yet; again goes further back. N is the
     number of a message, PATH a file or folder. What you changed since stays: merged where that works, else the earlier
-    version is put beside it (NAME.nexus-undo). The git index, HEAD and stash are never touched. The model is told.
-    What changed while a command ran and was not named by it may be yours: you are asked before it is taken back.
+    version is put beside it (NAME.nexus-undo). Branches, tags, stashes and the index of git go back too, unless they
+    moved on. The model is told. What changed while a command ran and was not named by it may be yours: you are asked
+    before it is taken back.
     """
     turn, paths = parse_turn(rest)
     await _restore(context, turn, paths, redo=False)
@@ -44,15 +45,16 @@ async def redo(context: CommandContext, rest: str) -> None:
 
 
 async def _restore(context: CommandContext, turn: int | None, paths: Sequence[str], *, redo: bool) -> None:
-    from nexus_cli.reports.undo import unsure_question  # noqa: PLC0415
+    from nexus_cli.reports.undo import UNSURE_QUESTION, describe_unsure  # noqa: PLC0415
     from nexus_cli.session.undo_files import restore_files, undo_request  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import find_unsure  # noqa: PLC0415
 
     record = require_record(context)
     request = undo_request(record, context.session.folder, turn=turn, paths=paths)
     if not redo and (unsure := await asyncio.to_thread(find_unsure, request)):
+        context.say(describe_unsure(unsure, request.project))
         choices = [Choice("", "no"), Choice("yes", "yes")]
-        if (answer := await context.choose(unsure_question(unsure, request.project), choices)) is None:
+        if (answer := await context.choose(UNSURE_QUESTION, choices)) is None:
             return
         request = replace(request, takes_unsure=bool(answer))
 

@@ -13,7 +13,7 @@ from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at, sha256_hex
 from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.plan_restore import PathChange, find_changes
+from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_changes
 from nexus_cli.undo.read_content import ContentReader, blob_id, read_all
 from nexus_cli.undo.records import FILE, GIT, LINK, SHA256, FileState
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
@@ -24,6 +24,8 @@ LARGEST = 1 << 20
 """Most bytes of a file whose lines are shown."""
 MOST = 512 * 1024
 """Most characters of a diff."""
+
+UNSURE_QUESTION = "Take back also what is perhaps yours?"
 
 _KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes"}
 
@@ -40,7 +42,8 @@ def undo_text(value: Value, width: int) -> str:
     for kind, paths in kinds:
         lines += _listed([f"{kind:<9} {path}" for path in paths], width)
     rows = []
-    for one in value["kept"]:
+    unsure = [one["path"] for one in value["kept"] if one["why"] == UNSURE]
+    for one in [one for one in value["kept"] if one["why"] != UNSURE]:
         where = f"; earlier version: {one['aside']}" if one["aside"] else ""
         rows.append(f"kept      {one['path']} ({one['why']}){where}")
     lines += _listed(rows, width)
@@ -54,15 +57,17 @@ def undo_text(value: Value, width: int) -> str:
         after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
         lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
         lines += folded(moved["command"], width, "  ")
+    if unsure:
+        lines += filled(f"{describe_unsure(unsure)} `nexus undo --all` or `nexus undo PATH` takes it back.", width)
     for what in value["unfollowed"]:
         lines += filled(f"Not covered: {_plain(what)}", width)
     return "\n".join(lines)
 
 
-def unsure_question(paths: Sequence[str], project: str) -> str:
-    """Return the question whether an undo takes back also what may be the person's."""
+def describe_unsure(paths: Sequence[str], project: str = "") -> str:
+    """Return a line with the paths that an undo leaves because they may be the person's."""
     names = name_first([_plain(path.removeprefix(f"{project}/")) for path in paths], 10)
-    return f"Perhaps yours, changed while a command ran: {names}. Take {'them' if paths[1:] else 'it'} back too?"
+    return f"Perhaps yours, changed while a command ran: {names}."
 
 
 def _count(paths: Sequence[str]) -> str:

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
-from nexus_cli.undo.records import ABSENT, FOLDER, MODE, ReferenceChange, Step
+from nexus_cli.undo.records import ABSENT, FOLDER, GIT_FOLDER, MODE, ReferenceChange, Step
 
 
 def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:
     """Return the steps with the changes in force, none that are empty; with absolute `paths` those of these, and of the
-    folders above that were made or removed with them. References are in force without `paths` only."""
+    folders above that were made or removed with them. References count as the `.git` of their repository, if `paths`
+    name that itself."""
     gone: set[tuple[str, ...]] = set()
     found = []
     for step in reversed(steps):
@@ -31,8 +32,10 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
             for one in left:
                 if f"{step.root}/{one.path}" in above and {one.before.kind, one.after.kind} == {FOLDER, ABSENT}:
                     kept.append(one)
-        if kept or (moved and not paths):
-            found.append(replace(step, changes=tuple(kept), references=() if paths else moved))
+        own = {path.removesuffix(f"/{GIT_FOLDER}") for path in paths if path.endswith(f"/{GIT_FOLDER}")}
+        moved = tuple(one for one in moved if not paths or f"{step.root}/{one.repository}".rstrip("/") in own)
+        if kept or moved:
+            found.append(replace(step, changes=tuple(kept), references=moved))
     return found[::-1]
 
 

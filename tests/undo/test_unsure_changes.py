@@ -220,6 +220,8 @@ def test_what_the_person_commits_while_a_command_runs_stays(world: World, comman
     assert (git("rev-parse", "HEAD") == first) is command.startswith("git ")
     if not command.startswith("git "):
         assert [(one["path"], one["why"]) for one in report["kept"]] == [(".git", UNSURE)]
+        assert world.undo(".git")["references"] and git("rev-parse", "HEAD") == first
+        assert world.redo()["references"] and git("rev-parse", "HEAD") == second
         assert second == git("rev-parse", "HEAD") and not world.undo(takes_unsure=True)["kept"]
     assert git("rev-parse", "HEAD") == first
 
