@@ -236,7 +236,8 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
         except OSError as error:
             is_back, why = False, (error.strerror or str(error)).lower()
         result.restored += [change.place] if is_back else []
-        if not is_back and copy is not None:
+        is_same = bool(head := _find_head(root)) and copy is not None and head == _find_head(str(copy))
+        if not is_back and copy is not None and not is_same:
             fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
             what = next(
                 step.what for step in steps if any(f"{step.root}/{one.path}" == change.place for one in step.changes)
@@ -255,10 +256,16 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
 
 def _has_head(request: UndoRequest, folder: str, root: str) -> bool:
     """Return True if HEAD resolves, or the kept HEAD of the project `root` is a branch without a commit."""
+    return _find_head(folder) != b"" or not is_head_kept(request.data, root)
+
+
+def _find_head(folder: str) -> bytes | None:
+    """Return the commit of HEAD in a repository, b"" without one that can be read; None if git cannot be run."""
     with suppress(GitError):
-        git = find_git(Path(folder))
-        return not git or not git.try_run("cat-file", "-e", "HEAD^{commit}")[0] or not is_head_kept(request.data, root)
-    return True
+        if git := find_git(Path(folder)):
+            status, output, _ = git.try_run("rev-parse", "-q", "--verify", "HEAD^{commit}")
+            return b"" if status else output
+    return None
 
 
 def _report_references(

@@ -204,6 +204,14 @@ def test_an_empty_repository_in_the_place_of_another_loses_no_branch(world: Worl
     assert after.pop("HEAD.nexus-undo") and {path: after.get(path) for path in before} == before
 
 
+def test_a_repository_that_a_redo_left_is_not_told_as_another_one(world: World) -> None:
+    repository(world.project)
+    command(world, "rm -rf .git notes.txt")
+    assert ".git" in world.undo()["restored"] and not world.redo()["unfollowed"]
+    again = world.undo()
+    assert again["restored"] == ["notes.txt"] and not again["unfollowed"]
+
+
 @pytest.mark.matrix
 def test_the_commit_that_another_repository_has_not_is_put_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     repository(world.project)
