@@ -71,11 +71,6 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "undo/follow_changes.py": {
         "settle_killed": (DATA, "glob unlink"),
         "_find_killed": (DATA, "glob"),
-        "ChangeJournal.close": (DATA, "unlink"),
-    },
-    "undo/follow_repositories.py": {
-        "Repositories.save": (DATA, "open replace unlink"),
-        "read_saved": (DATA, "read_text"),
     },
     "undo/journal.py": {
         "*": (DATA, ""),

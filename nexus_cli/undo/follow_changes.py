@@ -25,7 +25,7 @@ from nexus_cli.core.real_files import open_folder, open_regular
 from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.coverage import WHOLE
-from nexus_cli.undo.follow_repositories import Repositories, git_folder, read_saved
+from nexus_cli.undo.follow_repositories import Repositories, git_folder, make_rows, parse_rows
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
@@ -146,7 +146,7 @@ def _is_same_state(was: FileState, now: FileState) -> bool:
 T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
-_LOOKS, _STATES = "undo/looks", ".git"
+_LOOKS = "undo/looks"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
@@ -337,7 +337,6 @@ class ChangeJournal:
         """Remove what is kept for a process that is killed."""
         for project in self._projects.values():
             project.remove()
-            project.table.with_suffix(_STATES).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release(remove=True)
             self._lock = None
@@ -355,10 +354,7 @@ class ChangeJournal:
         with suppress(OSError, ValueError):
             if self.keeps:
                 self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
-                begun.project.save(look)
-                self._repositories[begun.project.root].save(
-                    begun.project.table.with_suffix(_STATES), begun.repositories
-                )
+                begun.project.save(look, make_rows(begun.repositories))
                 begin_step(self.data, begun.step)
 
     def _record(self, step: Step, *, is_open: bool) -> None:
@@ -416,7 +412,7 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
             project = LookedProject(Path(step.root), data, table.stem, ByteStore(data), _PATIENCE)
             before = project.restore(rows, about)
             after = project.end(before)
-            states = read_saved(table.with_suffix(_STATES))
+            states = parse_rows(about.get("repositories", {}))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             break
         except NotFollowed as error:

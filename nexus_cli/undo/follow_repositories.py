@@ -3,7 +3,6 @@ became of the references of the others."""
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Iterable, Mapping
@@ -13,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.real_files import NEW, open_folder, open_listable
+from nexus_cli.core.real_files import open_folder, open_listable
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.plan_references import REFS, STASH, SYMBOLIC
 from nexus_cli.undo.read_references import STASH_LOG, RepositoryState, is_same_value, read_state
 from nexus_cli.undo.read_state import GONE
-from nexus_cli.undo.records import GIT_FOLDER, HEAD, MODE, REPOSITORY, FileChange, FileState, ReferenceChange
+from nexus_cli.undo.records import GIT_FOLDER, HEAD, REPOSITORY, FileChange, FileState, ReferenceChange
 from nexus_cli.undo.repository_copy import (
     RACY,
     CopyBounds,
@@ -62,7 +61,6 @@ class Repositories:
         self._known: dict[str, RepositoryState] = {}
         self._copied: dict[str, object] = {}
         """By path: the stamp of a repository as it was last copied whole."""
-        self._saved: dict[str, Any] | None = None
         self.not_covered: dict[str, str] = {}
         """The repositories that could not be copied whole before the newest command, each with the reason."""
 
@@ -129,40 +127,18 @@ class Repositories:
                 found.same |= {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()
         return found
 
-    def save(self, place: Path, states: Mapping[str, RepositoryState]) -> None:
-        """Write the states before a command, if they changed, for the process that finds out what a killed one did.
-        Raises `OSError`."""
-        rows = {path: [list(map(str, one.folders)), one.values, one.is_whole] for path, one in states.items()}
-        if rows == self._saved:
-            return
-        draft = place.with_name(f"{place.name}.new")
-        draft.unlink(missing_ok=True)
-        with open(os.open(draft, NEW, 0o600), "w", encoding="ascii") as file:
-            json.dump(rows, file)
-        os.replace(draft, place)
-        self._saved = rows
+
+def make_rows(states: Mapping[str, RepositoryState]) -> dict[str, Any]:
+    """Return states as JSON, for the process that finds out what a killed one did."""
+    return {path: [list(map(str, one.folders)), one.values, one.is_whole] for path, one in states.items()}
 
 
-def read_saved(place: Path) -> dict[str, RepositoryState]:
-    """Return the states that `Repositories.save` wrote, {} if there is no such file, as of version 0.2. Raises
-    `OSError`, and `KeyError`, `TypeError`, `ValueError` for a damaged one."""
-    with suppress(FileNotFoundError):
-        rows = json.loads(place.read_text("ascii"))
-        return {
-            path: RepositoryState(GitFolders(*map(Path, folders)), values, is_whole=is_whole)
-            for path, (folders, values, is_whole) in rows.items()
-        }
-    return {}
-
-
-def saved_contents(places: Iterable[Path]) -> set[str]:
-    """Return the contents that the files of `Repositories.save` name; damaged ones are left out."""
-    found: set[str] = set()
-    for place in places:
-        with suppress(OSError, KeyError, TypeError, ValueError):
-            values = [value for state in read_saved(place).values() for value in state.values.values()]
-            found.update(value.partition(MODE)[0] for value in values)
-    return found
+def parse_rows(rows: Mapping[str, Any]) -> dict[str, RepositoryState]:
+    """Make states of the rows of `make_rows`. Raises `KeyError`, `TypeError`, `ValueError`."""
+    return {
+        path: RepositoryState(GitFolders(*map(Path, folders)), values, is_whole=is_whole)
+        for path, (folders, values, is_whole) in rows.items()
+    }
 
 
 def git_folder(path: str) -> str:

@@ -88,8 +88,7 @@ class LookedProject:
         self._own = str(own.relative_to(root)) if own.is_relative_to(root) else ""
         """Our own data folder, if it is in the project."""
         self._data = data
-        self.table = data / "undo" / "looks" / f"{key}.json"
-        self._saved = SavedLook(self.table)
+        self._saved = SavedLook(data / "undo" / "looks" / f"{key}.json")
         self._store = store
         self._git: Git | None = None
         self._git_dir: Path | None = None
@@ -122,15 +121,16 @@ class LookedProject:
             self._last = look
             return look
 
-    def save(self, look: Look) -> None:
-        """Save a look, for the process that finds out what a killed one changed. Raises `OSError`."""
-        about = {name: getattr(look, name) for name in ("is_whole", "at")}
-        self._saved.save(look.seen, {"root": str(self.root), "skipped": sorted(look.skipped), **about})
+    def save(self, look: Look, repositories: Mapping[str, Any]) -> None:
+        """Save a look and the rows of its repositories, for the process that finds out what a killed one changed.
+        Raises `OSError`."""
+        about = {"root": str(self.root), "is_whole": look.is_whole, "at": look.at, "skipped": sorted(look.skipped)}
+        self._saved.save(look.seen, {**about, "repositories": repositories})
 
     def remove(self) -> None:
         """Remove the saved look."""
         with suppress(OSError):
-            self.table.unlink()
+            self._saved.place.unlink()
 
     def find_ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that git ignores; none without git."""

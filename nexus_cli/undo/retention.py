@@ -8,7 +8,6 @@ from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.undo.byte_store import list_objects, used_bytes
-from nexus_cli.undo.follow_repositories import saved_contents
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
 from nexus_cli.undo.repository_copy import count_kept, forget_copies, trim_copies
 from nexus_cli.undo.saved_look import read_contents
@@ -36,8 +35,7 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
         forget_copies(data, {step.root for step in named})
     if total <= most and not unnamed:
         return
-    looks = data / "undo" / "looks"
-    kept = read_contents(looks.glob("*.json")) | saved_contents(looks.glob("*.git"))
+    kept = read_contents((data / "undo" / "looks").glob("*.json"))
     journals = [read_steps(data, place.stem) for place in _journals(data)]
     kept |= {name for steps in journals for name in needed_by_redo(steps)}
     left = most - used_bytes(objects[name][1] for name in kept & objects.keys())

@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.undo.read_state import Seen
-from nexus_cli.undo.records import FileState
+from nexus_cli.undo.records import MODE, FileState
 
 MOST_LINES = 50
 """Most lines of differences, after which all paths are written anew."""
@@ -26,6 +26,7 @@ class SavedLook:
     def __init__(self, place: Path) -> None:
         self.place = place
         self._seen: Mapping[str, Seen] = {}
+        self._about: Mapping[str, Any] = {}
         self._lines = 0
 
     def save(self, seen: Mapping[str, Seen], about: Mapping[str, Any]) -> None:
@@ -38,7 +39,8 @@ class SavedLook:
         is_new = not self._lines or self._lines > MOST_LINES or 2 * len(changed) > len(seen)
         paths = seen if is_new else changed
         rows = {path: _make_row(one) for path, one in paths.items()}
-        line = json.dumps({"seen": rows, "gone": [] if is_new else gone, **about}, separators=(",", ":"))
+        new = {name: one for name, one in about.items() if is_new or self._about.get(name) != one}
+        line = json.dumps({"seen": rows, "gone": [] if is_new else gone, **new}, separators=(",", ":"))
         draft = self.place.with_name(f"{self.place.name}.new") if is_new else self.place
         private_dir(draft.parent)
         mode = os.O_TRUNC if is_new else os.O_APPEND
@@ -46,7 +48,7 @@ class SavedLook:
             file.write(f"{line}\n")
         if is_new:
             os.replace(draft, self.place)
-        self._seen, self._lines = dict(seen), 1 if is_new else self._lines + 1
+        self._seen, self._about, self._lines = dict(seen), about, 1 if is_new else self._lines + 1
 
 
 def read_rows(place: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -62,7 +64,7 @@ def read_rows(place: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         seen |= row.pop("seen")
         for path in row.pop("gone"):
             seen.pop(path, None)
-        about = row
+        about |= row
     return seen, about
 
 
@@ -84,9 +86,12 @@ def parse_rows(rows: Mapping[str, Any]) -> dict[str, Seen]:
 
 
 def read_contents(places: Iterable[Path]) -> set[str]:
-    """Return the contents that saved looks name; damaged ones are left out."""
+    """Return the contents that saved looks name, of files and in git's folders; damaged ones are left out."""
     found: set[str] = set()
     for place in places:
-        with suppress(OSError, ValueError, KeyError, TypeError, IndexError):
-            found.update(row[2] for row in read_rows(place)[0].values())
+        with suppress(OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+            rows, about = read_rows(place)
+            found.update(row[2] for row in rows.values())
+            for _, values, _ in about["repositories"].values():
+                found.update(value.partition(MODE)[0] for value in values.values())
     return found
