@@ -25,6 +25,8 @@ _RACY = 50_000_000
 _COARSE = 2_000_000_000
 """The same where the index has whole seconds."""
 _EXTENDED, _ASSUMED, _STAGE, _NAME = 0x4000, 0x8000, 0x3000, 0xFFF
+_MOST_DIGITS = 5
+"""Most bytes of a number: no name is longer."""
 _FILE = 0o100000
 _CHECKED = ("filter", "ident", "working-tree-encoding")
 """Attributes with which a file may have other bytes than its blob of the same size."""
@@ -115,12 +117,13 @@ def read_index(data: bytes, length: int) -> Iterator[tuple[str, IndexEntry]]:
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length, as git writes it, and the place after it."""
-    value = data[at] & 0x7F
-    while data[at] & 0x80:
-        at += 1
-        value = ((value + 1) << 7) | (data[at] & 0x7F)
-    return value, at + 1
+    """Return a number of variable length, as git writes it, and the place after it. Raises `ValueError`."""
+    value = -1
+    for place, byte in enumerate(data[at : at + _MOST_DIGITS], at + 1):
+        value = ((value + 1) << 7) | (byte & 0x7F)
+        if not byte & 0x80:
+            return value, place
+    raise ValueError("the index is damaged")
 
 
 def _is_clean(entry: IndexEntry, file: os.stat_result, at: int) -> bool:

@@ -115,3 +115,14 @@ def test_a_split_index_is_an_error(tmp_path: Path) -> None:
     git(tmp_path, "update-index", "--split-index")
     with pytest.raises(ValueError, match="split"):
         list(read_index((tmp_path / ".git/index").read_bytes(), 20))
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_an_index_that_is_cut_anywhere_is_an_error(tmp_path: Path, version: str) -> None:
+    committed(tmp_path, "a", "b" * 200, "c")
+    git(tmp_path, "update-index", "--index-version", version)
+    data = (tmp_path / ".git/index").read_bytes()
+    entries = len(data) - data[::-1].index(b"TREE"[::-1]) - 4 if b"TREE" in data else len(data) - 20
+    for cut in range(entries):
+        with pytest.raises(ValueError, match="index"):
+            list(read_index(data[:cut], 20))
