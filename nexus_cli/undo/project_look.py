@@ -41,7 +41,7 @@ _LATER_SECONDS = 0.5
 """Time limit of copying what an earlier look only had the time to link."""
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
-_KIND = stat.S_IFMT(0o177777)
+_KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
 _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
@@ -87,7 +87,6 @@ class LookedProject:
         own = Path(os.path.realpath(data))
         self._own = str(own.relative_to(root)) if own.is_relative_to(root) else ""
         """Our own data folder, if it is in the project."""
-        self._data = data
         self._saved = SavedLook(data / "undo" / "looks" / f"{key}.json")
         self._store = store
         self._git: Git | None = None
@@ -289,7 +288,7 @@ class _Walk:
         if folder and not is_chosen and is_filled_by_tool(own, names, self._names.get(above, set())):
             self.deferred[folder] = os.fstat(handle).st_ino
             return
-        base, seen, inner = f"{folder}/" if folder else "", self._look.seen, []
+        base, seen, inner, find_known = f"{folder}/" if folder else "", self._look.seen, [], self._last.get
         for entry in entries:
             name = entry.name
             try:
@@ -302,13 +301,13 @@ class _Walk:
                 if name == ".git":
                     self._look.repositories.append(folder)
                 continue
-            if kind == stat.S_IFDIR:
+            if kind == _FOLDER:
                 if path == self._own:
                     continue
                 inner.append(path)
             elif about.st_nlink > 1:
                 self._pairs.setdefault((about.st_dev, about.st_ino), []).append(path)
-            known = self._last.get(path)
+            known = find_known(path)
             # as in `make_stamp`, which costs a tenth of a look
             stamp = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns, mode)
             if known is None or known.stamp != stamp or not (known.is_settled or known.is_late):
@@ -316,7 +315,7 @@ class _Walk:
                     known = describe(handle, name, about)
                 except OSError:
                     continue
-                if kind == stat.S_IFREG:
+                if kind == _REGULAR:
                     self.unread[path] = about
                 elif known.state.kind == SPECIAL:
                     self.special.append(path)

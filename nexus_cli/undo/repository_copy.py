@@ -127,10 +127,6 @@ def keep_repository(data: Path, folders: GitFolders, bounds: CopyBounds, above: 
         _Mirror(place, bounds).mirror(folders.common)
 
 
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
-
-
 def find_written(data: Path, root: Path) -> list[str]:
     """Return the paths in git's folder that were written in place since, so that they are kept no more. Blocks."""
     with suppress(OSError):

@@ -115,7 +115,7 @@ def rows(times: int) -> Iterator[Row]:
                 command()  # copies what the first look only linked
             wall, used = measure(command, times)
             find_wall, find_used = measure(find, times)
-            whys = {step.unfollowed for step in read_steps(data, OWNER.session)}
+            whys = {step.unfollowed for step in read_steps(data, OWNER.session)} - {""}
             seconds, restored = time_undo(journal, root, data)
             journal.close()
         what = f"{files:,} files, {kind}"
