@@ -459,7 +459,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_619, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (32_170, 0, 53),
-    "reports": (76_932, 8_414, None),
+    "reports": (77_024, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
@@ -487,10 +487,10 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (953_167, 67_714)
+SUM = (953_259, 67_714)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
-16,054 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
+16,146 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
 back to 937,113.
 """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from nexus_cli.core.elide import name_first, plural
@@ -120,9 +120,8 @@ def turn_diff(request: UndoRequest) -> dict[str, Any]:
             size += len(diff)
             text.append(diff)
             unread += [] if diff else [name]
-    for one in [one for step in steps for one in step.references if one.before != one.after]:
-        values = " -> ".join(value or "absent" for value in (one.before, one.after))
-        text.append(_plain(f"{os.path.join(one.repository, one.name)} of git: {values}") + "\n")
+    moved = [asdict(one) for step in steps for one in step.references if one.before != one.after]
+    text += [f"{name}: {_describe_move(one)}\n" for name, one in _name_references(moved).items()]
     return {
         "version": 1,
         "turn": turn,
@@ -133,6 +132,16 @@ def turn_diff(request: UndoRequest) -> dict[str, Any]:
         "untracked": [],
         "untracked_count": 0,
     }
+
+
+def _describe_move(reference: Value) -> str:
+    """Return what became of a reference, with the first 12 characters of each commit."""
+    before, after = reference["before"], reference["after"]
+    if before.startswith(SHA256) or after.startswith(SHA256):
+        return "changed" if before and after else "written" if after else "removed"
+    branch = "ref: refs/heads/"
+    shown = (value.removeprefix(branch) if value.startswith(branch) else value[:12] for value in (before, after))
+    return _plain(" -> ".join(value or "absent" for value in shown))
 
 
 def change_text(change: PathChange, name: str, reader: ContentReader) -> str:

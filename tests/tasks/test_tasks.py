@@ -67,10 +67,13 @@ def take_turns(place: Stage, task: Task) -> list[Done]:
 
 
 def take_back(place: Stage, session: str) -> set[str]:
-    """Undo a session turn by turn, until nothing is left. Return what stays: it came from elsewhere, and is older."""
+    """Undo a session turn by turn, until nothing is left. Return what stays: it came from elsewhere, and is older.
+
+    With `--all`: on a busy machine a command takes so long that the person may have saved a file meanwhile.
+    """
     stays: set[str] = set()
     for _ in range(9):
-        done = place.run("undo", "--session", session, "--json")
+        done = place.run("undo", "--all", "--session", session, "--json")
         value = done.result
         kept = value["kept"]
         assert done.status == (1 if kept else 0) and not [*problems(value, UndoReport)], done

@@ -15,10 +15,17 @@ LABELS = ["Context", "Largest", "Left out", "Next", "More"]
 def shown(made: Repl, command: str) -> list[str]:
     """The rows that `command` puts on an empty screen, with their looks; without the prompt and what is below it."""
     made.send(f"\x0c{command}\r")
+    found: list[str] = []
+
+    def is_over(_: object) -> bool:
+        rows = styled(made.cells())
+        first = next((number for number, row in enumerate(rows) if command in row), len(rows)) + 2
+        found[:] = rows[first : next((number for number in range(first + 1, len(rows)) if rows[number] == ">"), 0)]
+        return bool(found)
+
     made.idle()
-    rows = styled(made.cells())
-    first = next(number for number, row in enumerate(rows) if command in row) + 2
-    return rows[first : next(number for number, row in enumerate(rows) if number > first and row == ">") - 1]
+    made.wait_for(is_over)
+    return found[:-1]
 
 
 def talked(repl: Opens, **options: Any) -> Repl:

@@ -27,7 +27,7 @@ def test_undo_asks_before_it_takes_back_what_the_person_may_have_saved(repl: Ope
     (made.folder / "ended").touch()
     made.wait_for("All pass.")
     made.send("/undo\r")
-    made.wait_for("mine.txt. Take it back too?")
+    made.wait_for("Take back also what is perhaps yours?")
     made.send(keys)
     made.wait_for("Undid turn 1")
     assert mine.read_text() == text, made.picture()
