@@ -1,7 +1,7 @@
 """Where a command may write, the product opens, lists, copies, links and removes by descriptor: read from its source.
 
 A path that was checked may be a link a moment later. So every module reaches such folders through `core/real_files`
-and `core/real_tree` alone: relative to an open folder, through no link. `OWN` lists what those that handle them do by
+and `tree/real_tree` alone: relative to an open folder, through no link. `OWN` lists what those that handle them do by
 path, `ELSEWHERE` the modules whose paths lead elsewhere, each with the reason.
 `test_exchanged_folders.py` holds the same for what runs.
 """
@@ -23,7 +23,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "config/command_records.py": {
         "find_records": (DATA, "listdir open"),
     },
-    "core/real_tree.py": {
+    "tree/real_tree.py": {
         "_set_mode": ("`/proc/self/fd/N` of an open folder", "chmod"),
     },
     "sandbox/command_guard.py": {
@@ -65,7 +65,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "this_machine": (SYSTEM, "read_text"),
         "_started": (SYSTEM, "read_text"),
     },
-    "undo/byte_store.py": {
+    "tree/byte_store.py": {
         "*": (DATA, ""),
     },
     "undo/follow_changes.py": {
@@ -103,7 +103,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "_copy_into": (DATA, "open"),
         "_list_kept": (DATA, "iterdir walk"),
     },
-    "undo/write_state.py": {
+    "tree/write_state.py": {
         "open_up": ("`/proc/self/fd/N/NAME` of an open folder", "chmod"),
     },
     "undo/retention.py": {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nexus_cli.core.elide import plural
 from nexus_cli.reports.undo import change_text
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.plan_restore import PathChange
 from nexus_cli.undo.read_content import ContentReader

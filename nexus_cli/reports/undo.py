@@ -12,10 +12,11 @@ from nexus_cli.core.real_files import open_folder
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at, sha256_hex
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.blob_hash import blob_id
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import FILE, GIT, LINK, SHA256, FileState
 from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_changes
-from nexus_cli.undo.read_content import ContentReader, blob_id, read_all
-from nexus_cli.undo.records import FILE, GIT, LINK, SHA256, FileState
+from nexus_cli.undo.read_content import ContentReader, read_all
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
 NAMED = 100

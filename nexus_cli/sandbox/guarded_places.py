@@ -22,8 +22,8 @@ from nexus_cli.config.protected_places import (
     PROTECTED_FOLDERS,
     fold_name,
 )
-from nexus_cli.core.real_tree import RealTree
 from nexus_cli.sandbox.git_files import named_files, named_folder
+from nexus_cli.tree.real_tree import RealTree
 
 MOST_FOLDERS, MOST_DEPTH = 1_000, 4
 """Most folders of a project that are searched, and levels below its top."""

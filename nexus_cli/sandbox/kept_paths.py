@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from nexus_cli.config.protected_places import GIT_FOLDER, MADE_BY_TOOLS, fold_name, fold_path
-from nexus_cli.core.real_tree import RealTree
+from nexus_cli.tree.real_tree import RealTree
 
 Place = tuple[int, int, int]
 """Device, inode and ctime: they stay as they are if a folder above is moved, and no other file ever has them."""

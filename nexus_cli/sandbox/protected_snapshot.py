@@ -2,7 +2,7 @@
 
 bwrap mounts existing ones read-only; Landlock cannot revoke rights below a writable folder. A snapshot is therefore
 taken before each command and compared afterwards (`restore_protected`). Both open files relative to the project's
-descriptor (`core/real_tree`), and the set of places is fixed before the command.
+descriptor (`tree/real_tree`), and the set of places is fixed before the command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.worktree_record import find_worktree
-from nexus_cli.core.real_tree import RealTree
 from nexus_cli.core.version_memo import file_version
 from nexus_cli.sandbox.git_files import linked_repositories
 from nexus_cli.sandbox.guarded_places import (
@@ -34,6 +33,7 @@ from nexus_cli.sandbox.guarded_places import (
 )
 from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, find_places, name_with_ways
 from nexus_cli.sandbox.profile import SandboxProfile
+from nexus_cli.tree.real_tree import RealTree
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
 """Most files and bytes stored of each protected folder, those near its top first. Files beyond it cannot be

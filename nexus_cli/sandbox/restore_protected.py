@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from nexus_cli.config.protected_places import GIT_FOLDER
-from nexus_cli.core.real_tree import RealTree
 from nexus_cli.sandbox.git_files import is_plain, named_folder, runs_programs
 from nexus_cli.sandbox.guarded_places import (
     MOST_CONFIGURATION,
@@ -29,6 +28,7 @@ from nexus_cli.sandbox.guarded_places import (
 )
 from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
+from nexus_cli.tree.real_tree import RealTree
 
 REPOSITORY = "new repository: git there runs programs that its configuration or hooks name"
 REBASE = "a rebase that runs programs (exec) when it continues"

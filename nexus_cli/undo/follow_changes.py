@@ -22,28 +22,18 @@ from nexus_cli.config.paths import is_below
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.tree.blob_hash import hash_blob
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
+from nexus_cli.tree.read_state import GONE, NOTHING, Seen, open_states
 from nexus_cli.undo import unsure_changes
-from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.coverage import WHOLE
 from nexus_cli.undo.follow_repositories import Repositories, git_folder, make_rows, parse_rows
 from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun, read_steps, read_steps_since
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
-from nexus_cli.undo.read_content import hash_blob
 from nexus_cli.undo.read_references import RepositoryState
-from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
-from nexus_cli.undo.records import (
-    ABSENT,
-    FILE,
-    FOLDER,
-    GIT,
-    LINK,
-    SPECIAL,
-    FileChange,
-    FileState,
-    ReferenceChange,
-    Step,
-)
+from nexus_cli.undo.records import FileChange, ReferenceChange, Step
 from nexus_cli.undo.retention import trim_store
 from nexus_cli.undo.saved_look import read_rows
 

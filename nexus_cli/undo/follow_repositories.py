@@ -13,11 +13,12 @@ from typing import Any
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.real_files import open_folder, open_listable
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import FileState
+from nexus_cli.tree.read_state import GONE
 from nexus_cli.undo.plan_references import REFS, STASH, SYMBOLIC
 from nexus_cli.undo.read_references import STASH_LOG, RepositoryState, is_same_value, read_state
-from nexus_cli.undo.read_state import GONE
-from nexus_cli.undo.records import GIT_FOLDER, HEAD, REPOSITORY, FileChange, FileState, ReferenceChange
+from nexus_cli.undo.records import GIT_FOLDER, HEAD, REPOSITORY, FileChange, ReferenceChange
 from nexus_cli.undo.repository_copy import (
     RACY,
     CopyBounds,

@@ -13,7 +13,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nexus_cli.core.progress import track
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT_FOLDER, SPECIAL, FileChange, FileState, Step
+from nexus_cli.tree.file_state import (
+    ABSENT,
+    ABSENT_STATE,
+    BLOCKED,
+    FILE,
+    FOLDER,
+    NOT_THERE,
+    SPECIAL,
+    FileState,
+    PresentState,
+)
+from nexus_cli.undo.records import GIT_FOLDER, FileChange, Step
 
 CHANGED = "changed since"
 BETWEEN = "changed by somebody else during the turn"
@@ -26,9 +37,6 @@ IN_GIT = "in .git, which undo never touches"
 IN_THE_WAY = "a folder above it is now a link or a file"
 NO_KIND = "a socket or a device, which cannot be restored"
 NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove", "keep"
-BLOCKED = "blocked"
-"""Kind of a path besides those of `FileState`: a link or a file is where a folder above it was."""
-ABSENT_STATE = FileState(ABSENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,43 +66,6 @@ class PathChange:
         return {self.before.kind, self.after.kind} == {FOLDER, ABSENT}
 
 
-@dataclass(frozen=True, slots=True)
-class PresentState:
-    """A path as it is now."""
-
-    state: FileState
-    """Without content; `kind` may be `blocked` too."""
-    contents: frozenset[str] = frozenset()
-    """The content of a file, in every form of `FileState.content` that is known of it; the names in a folder that may
-    have to go."""
-    stamp: tuple[int, ...] = ()
-    """That of `read_state.make_stamp`, device and number of hard links: changes with each write."""
-    blocker: str = ""
-    """Path, relative to the root, of what is where a `blocked` path has a folder."""
-
-    @property
-    def kind(self) -> str:
-        """The kind of `state`."""
-        return self.state.kind
-
-    @property
-    def file(self) -> tuple[int, ...]:
-        """Inode and device, which hard links share; () if there is nothing."""
-        return self.stamp[2:6:3]
-
-    def holds(self, state: FileState) -> bool:
-        """Return True if kind, content and target are those of `state`; rights are not compared."""
-        if self.kind != state.kind:
-            return False
-        return state.content in self.contents if self.kind == FILE else self.state.target == state.target
-
-    def is_like(self, state: FileState) -> bool:
-        """Return True if kind, content, target, mode, owner and attributes are those of `state`."""
-        own = self.state.mode, self.state.owner, self.state.attributes
-        return self.holds(state) and own == (state.mode, state.owner, state.attributes)
-
-
-NOT_THERE = PresentState(ABSENT_STATE)
 UNKNOWN = PresentState(FileState(SPECIAL))
 
 

@@ -22,12 +22,12 @@ from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.real_files import LISTED
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
+from nexus_cli.tree.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.coverage import REBUILT
 from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
-from nexus_cli.undo.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
-from nexus_cli.undo.records import FILE, GIT, SHA256, SPECIAL, FileState
 from nexus_cli.undo.repository_copy import find_git_folders
 from nexus_cli.undo.saved_look import SavedLook, parse_rows
 

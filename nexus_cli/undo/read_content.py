@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import subprocess
 from collections.abc import Sequence
@@ -13,33 +12,10 @@ from typing import IO, Self
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.sandbox.own_git import GitError, find_git, merge_files
-from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.records import GIT
+from nexus_cli.tree.blob_hash import HASHES, blob_id
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import GIT
 from nexus_cli.undo.repository_copy import find_copy
-
-HASHES = {40: "sha1", 64: "sha256"}
-"""Hash of a repository's objects, by the length of its ids."""
-
-
-def blob_hash(size: int, oid_length: int) -> hashlib._Hash:
-    """Return the hash of a blob of `size` bytes that has read its header."""
-    return hashlib.new(HASHES[oid_length], b"blob %d\0" % size, usedforsecurity=False)
-
-
-def blob_id(data: bytes, oid_length: int) -> str:
-    """Return the id of a blob in a repository whose ids have `oid_length` digits, "" if none has such."""
-    return hash_blob(io.BytesIO(data), len(data), oid_length)
-
-
-def hash_blob(file: IO[bytes], size: int, oid_length: int) -> str:
-    """Return the id of a file of `size` bytes as a blob, likewise."""
-    if oid_length not in HASHES:
-        return ""
-    digest = blob_hash(size, oid_length)
-    while size > 0 and (piece := file.read(min(size, 1 << 20))):
-        size -= len(piece)
-        digest.update(piece)
-    return digest.hexdigest()
 
 
 class ContentReader:

@@ -18,10 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from nexus_cli.core.real_files import open_folder, open_listable, open_regular, read_regular, walk_below
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import SHA256
 from nexus_cli.undo.git_index import read_index
 from nexus_cli.undo.plan_references import REFS, SYMBOLIC, is_shared
-from nexus_cli.undo.records import HEAD, MODE, SHA256
+from nexus_cli.undo.records import HEAD, MODE
 from nexus_cli.undo.repository_copy import RACY, GitFolders
 
 INDEX, STASH_LOG, PACKED = "index", "logs/refs/stash", "packed-refs"

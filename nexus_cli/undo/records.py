@@ -10,39 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "special", "absent"
+from nexus_cli.tree.file_state import FileState, parse_state
+
 HEAD = "HEAD"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
 """Kind and path of a repository that a step removed. It is kept as a whole, see `repository_copy`."""
 MODE = "+"
 """What is between the content of a file in git's folder and its permission bits, in a value of a reference."""
-SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
-"""Beginnings of `FileState.content`: bytes in the byte store, a blob of the project's repository, and a hard link in
-the byte store to a file that is too large to copy (lost if a command writes the file in place)."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """The state of one path at one moment."""
-
-    kind: str
-    """`file`, `link`, `folder`, `pipe` (a FIFO), `special` (a socket or a device), `absent`, or `repository` of `.git`
-    before it was lost."""
-    mode: int = 0
-    """Permission bits of a file, folder or pipe (0o7777)."""
-    content: str = ""
-    """The place of a file's bytes: `sha256:HEX`, `git:OID` (a blob whose bytes are those of the file) or `link:NAME`;
-    "" if they are kept nowhere, so that the file cannot be restored."""
-    size: int = 0
-    """Bytes of a file."""
-    target: str = ""
-    """Target of a link."""
-    owner: str = ""
-    """`UID:GID` where nexus runs as root and the path is not root's, else ""."""
-    attributes: tuple[tuple[str, str], ...] = ()
-    """Extended attributes with their values in base64, sorted by name: those of users, and access lists."""
-    pair: str = ""
-    """The first path, by name, of those that are hard links to the same file; "" if there is one only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +98,6 @@ def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> dict[st
 
 _OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered", "began"})
 """Fields that a line of the journal leaves out if they are empty."""
-
-
-def parse_state(row: Mapping[str, Any]) -> FileState:
-    """Make a state from its JSON; raise `KeyError`, `TypeError`, `ValueError`."""
-    attributes = tuple((str(name), str(value)) for name, value in row.get("attributes", ()))
-    return FileState(**{**row, "attributes": attributes})
 
 
 def parse_step(row: Mapping[str, Any]) -> Step:

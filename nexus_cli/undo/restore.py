@@ -20,15 +20,20 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import open_folder
-from nexus_cli.undo import plan_restore as plans
-from nexus_cli.undo.byte_store import ByteStore
-from nexus_cli.undo.journal import append_step, begin_step
-from nexus_cli.undo.plan_references import TurnReference
-from nexus_cli.undo.plan_restore import NOT_THERE, Action, PathChange, PresentState, state_of, unchanged
-from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, HARD_LINK, SHA256, FileChange, FileState, ReferenceChange, Step
-from nexus_cli.undo.restore_references import FULL, put_references
-from nexus_cli.undo.write_state import (
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import (
+    ABSENT,
+    ABSENT_STATE,
+    BLOCKED,
+    FILE,
+    FOLDER,
+    HARD_LINK,
+    NOT_THERE,
+    SHA256,
+    FileState,
+    PresentState,
+)
+from nexus_cli.tree.write_state import (
     DRAFT_MODE,
     ChangedMeanwhileError,
     finish_folder,
@@ -43,6 +48,13 @@ from nexus_cli.undo.write_state import (
     remove_path,
     write_state,
 )
+from nexus_cli.undo import plan_restore as plans
+from nexus_cli.undo.journal import append_step, begin_step
+from nexus_cli.undo.plan_references import TurnReference
+from nexus_cli.undo.plan_restore import Action, PathChange, state_of, unchanged
+from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
+from nexus_cli.undo.records import FileChange, ReferenceChange, Step
+from nexus_cli.undo.restore_references import FULL, put_references
 
 ASIDE = ".nexus-undo"
 """Ending of the name under which an earlier state is put beside a path that keeps its present one."""
@@ -158,7 +170,7 @@ class Restorer:
     def _look(self, change: PathChange) -> PresentState:
         """Look at a path. One whose content cannot be compared is unchanged if its stamp is that of the journal."""
         if change.root not in self._roots:
-            return NOT_THERE if change.root in self._gone else PresentState(FileState(plans.BLOCKED))
+            return NOT_THERE if change.root in self._gone else PresentState(FileState(BLOCKED))
         wanted, lists = (change.before.content, change.after.content), change.before.kind != FOLDER
         now = look_at(self._roots[change.root], change.path, wanted, lists=lists)
         after = change.after.content
@@ -251,7 +263,7 @@ class Restorer:
                 now, content = self._keep_bytes(change, now, state)
                 self._seen[change.place] = now
                 before = replace(before, content=content)
-                return [FileChange(change.path, before, state or plans.ABSENT_STATE)]
+                return [FileChange(change.path, before, state or ABSENT_STATE)]
             except (ChangedMeanwhileError, FileNotFoundError, PermissionError):
                 action = replace(action, why=plans.CHANGED)
         kept = KeptPath(change.place, action.why)
@@ -261,7 +273,7 @@ class Restorer:
             return [unchanged(change.path, now)]
         self._kept[f"{change.root}/{beside}"] = kept
         self._seen[f"{change.root}/{beside}"] = NOT_THERE
-        return [unchanged(change.path, now), FileChange(beside, plans.ABSENT_STATE, state)]
+        return [unchanged(change.path, now), FileChange(beside, ABSENT_STATE, state)]
 
     def _keep_bytes(self, change: PathChange, now: PresentState, state: FileState | None) -> tuple[PresentState, str]:
         """Keep the bytes of a file, if `state` has others; return its present state and content. Raises as
@@ -337,14 +349,14 @@ class Restorer:
                     raise ChangedMeanwhileError
                 finish_folder(self._roots[step.root], change.path, change.before, change.before)
                 return [FileChange(change.path, change.before, change.before)]
-            if now is None or now.kind in (FOLDER, plans.BLOCKED):
+            if now is None or now.kind in (FOLDER, BLOCKED):
                 now = self._look(planned)
                 is_gone = change.after.kind == ABSENT
-                is_made = now.is_like(change.after) or (is_gone and now.kind in (plans.BLOCKED, FOLDER))
+                is_made = now.is_like(change.after) or (is_gone and now.kind in (BLOCKED, FOLDER))
                 if is_made and (is_gone or change.before.pair == change.after.pair):  # by an undo that was killed
                     self._tell(place, change)
                     return [change]
-                if not is_made and not now.holds(plans.ABSENT_STATE if change.before.kind == FOLDER else change.before):
+                if not is_made and not now.holds(ABSENT_STATE if change.before.kind == FOLDER else change.before):
                     raise ChangedMeanwhileError
             try:
                 return [self._write(step, change, now)]
@@ -365,7 +377,7 @@ class Restorer:
     def _make_folder(self, change: FileChange, planned: PathChange, now: PresentState | None) -> list[FileChange]:
         """Make a folder, in place of a file that goes; `_finish` gives it its rights."""
         root = self._roots[planned.root]
-        if now is None or now.kind == plans.BLOCKED:
+        if now is None or now.kind == BLOCKED:
             now = self._look(planned)
         if now.kind not in (FOLDER, ABSENT):
             if not now.is_like(change.before):
@@ -445,7 +457,7 @@ class Restorer:
         planned = _planned(step, change)
         beside = None if known or change.after.kind in (ABSENT, FOLDER) else self._find_beside(planned, now)
         if beside is not None:
-            aside = FileChange(beside, plans.ABSENT_STATE, change.after)
+            aside = FileChange(beside, ABSENT_STATE, change.after)
             with suppress(ChangedMeanwhileError, OSError):
                 self._kept[f"{step.root}/{beside}"] = kept
                 return [*same, self._write(step, aside, NOT_THERE)]

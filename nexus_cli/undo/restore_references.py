@@ -16,7 +16,7 @@ from pathlib import Path
 
 from nexus_cli.core.real_files import NEW, open_folder
 from nexus_cli.sandbox.own_git import GitError, find_git
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.plan_references import STASH, SYMBOLIC, is_shared
 from nexus_cli.undo.read_references import (
     INDEX,

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.undo.byte_store import list_objects, used_bytes
+from nexus_cli.tree.byte_store import list_objects, used_bytes
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
 from nexus_cli.undo.repository_copy import count_kept, forget_copies, trim_copies
 from nexus_cli.undo.saved_look import read_contents

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.undo.read_state import Seen
-from nexus_cli.undo.records import MODE, FileState
+from nexus_cli.tree.file_state import FileState
+from nexus_cli.tree.read_state import Seen
+from nexus_cli.undo.records import MODE
 
 MOST_LINES = 50
 """Most lines of differences, after which all paths are written anew."""

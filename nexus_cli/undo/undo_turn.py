@@ -16,7 +16,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.json_types.report_types import MovedHead, ReferenceObject, UndoReport
 from nexus_cli.sandbox.own_git import GitError, find_git
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_begun, read_steps

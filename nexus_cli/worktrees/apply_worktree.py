@@ -11,10 +11,11 @@ import errno
 import io
 import os
 import secrets
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +26,28 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.real_files import list_folder, open_folder, open_regular
 from nexus_cli.sandbox.own_git import GitError, failure, merge_files
+from nexus_cli.tree import file_state
+from nexus_cli.tree.blob_hash import blob_id
+from nexus_cli.tree.file_state import (
+    ABSENT,
+    BLOCKED,
+    FILE,
+    FOLDER,
+    GIT,
+    NOT_THERE,
+    PIPE,
+    SPECIAL,
+    FileState,
+    PresentState,
+)
+from nexus_cli.tree.write_state import (
+    ChangedMeanwhileError,
+    look_at,
+    remove_draft,
+    remove_empty_folders,
+    remove_path,
+    write_state,
+)
 from nexus_cli.worktrees.inspect_worktree import open_store, save_state
 from nexus_cli.worktrees.make_worktree import find_git
 from nexus_cli.worktrees.snapshot_store import (
@@ -34,19 +57,16 @@ from nexus_cli.worktrees.snapshot_store import (
     BlobReader,
     SnapshotStore,
     TreeChange,
-    hash_blob,
 )
 from nexus_cli.worktrees.worktrees import require_folder
 
-FOLDER, BLOCKED, SPECIAL = "folder", "blocked", "special"
-"""Modes of a path that holds something other than a file; `blocked`: its folder is a link or a file."""
 PLAIN = "100644"
+_MODES = {ABSENT: MISSING, PIPE: SPECIAL}
+"""Modes of a path that holds no file; others are the kind of its state."""
 DRAFT = "draft"
 """File of a record folder that names the draft being written in the project."""
-_DRAFTS = b".nexus-"
+_DRAFTS = ".nexus-"
 """The beginning of the names of drafts."""
-_PIECE = 1 << 20
-_FORMATS = {40: "sha1", 64: "sha256"}
 _FAILED = 128
 """`git merge-file` exits with at least this status on errors, below it with the number of conflicts."""
 
@@ -83,8 +103,7 @@ class _File:
 
     mode: str
     blob: str = ""
-    stamp: tuple[int, ...] = field(default=(), compare=False)
-    """Inode, size and times. They change with each write, even one of the same content."""
+    now: PresentState = field(default=NOT_THERE, compare=False)
 
 
 _NOTHING = _File(MISSING)
@@ -154,9 +173,9 @@ def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> li
 
 def _is_undone(record: WorktreeRecord, change: TreeChange) -> bool:
     """True if the project has a path again as it was before the change, and nothing at the path of a new file."""
-    kind = _FORMATS.get(len(record.base), "sha1")
-    before = _look_at(record.source, change.before, kind)
-    is_there = change.before != change.path and _look_at(record.source, change.path, kind) != _NOTHING
+    length = len(record.base)
+    before = _look_at(record.source, change.before, length)
+    is_there = change.before != change.path and _look_at(record.source, change.path, length) != _NOTHING
     return before == _side(change.old_mode, change.old) and not is_there
 
 
@@ -246,11 +265,11 @@ class _Planner:
         self._blobs = blobs
         self._folder = folder
         self._label = f"worktree {record.name}"
-        self._format = _FORMATS.get(len(record.base), "sha1")
+        self._length = len(record.base)
         self._git = find_git(record.source)
 
     def look(self, path: bytes) -> _File:
-        return _look_at(self.root, path, self._format)
+        return _look_at(self.root, path, self._length)
 
     def split_renames(self, changes: Iterable[TreeChange]) -> Iterator[TreeChange]:
         """Yield the changes; a rename of a file that the project has not changed is a deletion and a new file."""
@@ -270,7 +289,9 @@ class _Planner:
         inside = change.path.startswith(change.before + b"/") or change.before.startswith(change.path + b"/")
         there = self.look(change.path)
         # Equal stamps mean one file with two names, as on a case-insensitive disk: deleting it deletes both.
-        return inside or (there in (_NOTHING, _File(change.new_mode, change.new)) and there.stamp != before.stamp)
+        return inside or (
+            there in (_NOTHING, _File(change.new_mode, change.new)) and there.now.stamp != before.now.stamp
+        )
 
     def plan(self, change: TreeChange) -> _Step:
         seen = self.look(change.path)
@@ -316,7 +337,7 @@ class _Planner:
                 self._blobs.copy(blob, file)
         with open(place / "ours", "wb") as copy:
             _copy_whole(self.root / os.fsdecode(step.change.before), copy)
-        if _look_at(place, b"ours", self._format).blob != ours.blob:
+        if _look_at(place, b"ours", self._length).blob != ours.blob:
             raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
         labels = ("-L", "yours", "-L", "before", "-L", self._label)
         done = merge_files(self._git, place, *labels)
@@ -360,7 +381,7 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
             conflict = "it changed in the project meanwhile"
         elif now.mode in (FOLDER, BLOCKED):
             conflict = _describe_clash(now, _NOTHING, step.result)
-        elif not _write_result(planner.record, step, now, blobs):
+        elif not _write_result(planner.record, step, now.now, blobs):
             conflict = "it changed in the project meanwhile"
         else:
             result.written.append(name)
@@ -369,7 +390,7 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
         result.conflicts.append(MergeConflict(name, conflict, marked))
     if marked or not conflict:
         if step.change.before != path and (before := planner.look(step.change.before)) == step.seen_before:
-            _delete_file(planner.root, step.change.before, before)
+            _delete_file(planner.root, os.fsdecode(step.change.before), before.now)
         return True
     return False
 
@@ -383,75 +404,58 @@ def clean_killed_apply(record: WorktreeRecord) -> None:
 
 def _remove_draft(record: WorktreeRecord) -> None:
     try:
-        folder, _, name = (record.home / DRAFT).read_bytes().rpartition(b"/")
+        place = os.fsdecode((record.home / DRAFT).read_bytes())
     except OSError:
         return
-    with suppress(OSError), open_folder(record.source / os.fsdecode(folder)) as place:
-        if name.startswith(_DRAFTS):
-            os.unlink(name, dir_fd=place)
+    draft = place.rpartition("/")[2]
+    with suppress(OSError), open_folder(record.source) as root:
+        if draft.startswith(_DRAFTS):
+            remove_draft(root, place, draft)
     (record.home / DRAFT).unlink(missing_ok=True)
 
 
-def _mode_of_new(record: WorktreeRecord, path: bytes, *, is_program: bool) -> int:
-    """Return the most rights of a new file: the usual ones that its file in the worktree has too, as a key has few."""
-    mode = 0o777 if is_program else 0o666
-    parent, _, name = os.fsdecode(path).rpartition("/")
-    with suppress(OSError), open_folder(record.folder / parent) as folder:
-        about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        mode &= about.st_mode if stat.S_ISREG(about.st_mode) else mode
-    return mode | stat.S_IRUSR | stat.S_IWUSR
+def _make_state(record: WorktreeRecord, step: _Step, now: PresentState, root: int) -> FileState:
+    """Return the state of a file after a step: the rights of the one that it replaces, but the executable bit of git.
+
+    A new file has the rights that its file in the worktree has too, as a key has few; no others may write it.
+    """
+    is_program = step.result.mode == EXECUTABLE
+    if now.kind == FILE:
+        mode = now.state.mode
+        if is_program and not mode & stat.S_IXUSR:
+            mode |= (mode & 0o444) >> 2
+        return replace(now.state, mode=mode if is_program else mode & ~0o111)
+    path, mode, owner = os.fsdecode(step.change.path), 0o755, ""
+    with suppress(OSError), open_folder(record.folder) as folder:
+        there = look_at(folder, path, ()).state
+        mode = there.mode & 0o775 if there.kind == FILE else mode
+    with suppress(OSError), open_folder(os.path.dirname(path), inside=root) as above:
+        about = os.stat(above)
+        owner = f"{os.geteuid()}:{about.st_gid}" if about.st_mode & stat.S_ISGID else ""
+    mode = (mode if is_program else mode & ~0o111) | stat.S_IRUSR | stat.S_IWUSR
+    return FileState(FILE, mode, owner=owner)
 
 
-def _write_result(record: WorktreeRecord, step: _Step, now: _File, blobs: BlobReader) -> bool:
+def _write_result(record: WorktreeRecord, step: _Step, now: PresentState, blobs: BlobReader) -> bool:
     """Write, link, delete or change the mode of one file, atomically. Return False without a change unless it is still
     as `now`."""
-    path = step.change.path
-    new = step.result
-    root = record.source
-    if new.mode == MISSING:
-        return _delete_file(root, path, now)
-    parent, _, name = os.fsdecode(path).rpartition("/")
-    draft = f"{os.fsdecode(_DRAFTS)}{secrets.token_hex(8)}"
-    with open_folder(root / parent, create=True) as folder, _open_drafts(root, folder) as (is_in_git, drafts):
-        (record.home / DRAFT).write_bytes(os.fsencode(f"{'.git' if is_in_git else parent}/{draft}"))
-        old = os.stat(name, dir_fd=folder, follow_symlinks=False) if now.mode in (PLAIN, EXECUTABLE) else None
-        try:
-            if new.mode == LINK:
-                target = io.BytesIO()
-                blobs.copy(new.blob, target)
-                os.symlink(os.fsdecode(target.getvalue()), draft, dir_fd=drafts)
-            else:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                usual = _mode_of_new(record, path, is_program=new.mode == EXECUTABLE)
-                mode = 0o600 if old is not None else usual
-                with open(os.open(draft, flags, mode, dir_fd=drafts), "wb") as file:
-                    _fill_file(file, root, step, blobs)
-                    if old is not None:
-                        _keep_rights(file.fileno(), old, is_program=new.mode == EXECUTABLE)
-                    file.flush()
-                    os.fsync(file.fileno())
-            if is_same := _is_as_seen(folder, name, now):  # writing took its time
-                os.replace(draft, name, src_dir_fd=drafts, dst_dir_fd=folder)
-            return is_same
-        finally:
-            with suppress(OSError):
-                os.unlink(draft, dir_fd=drafts)
-
-
-@contextmanager
-def _open_drafts(root: Path, folder: int) -> Iterator[tuple[bool, int]]:
-    """Yield True and the `.git` of a project, where a draft of a killed apply is in nobody's way, or False and `folder`
-    itself if files made in `.git` cannot be moved there or would get another group."""
-    with ExitStack() as opened:
-        try:
-            drafts = opened.enter_context(open_folder(root / ".git"))
-            there, here = os.fstat(drafts), os.fstat(folder)
-        except OSError:
-            drafts = folder
+    path = os.fsdecode(step.change.path)
+    if step.result.mode == MISSING:
+        return _delete_file(record.source, path, now)
+    draft = f"{_DRAFTS}{secrets.token_hex(8)}"
+    (record.home / DRAFT).write_bytes(os.fsencode(os.path.join(os.path.dirname(path), draft)))
+    with open_folder(record.source) as root, tempfile.TemporaryFile(dir=record.home) as source:
+        _fill_file(source, record.source, step, blobs)
+        source.seek(0)
+        if step.result.mode == LINK:
+            state = FileState(file_state.LINK, target=os.fsdecode(source.read()))
         else:
-            same = [(one.st_dev, one.st_gid, one.st_mode & (stat.S_ISGID | stat.S_IWUSR)) for one in (there, here)]
-            drafts = drafts if same[0] == same[1] else folder
-        yield drafts != folder, drafts
+            state = _make_state(record, step, now, root)
+        try:
+            write_state(root, path, state, now, source, draft)
+        except ChangedMeanwhileError:
+            return False
+    return True
 
 
 def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:
@@ -468,68 +472,29 @@ def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> N
 def _copy_whole(path: Path, file: IO[bytes]) -> None:
     """Write the regular file at `path` to `file`. Raises `OSError`."""
     with open_folder(path.parent) as folder, open_regular(folder, path.name) as source:
-        left = os.fstat(source.fileno()).st_size
-        while piece := source.read(min(left, _PIECE)):
-            left -= len(piece)
-            file.write(piece)
+        shutil.copyfileobj(source, file)
 
 
-def _keep_rights(descriptor: int, old: os.stat_result, *, is_program: bool) -> None:
-    """Give `file` the owner and mode of the file that it replaces; the executable bit is git's."""
-    new = os.fstat(descriptor)
-    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-        with suppress(PermissionError):
-            os.fchown(descriptor, old.st_uid, old.st_gid)
-    mode = stat.S_IMODE(old.st_mode)
-    if is_program and not mode & stat.S_IXUSR:
-        mode |= (mode & 0o444) >> 2
-    os.fchmod(descriptor, mode if is_program else mode & ~0o111)
-
-
-def _delete_file(root: Path, path: bytes, seen: _File) -> bool:
+def _delete_file(root: Path, path: str, seen: PresentState) -> bool:
     """Delete a file and the folders that become empty. Return False without a change unless it is still as `seen`."""
-    parent, _, name = os.fsdecode(path).rpartition("/")
-    with open_folder(root / parent) as folder:
-        if not _is_as_seen(folder, name, seen):
+    with open_folder(root) as folder:
+        try:
+            remove_path(folder, path, seen)
+        except ChangedMeanwhileError:
             return False
-        os.unlink(name, dir_fd=folder)
-    with suppress(OSError):
-        while parent:
-            parent, _, name = parent.rpartition("/")
-            with open_folder(root / parent) as folder:
-                os.rmdir(name, dir_fd=folder)
+        remove_empty_folders(folder, path)
     return True
 
 
-def _is_as_seen(folder: int, name: str, seen: _File) -> bool:
-    try:
-        return _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False)) == seen.stamp
-    except FileNotFoundError:
-        return seen == _NOTHING
-
-
-def _stamp(about: os.stat_result) -> tuple[int, ...]:
-    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
-
-
-def _look_at(root: Path, path: bytes, kind: str) -> _File:
-    """Return the file at a path below `root`; no link is followed."""
-    parent, _, name = os.fsdecode(path).rpartition("/")
-    try:
-        with open_folder(root / parent) as folder:
-            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISLNK(about.st_mode):
-                target = os.fsencode(os.readlink(name, dir_fd=folder))
-                return _File(LINK, hash_blob(kind, len(target), [target]), _stamp(about))
-            if not stat.S_ISREG(about.st_mode):
-                return _File(FOLDER if stat.S_ISDIR(about.st_mode) else SPECIAL)
-            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-            with open(handle, "rb") as file:
-                blob = hash_blob(kind, about.st_size, iter(lambda: file.read(_PIECE), b""))
-            return _File(EXECUTABLE if about.st_mode & stat.S_IXUSR else PLAIN, blob, _stamp(about))
-    except FileNotFoundError:
-        return _NOTHING
-    except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            return _File(BLOCKED)
-        raise
+def _look_at(root: Path, path: bytes, length: int) -> _File:
+    """Return the file at a path below `root`, with the id of its blob of `length` digits. Raises `OSError`."""
+    with open_folder(root) as folder:
+        now = look_at(folder, os.fsdecode(path), [f"{GIT}{'0' * length}"])
+    if now.kind == file_state.LINK:
+        return _File(LINK, blob_id(os.fsencode(now.state.target), length), now)
+    if now.kind != FILE:
+        return _File(_MODES.get(now.kind, now.kind), now=now)
+    if not now.contents:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fsdecode(path))
+    (blob,) = (content.removeprefix(GIT) for content in now.contents if content.startswith(GIT))
+    return _File(EXECUTABLE if now.state.mode & stat.S_IXUSR else PLAIN, blob, now)

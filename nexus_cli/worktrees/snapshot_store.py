@@ -7,7 +7,6 @@ garbage collection in the repository cannot delete them.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import stat
@@ -219,14 +218,6 @@ def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list
         here = is_folder(path.rpartition(b"/")[0]) and _has_kind(os.path.join(base, path), stat.S_ISREG, stat.S_ISLNK)
         (present if here else absent).append(path)
     return present, absent
-
-
-def hash_blob(kind: str, size: int, pieces: Iterable[bytes]) -> str:
-    """Return git's name for a blob of these bytes in a store of the format `kind`."""
-    digest = hashlib.new(kind, b"blob %d\0" % size)
-    for piece in pieces:
-        digest.update(piece)
-    return digest.hexdigest()
 
 
 def _has_kind(path: bytes, *kinds: Callable[[int], bool]) -> bool:

@@ -12,7 +12,7 @@ from benchmarks.measure import milliseconds
 from benchmarks.project_looks import measure
 from benchmarks.row import Benchmark, Row
 
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.follow_repositories import Repositories
 
 CLONES, COMMITS = 20, 1_000

@@ -15,7 +15,6 @@ from sandbox.scene import IDENTITY, Ground, Scene, in_user, open_scene
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.protected_places import protected_name
-from nexus_cli.core.real_tree import RealTree
 from nexus_cli.sandbox import command_guard, guarded_places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.bwrap import bwrap_arguments
@@ -25,6 +24,7 @@ from nexus_cli.sandbox.profile import make_profile
 from nexus_cli.sandbox.protected_snapshot import take_snapshot
 from nexus_cli.sandbox.restricted_thread import RestrictedThread, SignalScope
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
+from nexus_cli.tree.real_tree import RealTree
 
 GIT = "git " + " ".join(IDENTITY)
 

@@ -21,9 +21,11 @@ from search import SEARCHES, sample
 from undo.world import Tree, World, tree
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.undo import journal, write_state
+from nexus_cli.tree import write_state
+from nexus_cli.tree.file_state import FileState
+from nexus_cli.undo import journal
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
-from nexus_cli.undo.records import FileChange, FileState, Step
+from nexus_cli.undo.records import FileChange, Step
 
 
 @pytest.fixture

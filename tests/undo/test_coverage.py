@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from undo.world import World
 
+from nexus_cli.tree.read_state import StateReader
 from nexus_cli.undo.coverage import REBUILT, WHOLE, describe_uncovered, names_outside
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.project_look import SPECIAL_FILE
-from nexus_cli.undo.read_state import StateReader
 
 
 def run_command(world: World, work: Callable[[], object]) -> str:

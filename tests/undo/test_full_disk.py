@@ -13,7 +13,7 @@ import pytest
 from undo.world import World
 
 from nexus_cli.ledger.database import ledger_error
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.follow_changes import ChangeJournal
 
 Usage = namedtuple("Usage", "total used free")

@@ -15,8 +15,8 @@ from search import sample
 from undo.test_looks import OWNER, check_step, places_of, read_tree, repository
 
 from nexus_cli.sandbox.own_git import Git, GitError
+from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes
-from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.follow_changes import ChangeJournal, settle_killed
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
 from nexus_cli.undo.project_look import LookedProject

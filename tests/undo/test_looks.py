@@ -16,14 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.undo import project_look, read_state
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree import read_state
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, LINK, PIPE, FileState
+from nexus_cli.tree.read_state import StateReader
+from nexus_cli.undo import project_look
 from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.read_state import StateReader
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, LINK, PIPE, FileState, Step
+from nexus_cli.undo.records import Step
 
 OWNER = StepOwner("session", 3)
 KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}

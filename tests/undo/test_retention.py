@@ -10,8 +10,9 @@ import pytest
 from undo.test_looks import OWNER, followed, places_of
 from undo.world import World
 
-from nexus_cli.undo import read_state, retention
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree import read_state
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.undo import retention
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.plan_restore import NOT_KEPT

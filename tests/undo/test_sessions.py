@@ -16,9 +16,10 @@ from worktrees.repository import make_project
 
 from nexus_cli.config.paths import places
 from nexus_cli.session.session import Session
+from nexus_cli.tree.file_state import ABSENT
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.records import ABSENT, Step
+from nexus_cli.undo.records import Step
 from nexus_cli.worktrees.worktrees import list_worktrees
 
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 import pytest
 from undo.world import World
 
+from nexus_cli.tree.file_state import FileState
 from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.journal import journal_path, read_steps
 from nexus_cli.undo.plan_restore import UNSURE
-from nexus_cli.undo.records import FileChange, FileState, Step, format_step, parse_step
+from nexus_cli.undo.records import FileChange, Step, format_step, parse_step
 from nexus_cli.undo.unsure_changes import mark_unsure
 
 OLD, NEW, NOTHING = FileState("file", 0o644, "sha256:1"), FileState("file", 0o644, "sha256:2"), FileState("absent")

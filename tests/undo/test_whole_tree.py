@@ -19,7 +19,8 @@ from undo.test_only_copies import followed, not_root
 from undo.world import World, attributes_of, owner_of, tree
 
 from nexus_cli.reports.undo import turn_diff, undo_text
-from nexus_cli.undo.records import FileChange, FileState
+from nexus_cli.tree.file_state import FileState
+from nexus_cli.undo.records import FileChange
 
 FIXED = 0xFFFFFFFF
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.undo.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import FileState
 from nexus_cli.undo.journal import append_step
-from nexus_cli.undo.records import FileChange, FileState, Step
+from nexus_cli.undo.records import FileChange, Step
 from nexus_cli.undo.undo_turn import UndoRequest, redo_turn, undo_turn
 
 Tree = dict[str, tuple[Any, ...]]

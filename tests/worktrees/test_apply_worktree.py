@@ -17,6 +17,7 @@ from worktrees.repository import git, make_project, make_worktree, put_link, rea
 
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.errors import NexusError
+from nexus_cli.tree import write_state
 from nexus_cli.worktrees import apply_worktree as applying
 from nexus_cli.worktrees.apply_worktree import ApplyResult, apply_worktree, clean_killed_apply, list_unapplied
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
@@ -384,13 +385,13 @@ def test_what_is_typed_while_a_file_is_written_is_not_overwritten(
     record, _ = make_worktree(project, "fix")
     CHANGES[kind](record.folder)
     name = {"text": "app.py", "deletion": "sub/data.bin", "large": "large.bin"}[kind]
-    real = applying._is_as_seen
+    real = write_state._check
 
-    def interfere(*arguments: Any) -> bool:
+    def interfere(*arguments: Any) -> None:
         put(name, "typed just now")(project)
-        return real(*arguments)
+        real(*arguments)
 
-    monkeypatch.setattr(applying, "_is_as_seen", interfere)
+    monkeypatch.setattr(write_state, "_check", interfere)
     result = apply_worktree(record)
     assert [one.path for one in result.conflicts] == [name] and not result.written
     assert (project / name).read_text() == "typed just now" and not list(project.rglob(".nexus-*"))
@@ -401,13 +402,13 @@ def test_a_private_file_is_private_while_it_is_written(project: Path, monkeypatc
     record, _ = make_worktree(project, "fix")
     edit(2, "theirs")(record.folder)
     (project / "app.py").chmod(0o600)
-    real, modes = applying._fill_file, list[int]()
+    real, modes = write_state._set_rights, list[int]()
 
-    def look(file: Any, *arguments: Any) -> None:
-        real(file, *arguments)
-        modes.append(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+    def look(place: Any, *arguments: Any) -> list[str]:
+        modes.append(stat.S_IMODE(os.stat(place).st_mode))
+        return real(place, *arguments)
 
-    monkeypatch.setattr(applying, "_fill_file", look)
+    monkeypatch.setattr(write_state, "_set_rights", look)
     apply_worktree(record)
     assert modes == [0o600] and stat.S_IMODE((project / "app.py").stat().st_mode) == 0o600
 
@@ -513,23 +514,19 @@ def test_a_new_file_has_no_more_rights_than_in_the_worktree(project: Path, mode:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("is_shared", sample([False, True], 2))
 def test_a_draft_that_a_killed_apply_left_is_removed_by_the_next_command(
-    project: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool
+    project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if is_shared:  # files in it get its group
-        (project / "sub").chmod(0o2755)
     record, _ = make_worktree(project, "fix")
     all_of(put("sub/one", "1\n"), put("two", "2\n"))(record.folder)
     (project / ".nexus-mine").write_text("of the person")
     child = os.fork()
     if child == 0:
-        monkeypatch.setattr(applying, "_fill_file", lambda *_: os._exit(9))
+        monkeypatch.setattr(write_state, "_set_rights", lambda *_: os._exit(9))
         apply_worktree(record)
     os.waitpid(child, 0)
     (draft,) = (path for path in project.rglob(".nexus-*") if path.name != ".nexus-mine")
-    assert draft.parent == project / ("sub" if is_shared else ".git")
-    assert is_shared or git(project, "status", "--short", "--untracked-files=all") == "?? .nexus-mine\n"
+    assert draft.parent == project / "sub"
     clean_killed_apply(record)
     assert not draft.exists() and (project / ".nexus-mine").read_text() == "of the person"
     assert apply_worktree(record).written == ["sub/one", "two"]
@@ -558,11 +555,14 @@ def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) 
     assert apply_worktree(record).nothing_new
 
 
-def test_a_replaced_file_keeps_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[int, ...]] = []
-    monkeypatch.setattr(os, "fchown", lambda *owner: given.append(owner))
-    old = os.stat_result((0o100640, 1, 1, 1, 12_345, 54_321, 0, 0, 0, 0))
-    with (tmp_path / "new").open("w") as file:
-        applying._keep_rights(file.fileno(), old, is_program=False)
-        assert given == [(file.fileno(), 12_345, 54_321)]
-        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o640
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_a_replaced_file_keeps_its_owner_and_attributes(project: Path) -> None:
+    os.chown(project / "app.py", 12_345, 54_321)
+    (project / "app.py").chmod(0o640)
+    with suppress(OSError):
+        os.setxattr(project / "app.py", "user.mine", b"kept")
+    attributes = os.listxattr(project / "app.py")
+    _, _ = applied(project, lambda folder: edit(2, "theirs")(folder))
+    about = (project / "app.py").stat()
+    assert (about.st_uid, about.st_gid, stat.S_IMODE(about.st_mode)) == (12_345, 54_321, 0o640)
+    assert os.listxattr(project / "app.py") == attributes and "theirs" in (project / "app.py").read_text()

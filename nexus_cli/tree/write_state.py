@@ -19,11 +19,22 @@ from dataclasses import replace
 from typing import IO
 
 from nexus_cli.core.real_files import NEW, READ, list_folder, open_at, open_folder, open_regular
-from nexus_cli.undo.byte_store import ByteStore, link_content
-from nexus_cli.undo.plan_restore import BLOCKED, NOT_THERE, PresentState
-from nexus_cli.undo.read_content import HASHES, blob_hash
-from nexus_cli.undo.read_state import describe, is_attribute, make_stamp, read_attributes
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, LINK, PIPE, SHA256, FileState
+from nexus_cli.tree.blob_hash import HASHES, blob_hash
+from nexus_cli.tree.byte_store import ByteStore, link_content
+from nexus_cli.tree.file_state import (
+    ABSENT,
+    BLOCKED,
+    FILE,
+    FOLDER,
+    GIT,
+    LINK,
+    NOT_THERE,
+    PIPE,
+    SHA256,
+    FileState,
+    PresentState,
+)
+from nexus_cli.tree.read_state import describe, is_attribute, make_stamp, read_attributes
 
 _OWNER = "owner"
 DRAFT_MODE = 0o700
@@ -204,11 +215,11 @@ def remove_folder(root: int, path: str) -> bool:
     return True
 
 
-def remove_empty_folders(root: int, path: str, ending: str) -> None:
+def remove_empty_folders(root: int, path: str, ending: str = "") -> None:
     """Remove the folders above `path` that are empty, up to the one whose name has the `ending`."""
     parent = path.rpartition("/")[0]
     with suppress(OSError):
-        while ending in parent and remove_folder(root, parent):
+        while parent and ending in parent and remove_folder(root, parent):
             parent = parent.rpartition("/")[0]
 
 

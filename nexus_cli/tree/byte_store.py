@@ -16,7 +16,7 @@ from typing import IO
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.real_files import NEW, READ
-from nexus_cli.undo.records import HARD_LINK, SHA256
+from nexus_cli.tree.file_state import HARD_LINK, SHA256
 
 _PIECE = 1 << 20
 SAMPLED = 5_000_000

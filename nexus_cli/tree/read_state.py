@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import IO
 
 from nexus_cli.core.real_files import READ, FolderChain, open_folder
-from nexus_cli.undo.byte_store import ByteStore, link_content
-from nexus_cli.undo.read_content import hash_blob
-from nexus_cli.undo.records import ABSENT, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
+from nexus_cli.tree.blob_hash import hash_blob
+from nexus_cli.tree.byte_store import ByteStore, link_content
+from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
 
 MOST_COPIED = 200_000_000
 """Most bytes of a file that is copied; a larger one is kept by a hard link. The default of `undo.max_file_mb`."""
