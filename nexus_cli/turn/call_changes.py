@@ -46,6 +46,8 @@ class CallChanges:
     """Returns the added folders, which are followed as the project is."""
     max_mb: int = 2000
     """Setting `undo.max_mb`."""
+    max_file_mb: int = 200
+    """Setting `undo.max_file_mb`."""
     requires: bool = False
     """Setting `undo.require`."""
     tell: Callable[[str], None] = lambda line: None
@@ -270,7 +272,8 @@ class CallChanges:
         if self._journal is None:
             from nexus_cli.undo.follow_changes import ChangeJournal  # noqa: PLC0415  (the first change)
 
-            self._journal = ChangeJournal(places().data, keeps=bool(self.session), most=self.max_mb * 1_000_000)
+            most, most_file = (megabytes * 1_000_000 for megabytes in (self.max_mb, self.max_file_mb))
+            self._journal = ChangeJournal(places().data, bool(self.session), most, most_file)
         return self._journal
 
     def _owner(self) -> StepOwner:

@@ -31,7 +31,7 @@ from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
 from nexus_cli.undo.read_content import hash_blob
 from nexus_cli.undo.read_references import RepositoryState
-from nexus_cli.undo.read_state import GONE, NOTHING, Seen, open_states
+from nexus_cli.undo.read_state import GONE, MOST_COPIED, NOTHING, Seen, open_states
 from nexus_cli.undo.records import (
     ABSENT,
     FILE,
@@ -189,6 +189,8 @@ class ChangeJournal:
     """False if nothing is to be saved: changed files are found, but neither kept nor put in the journal."""
     most: int = 2_000_000_000
     """Most bytes of all copies, see `retention`."""
+    most_file: int = MOST_COPIED
+    """Most bytes of a file that a look copies."""
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     _count: int = 0
     _projects: dict[Path, LookedProject] = field(default_factory=dict)
@@ -230,7 +232,7 @@ class ChangeJournal:
     def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
         if root not in self._projects:
             key = f"{self._name}-{len(self._projects)}"
-            self._projects[root] = LookedProject(root, self.data, key, self._store)
+            self._projects[root] = LookedProject(root, self.data, key, self._store, most=self.most_file)
         project, look, states = self._projects[root], None, dict[str, RepositoryState]()
         try:
             look = project.begin()

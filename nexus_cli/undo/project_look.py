@@ -25,7 +25,7 @@ from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.coverage import REBUILT
 from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
-from nexus_cli.undo.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
+from nexus_cli.undo.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
 from nexus_cli.undo.records import FILE, GIT, SHA256, SPECIAL, FileState
 from nexus_cli.undo.repository_copy import find_git_folders
@@ -76,14 +76,22 @@ class Look:
 class LookedProject:
     """One project, and what is known of its files. Its methods block and may be called by several threads."""
 
-    def __init__(self, root: Path, data: Path, key: str, store: ByteStore | None, seconds: float = SECONDS) -> None:
+    def __init__(
+        self,
+        root: Path,
+        data: Path,
+        key: str,
+        store: ByteStore | None,
+        seconds: float = SECONDS,
+        most: int = MOST_COPIED,
+    ) -> None:
         """`root` is a real path. The last look is saved in a file named by `key` in the data folder.
 
         Without a `store` no bytes are kept, and nothing is saved. `seconds` limits one run of git, and reading the
-        files of one look.
+        files of one look; those of more than `most` bytes are linked.
         """
         self.root = root
-        self._seconds = seconds
+        self._seconds, self._most = seconds, most
         own = Path(os.path.realpath(data))
         self._own = str(own.relative_to(root)) if own.is_relative_to(root) else ""
         """Our own data folder, if it is in the project."""
@@ -162,7 +170,7 @@ class LookedProject:
         look = self._look({})
         late = [path for path in self._uncovered if look.seen.get(path, NOTHING).is_late]
         if late and self._store is not None:
-            with open_states(self.root, self._store, _LATER_SECONDS) as reader:
+            with open_states(self.root, self._store, _LATER_SECONDS, self._most) as reader:
                 for path in late:
                     if reader.is_late:
                         break
@@ -194,7 +202,7 @@ class LookedProject:
     def _look(self, before: Mapping[str, Seen]) -> Look:
         """Look at the project; what was there in `before` is looked at even where the walk does not come."""
         look = Look()
-        with open_states(self.root, self._store, self._seconds) as reader:
+        with open_states(self.root, self._store, self._seconds, self._most) as reader:
             walk = _Walk(reader, self._last.seen, look, self._own)
             waiting = [""]
             while waiting:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from undo.world import World
 
+from nexus_cli.undo import read_state
 from nexus_cli.undo.coverage import REBUILT, WHOLE, describe_uncovered, names_outside
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.project_look import SPECIAL_FILE
@@ -39,6 +40,17 @@ def test_a_large_file_is_named_before_the_command_and_after_it_if_it_was_written
     run_command(world, lambda: large.write_bytes(b"y"))
     report = world.undo()
     assert [one["path"] for one in report["not_covered"]] == ["data.db"] and not report["restored"]
+
+
+def test_a_file_above_all_that_a_look_copies_is_copied_if_the_person_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_state, "MOST_COPIED_AT_ONCE", 1_000_000)
+    world.write("data.db", "x" * 2_000_000)
+    for most, what in ((3_000_000, "sha256"), (1_500_000, "link")):
+        begun = ChangeJournal(world.data, most_file=most).begin(StepOwner(world.session, 1), "bash", "c", world.project)
+        assert begun.look is not None and begun.look.seen["data.db"].state.content.startswith(f"{what}:")
+        assert bool(begun.not_covered) == (what == "link")
 
 
 def test_a_socket_is_named_before_the_command(world: World) -> None:

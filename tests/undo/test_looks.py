@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.undo import project_look, read_state
+from nexus_cli.undo import project_look
 from nexus_cli.undo.byte_store import ByteStore
 from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.read_state import StateReader
+from nexus_cli.undo.read_state import MOST_COPIED, StateReader
 from nexus_cli.undo.records import ABSENT, FILE, FOLDER, LINK, PIPE, FileState, Step
 
 OWNER = StepOwner("session", 3)
@@ -86,9 +86,11 @@ def followed(journal: ChangeJournal, root: Path) -> Iterator[None]:
     journal.end(begun)
 
 
-def run_followed(data: Path, root: Path, command: str) -> tuple[Step | None, dict[str, State], dict[str, State]]:
+def run_followed(
+    data: Path, root: Path, command: str, most_file: int = MOST_COPIED
+) -> tuple[Step | None, dict[str, State], dict[str, State]]:
     """Run a shell command between two looks; return its step, and the trees before and after."""
-    journal, before = ChangeJournal(data), read_tree(root)
+    journal, before = ChangeJournal(data, most_file=most_file), read_tree(root)
     with followed(journal, root):
         subprocess.run(["bash", "-c", command], cwd=root, capture_output=True, check=False, timeout=20)
     journal.close()
@@ -318,20 +320,18 @@ def test_kinds_that_change_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_a_large_file_is_kept_by_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
-    monkeypatch.setattr(read_state, "MOST_COPIED", 5_000_000)
     git(root, "init", "-q")
     (root / "big.bin").write_bytes(os.urandom(6_000_000))
-    step, before, after = run_followed(data, root, "rm big.bin")
+    step, before, after = run_followed(data, root, "rm big.bin", 5_000_000)
     assert step is not None and step.changes[0].before.content.startswith("link:")
     check_step(data, root, step, before, after)
 
 
 @pytest.mark.matrix
-def test_another_file_system_than_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_file_system_than_the_data(tmp_path: Path) -> None:
     """No hard link is possible there: what is too large to be copied is not kept."""
-    monkeypatch.setattr(read_state, "MOST_COPIED", 10_000_000)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         root, data = Path(folder), tmp_path / "data"
         if os.stat(root).st_dev == os.stat(tmp_path).st_dev:
@@ -340,7 +340,7 @@ def test_another_file_system_than_the_data(tmp_path: Path, monkeypatch: pytest.M
         (root / "big.bin").write_bytes(os.urandom(6_000_000))
         with (root / "huge.bin").open("wb") as file:
             file.truncate(10_000_001)
-        step, before, after = run_followed(data, root, "rm -rf big.bin huge.bin notes.txt .env")
+        step, before, after = run_followed(data, root, "rm -rf big.bin huge.bin notes.txt .env", 10_000_000)
         assert step is not None
         kept = {one.path: one.before.content[:7] for one in step.changes}
         assert kept == {"big.bin": "sha256:", "huge.bin": "", "notes.txt": "sha256:", ".env": "sha256:"}
