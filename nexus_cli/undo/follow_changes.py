@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.paths import is_below
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
@@ -39,6 +38,7 @@ from nexus_cli.undo.records import (
     GIT,
     LINK,
     SPECIAL,
+    TOO_DEEP,
     FileChange,
     FileState,
     ReferenceChange,
@@ -126,7 +126,7 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
     differing += before.seen.keys() - after.seen.keys()
     for path in sorted(differing):
         old, new = before.seen.get(path), after.seen.get(path)
-        if old is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
+        if old is None and (not before.is_whole or _is_left_out(path, before.skipped)):
             continue  # it may have been there
         was, now = old.state if old else GONE, new.state if new else GONE
         if (old and new and old.stamp == new.stamp) or was.kind == now.kind == SPECIAL:
@@ -137,6 +137,12 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
         if {was.kind, now.kind} & {FILE, LINK}:
             names.append(path)
     return changes, names
+
+
+def _is_left_out(path: str, skipped: set[str]) -> bool:
+    while path and path not in skipped:
+        path = path.rpartition("/")[0]
+    return path in skipped
 
 
 def _is_same_state(was: FileState, now: FileState) -> bool:
@@ -281,6 +287,7 @@ class ChangeJournal:
                 why = "; ".join(filter(None, told))
                 same -= {change.path for change in changes}
                 not_covered = {path: one for path, one in not_covered.items() if path not in same}
+                not_covered |= {path: one for path, one in after.not_covered.items() if one == TOO_DEEP}
                 not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
             not_covered[WHOLE] = str(error)

@@ -7,6 +7,7 @@ and git's own folders, which are kept whole (`repository_copy`).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -27,7 +28,7 @@ from nexus_cli.undo.coverage import REBUILT
 from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
 from nexus_cli.undo.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
-from nexus_cli.undo.records import FILE, GIT, SHA256, SPECIAL, FileState
+from nexus_cli.undo.records import FILE, GIT, MOST_LEVELS, SHA256, SPECIAL, TOO_DEEP, FileState
 from nexus_cli.undo.repository_copy import find_git_folders
 from nexus_cli.undo.saved_look import SavedLook, parse_rows
 
@@ -42,6 +43,8 @@ _LATER_SECONDS = 0.5
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
 _KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
+_REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""Errors of a folder that is gone, or something else by now."""
 _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
@@ -212,7 +215,7 @@ class LookedProject:
             self._read_files(walk.unread, look, reader)
             self._uncovered.update(walk.special, walk.unread)
             if look.skipped or not look.is_whole:
-                for path in before.keys() - look.seen.keys():
+                for path in sorted(before.keys() - look.seen.keys()):
                     if (one := reader.read(path, before[path])) is not NOTHING:
                         look.seen[path] = one
         return look
@@ -277,16 +280,18 @@ class _Walk:
             folder = waiting.pop()
             try:
                 handle = os.open(".", LISTED, dir_fd=self._reader.chain.open(folder))
-            except (OSError, ValueError) as error:
-                if isinstance(error, PermissionError):
-                    self._look.skipped.add(folder)
-                    self._look.not_covered[folder] = UNREAD
-                continue
-            try:
-                with suppress(OSError), os.scandir(handle) as entries:
-                    self._walk_folder(handle, folder, list(entries), waiting, is_chosen=folder in chosen)
-            finally:
-                os.close(handle)
+                try:
+                    with os.scandir(handle) as entries:
+                        self._walk_folder(handle, folder, list(entries), waiting, is_chosen=folder in chosen)
+                finally:
+                    os.close(handle)
+            except OSError as error:
+                if error.errno not in _REPLACED:
+                    self._leave_out(folder, UNREAD)
+
+    def _leave_out(self, folder: str, why: str) -> None:
+        self._look.skipped.add(folder)
+        self._look.not_covered[folder] = why
 
     def _walk_folder(
         self, handle: int, folder: str, entries: list[os.DirEntry[str]], waiting: list[str], *, is_chosen: bool
@@ -299,11 +304,14 @@ class _Walk:
         base, seen, inner, find_known = f"{folder}/" if folder else "", self._look.seen, [], self._last.get
         for entry in entries:
             name = entry.name
+            path = base + name
             try:
                 about = entry.stat(follow_symlinks=False)
-            except OSError:
+            except OSError as error:
+                if error.errno not in _REPLACED:
+                    self._leave_out(path, UNREAD)
                 continue
-            path, mode = base + name, about.st_mode
+            mode = about.st_mode
             kind = mode & _KIND
             if name[0] == "." and (name == ".git" or is_draft(name)):
                 if name == ".git":
@@ -328,7 +336,10 @@ class _Walk:
                 elif known.state.kind == SPECIAL:
                     self.special.append(path)
             seen[path] = known
-        if inner:
+        if inner and folder.count("/") + 2 > MOST_LEVELS:
+            for path in inner:
+                self._leave_out(path, TOO_DEEP)
+        elif inner:
             self._names[folder] = names
             waiting += inner
         self._look.is_whole = len(seen) <= MOST and time.monotonic() < self._end

@@ -19,6 +19,9 @@ MODE = "+"
 SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
 """Beginnings of `FileState.content`: bytes in the byte store, a blob of the project's repository, and a hard link in
 the byte store to a file that is too large to copy (lost if a command writes the file in place)."""
+MOST_LEVELS = 100
+"""Most folders inside each other that are followed: each takes a descriptor, and a step to all that is below it."""
+TOO_DEEP = f"more than {MOST_LEVELS} folders inside each other"
 
 
 @dataclass(frozen=True, slots=True)
