@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -203,6 +204,7 @@ class ChangeJournal:
     _repositories: dict[Path, Repositories] = field(default_factory=dict)
     _not_covered: dict[Path, Mapping[str, str]] = field(default_factory=dict)
     """By project: what its newest look did not cover."""
+    _looking: threading.Lock = field(default_factory=threading.Lock)
     _lock: FileLock | None = None
     _settled: set[str] = field(default_factory=set)
     _trimmed: int = -_TRIM
@@ -235,7 +237,18 @@ class ChangeJournal:
             self._look(root)
         return self._not_covered[root]
 
+    def look_early(self, roots: Sequence[Path]) -> None:
+        """Look at folders while nobody waits for it: what is as now is not read again before the first command. Blocks;
+        raises nothing."""
+        for root in roots:
+            with suppress(Exception):  # that command tells it
+                self._look(Path(os.path.realpath(root)))
+
     def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
+        with self._looking:
+            return self._look_alone(root)
+
+    def _look_alone(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
         if root not in self._projects:
             key = f"{self._name}-{len(self._projects)}"
             self._projects[root] = LookedProject(root, self.data, key, self._store, most=self.most_file)
@@ -344,7 +357,7 @@ class ChangeJournal:
 
     def close(self) -> None:
         """Remove what is kept for a process that is killed."""
-        for project in self._projects.values():
+        for project in list(self._projects.values()):
             project.remove()
         if self._lock is not None:
             self._lock.release(remove=True)
