@@ -281,7 +281,11 @@ class ChangeJournal:
                 made = begun.project.find_made(names)
                 names = [name for name in names if name not in made]
                 told = [_name_new(look, after)]
-                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
+                same = {
+                    path
+                    for path in not_covered
+                    if (one := look.seen.get(path)) is not None and one.state.kind != FOLDER
+                }
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]

@@ -171,15 +171,16 @@ class LookedProject:
             raise NotFollowed("the home folder and / are not followed")
         self._find_git()
         look = self._look({})
-        late = [path for path in self._uncovered if look.seen.get(path, NOTHING).is_late]
-        if late and self._store is not None:
-            with open_states(self.root, self._store, _LATER_SECONDS, self._most) as reader:
-                for path in late:
-                    if reader.is_late:
-                        break
-                    look.seen[path] = reader.read(path)
-        self._uncovered = {path for path in self._uncovered if _is_uncovered(look.seen.get(path, NOTHING).state)}
-        look.not_covered |= {path: _explain(look.seen[path].state) for path in sorted(self._uncovered)}
+        uncovered = {}
+        with open_states(self.root, self._store, _LATER_SECONDS, self._most) as reader:
+            for path in sorted(self._uncovered):
+                one = look.seen.get(path, NOTHING)
+                if self._store is not None and one.is_late and not reader.is_late:
+                    one = look.seen[path] = reader.read(path)
+                if _is_uncovered(one.state):
+                    uncovered[path] = _explain(one.state)
+        self._uncovered = set(uncovered)
+        look.not_covered |= uncovered
         rebuilt = (path for path in sorted(look.skipped) if "cache" not in path.rpartition("/")[2].lower())
         look.not_covered = {**dict.fromkeys(rebuilt, REBUILT), **look.not_covered}
         return look
@@ -212,6 +213,7 @@ class LookedProject:
                 walk.run(waiting)
                 waiting = self._choose_folders(walk, look)
             walk.note_pairs()
+            reader.begin()  # a walk that takes long leaves time to keep something
             self._read_files(walk.unread, look, reader)
             self._uncovered.update(walk.special, walk.unread)
             if look.skipped or not look.is_whole:
@@ -263,7 +265,13 @@ class _Walk:
     def __init__(self, reader: StateReader, last: Mapping[str, Seen], look: Look, own: str) -> None:
         self._reader, self._last, self._look, self._own = reader, last, look, own
         self._end = time.monotonic() + WALK_SECONDS
-        self._pairs: dict[tuple[int, int], list[str]] = {}
+        self._linked: dict[tuple[int, int], str] = {}
+        """By device and inode of a file with several links: the first path, which most have alone, since a copy that
+        there was no time for is a link."""
+        self._pairs: dict[str, list[str]] = {}
+        """By these paths: all of the same file."""
+        self._paired: list[str] = []
+        """Paths that were among several in the last look."""
         self.unread: dict[str, os.stat_result] = {}
         """Files whose content is not known."""
         self.special: list[str] = []
@@ -322,7 +330,9 @@ class _Walk:
                     continue
                 inner.append(path)
             elif about.st_nlink > 1:
-                self._pairs.setdefault((about.st_dev, about.st_ino), []).append(path)
+                first = self._linked.setdefault((about.st_dev, about.st_ino), path)
+                if first is not path:
+                    self._pairs.setdefault(first, [first]).append(path)
             known = find_known(path)
             # as in `make_stamp`, which costs a tenth of a look
             stamp = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns, mode)
@@ -335,6 +345,8 @@ class _Walk:
                     self.unread[path] = about
                 elif known.state.kind == SPECIAL:
                     self.special.append(path)
+            elif known.state.pair:
+                self._paired.append(path)
             seen[path] = known
         if inner and folder.count("/") + 2 > MOST_LEVELS:
             for path in inner:
@@ -346,12 +358,11 @@ class _Walk:
 
     def note_pairs(self) -> None:
         """Note which paths are hard links to the same file."""
-        for paths in self._pairs.values():
-            first = min(paths) if len(paths) > 1 else ""
-            for path in paths:
-                one = self._look.seen.get(path)
-                if one is not None and one.state.pair != first:
-                    self._look.seen[path] = replace(one, state=replace(one.state, pair=first))
+        firsts = {path: min(paths) for paths in self._pairs.values() for path in paths}
+        for path in (*firsts, *(one for one in self._paired if one not in firsts)):
+            one, first = self._look.seen.get(path), firsts.get(path, "")
+            if one is not None and one.state.pair != first:
+                self._look.seen[path] = replace(one, state=replace(one.state, pair=first))
 
 
 def _is_uncovered(state: FileState) -> bool:

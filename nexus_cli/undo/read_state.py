@@ -82,8 +82,13 @@ class StateReader:
         self._most = most
         self._left = max(MOST_COPIED_AT_ONCE, most)
         self._copies = 0
-        self._end = time.monotonic() + seconds
-        self._last_link = self._end + seconds
+        self._seconds = seconds
+        self.begin()
+
+    def begin(self) -> None:
+        """Count the seconds from now on."""
+        self._end = time.monotonic() + self._seconds
+        self._last_link = self._end + self._seconds
 
     def read(self, path: str, known: Seen | None = None, oid: str = "") -> Seen:
         """Return the state of `path`, that of `known` if its stamp is; `NOTHING` if nothing is there. `oid` is the blob
@@ -113,6 +118,8 @@ class StateReader:
         is_unread = (is_late or one.state.size > self._left) and one.state.size <= self._most
         if is_unread and known.state.content and known.stamp[:3] == one.stamp[:3]:
             return Seen(with_content(one.state, known.state.content), one.stamp, is_settled=False)
+        if is_late and time.monotonic() > self._last_link:
+            return Seen(one.state, one.stamp, is_settled=False)
         is_whole = False
         for _ in range(2):  # again if it grew meanwhile
             content = ""
@@ -139,7 +146,7 @@ class StateReader:
 
     def _keep(self, folder: int, name: str, stamp: Stamp, known: str, oid: str, is_late: bool) -> str:
         """Keep the bytes of a file and return their content. Raises `OSError`, or `ValueError` if it grows."""
-        if self._store is None or time.monotonic() > self._last_link:
+        if self._store is None:
             return ""
         size, oid = stamp[0], known.removeprefix(GIT) if known.startswith(GIT) else oid
         is_small = size <= min(self._most, self._left) and not is_late

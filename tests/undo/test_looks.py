@@ -22,6 +22,7 @@ from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo.project_look import UNREAD
 from nexus_cli.undo.read_state import MOST_COPIED, StateReader
 from nexus_cli.undo.records import ABSENT, FILE, FOLDER, LINK, PIPE, FileState, Step
 
@@ -394,6 +395,54 @@ def test_what_was_linked_in_one_look_and_copied_in_the_next_is_no_change(
             subprocess.run(["bash", "-c", command], cwd=root, check=True)
     steps = [step for step in read_steps(data, "session") if step.changes]
     assert [[one.path for one in step.changes] for step in steps] == [["made"], ["f100"]]
+
+
+def test_a_walk_that_takes_long_leaves_the_time_to_keep_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, data = places_of(tmp_path)
+    (root / "f").write_text("old\n")
+    clock, note = [0.0], project_look._Walk.note_pairs
+
+    def slowly(self: project_look._Walk) -> None:
+        clock[0] += 100.0
+        note(self)
+
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(project_look._Walk, "note_pairs", slowly)
+    begun = ChangeJournal(data).begin(OWNER, "bash", "c1", root)
+    assert begun.look is not None and begun.look.seen["f"].state.content.startswith("sha256:")
+
+
+def test_a_file_that_there_was_no_time_for_is_named_and_kept_by_a_later_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither copied nor linked, and not opened either."""
+    root, data = places_of(tmp_path)
+    (root / "f").write_text("old\n")
+    journal = ChangeJournal(data)
+    with monkeypatch.context() as patch:
+        for name in ("_end", "_last_link"):
+            patch.setattr(StateReader, name, property(lambda _: 0.0, lambda *_: None), raising=False)
+        patch.setattr(StateReader, "_keep", lambda *_: pytest.fail("opened"))
+        begun = journal.begin(OWNER, "bash", "c1", root)
+        assert begun.not_covered == {"f": UNREAD}
+        journal.end(begun)
+    begun = journal.begin(OWNER, "bash", "c1", root)
+    assert begun.look is not None and begun.look.seen["f"].state.content.startswith("sha256:")
+    assert not begun.not_covered
+
+
+def test_hard_links_are_known_as_the_same_file_until_one_is_left(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    for name in ("one", "b", "c"):
+        (root / name).write_text(f"{name}\n")
+    os.link(root / "b", root / "a")
+    pairs, journal = [], ChangeJournal(data)
+    for name in ("", "c", "a"):
+        (root / name).unlink() if name else None
+        with followed(journal, root):
+            pairs.append({path: one.state.pair for path, one in journal._projects[root]._last.seen.items()})
+    first = {"one": "", "a": "a", "b": "a"}
+    assert pairs == [first | {"c": ""}, first, {"one": "", "b": ""}]
 
 
 @pytest.mark.matrix
