@@ -36,7 +36,9 @@ WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 """Keys that can contradict each other."""
 ITEMS = frozenset({"hook", "mcp"})
 """Tables that are trusted entry by entry, and read elsewhere (`trust_items`)."""
-NOT_FOR_PROJECTS = frozenset({"compact.model", "limits.warn_cost", "rules.allow", "undo.max_mb", "worktree.include_mb"})
+NOT_FOR_PROJECTS = frozenset(
+    {"compact.model", "limits.warn_cost", "rules.allow", "undo.max_file_mb", "undo.max_mb", "worktree.include_mb"}
+)
 """Keys of these tables that a project may not set: they select a model, widen permissions, hide a
 price or fill the disk."""
 MOST_BYTES = 64 * 1024

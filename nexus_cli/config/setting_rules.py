@@ -108,6 +108,7 @@ PATHS = Rule(
 TEXTS = Rule(tuple, "a list of texts in quotes")
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
+MEGABYTES = Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6)
 DOLLARS = Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf"))
 FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/")))
 KEY_NAME = Rule(
@@ -208,10 +209,11 @@ RULES: Mapping[str, Rule] = {
     "runs.max_wait": SECONDS,
     "runs.wait_provider": SECONDS,
     "worktree.include": TEXTS,
-    "worktree.include_mb": Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6),
+    "worktree.include_mb": MEGABYTES,
     "worktree.setup": TEXT,
     "jobs.forward": _one_of(("ask", "auto", "off")),
-    "undo.max_mb": Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6),
+    "undo.max_file_mb": MEGABYTES,
+    "undo.max_mb": MEGABYTES,
     "undo.require": YES_OR_NO,
     "check": ChecksRule(
         tuple, "tables [[check]], each with `glob`, `command` ({files} not between quotes) and perhaps `seconds`"

@@ -148,6 +148,8 @@ class UndoSettings:
 
     max_mb: int = 2000
     """Most megabytes of all copies; those of the oldest steps are removed first."""
+    max_file_mb: int = 200
+    """Most megabytes of a file that is copied before a command; a larger one is linked."""
     require: bool = False
     """True to ask before a command that may change what undo does not cover."""
 

@@ -491,6 +491,7 @@ class SessionFactory:
                 log.count_turns,
                 added=lambda: permission.added,
                 max_mb=self.settings.undo.max_mb,
+                max_file_mb=self.settings.undo.max_file_mb,
                 requires=self.settings.undo.require,
                 tell=lambda line: self.control.emit_aside(Notice(line, warning=False)),
             ),

@@ -470,6 +470,7 @@ class Session:
                 answers = AnswerRounds(self.state, trigger.schema)
             rounds = await run_shielded(self._begin(lane_state, trigger, answers))
             dispatcher.call_changes.begin_turn()
+            dispatcher.look_early()
             if lane_state.cache.last is not None:  # something was sent before
                 from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
 

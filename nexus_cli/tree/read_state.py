@@ -19,7 +19,8 @@ from nexus_cli.tree.byte_store import ByteStore, link_content
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
 
 MOST_COPIED = 200_000_000
-"""Most bytes of a file that is copied; a larger one is kept by a hard link. The default of `undo.max_file_mb`."""
+"""Most bytes of a file that is copied; a larger one is kept by a hard link. `undo.max_file_mb` sets another bound for
+looks."""
 MOST_COPIED_AT_ONCE = 250_000_000
 """Most bytes that one look copies; further files are kept by hard links."""
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP)
@@ -58,10 +59,12 @@ NOTHING = Seen(GONE, _NO_STAMP)
 
 
 @contextmanager
-def open_states(root: str | os.PathLike[str], store: ByteStore | None, seconds: float) -> Iterator[StateReader]:
+def open_states(
+    root: str | os.PathLike[str], store: ByteStore | None, seconds: float, most: int = MOST_COPIED
+) -> Iterator[StateReader]:
     """Yield a reader of the states below the folder `root`. Raises `OSError` if that cannot be opened."""
     with open_folder(os.fspath(root)) as folder:
-        reader = StateReader(folder, store, seconds)
+        reader = StateReader(folder, store, seconds, most)
         try:
             yield reader
         finally:
@@ -71,15 +74,21 @@ def open_states(root: str | os.PathLike[str], store: ByteStore | None, seconds: 
 class StateReader:
     """Reads states below an open folder, and keeps the bytes of files."""
 
-    def __init__(self, root: int, store: ByteStore | None, seconds: float) -> None:
+    def __init__(self, root: int, store: ByteStore | None, seconds: float, most: int) -> None:
         """Without a `store` no bytes are kept: a change is seen by the stamp alone. After `seconds` files are only
-        linked, after twice as long neither."""
+        linked, after twice as long neither. A file of more than `most` bytes is not copied."""
         self.chain = FolderChain(root)
         self._store = store
-        self._left = MOST_COPIED_AT_ONCE
+        self._most = most
+        self._left = max(MOST_COPIED_AT_ONCE, most)
         self._copies = 0
-        self._end = time.monotonic() + seconds
-        self._last_link = self._end + seconds
+        self._seconds = seconds
+        self.begin()
+
+    def begin(self) -> None:
+        """Count the seconds from now on."""
+        self._end = time.monotonic() + self._seconds
+        self._last_link = self._end + self._seconds
 
     def read(self, path: str, known: Seen | None = None, oid: str = "") -> Seen:
         """Return the state of `path`, that of `known` if its stamp is; `NOTHING` if nothing is there. `oid` is the blob
@@ -106,9 +115,11 @@ class StateReader:
         parent, _, name = path.rpartition("/")
         known = known or NOTHING
         is_late = self.is_late
-        is_unread = (is_late or one.state.size > self._left) and one.state.size <= MOST_COPIED
+        is_unread = (is_late or one.state.size > self._left) and one.state.size <= self._most
         if is_unread and known.state.content and known.stamp[:3] == one.stamp[:3]:
             return Seen(with_content(one.state, known.state.content), one.stamp, is_settled=False)
+        if is_late and time.monotonic() > self._last_link:
+            return Seen(one.state, one.stamp, is_settled=False)
         is_whole = False
         for _ in range(2):  # again if it grew meanwhile
             content = ""
@@ -135,10 +146,10 @@ class StateReader:
 
     def _keep(self, folder: int, name: str, stamp: Stamp, known: str, oid: str, is_late: bool) -> str:
         """Keep the bytes of a file and return their content. Raises `OSError`, or `ValueError` if it grows."""
-        if self._store is None or time.monotonic() > self._last_link:
+        if self._store is None:
             return ""
         size, oid = stamp[0], known.removeprefix(GIT) if known.startswith(GIT) else oid
-        is_small = size <= min(MOST_COPIED, self._left) and not is_late
+        is_small = size <= min(self._most, self._left) and not is_late
         with open(os.open(name, READ, dir_fd=folder), "rb") as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode) or about.st_size != size:
@@ -157,7 +168,7 @@ class StateReader:
         try:
             return store.link(folder, name, about)
         except OSError as error:
-            if error.errno not in _NO_LINKS or about.st_size > min(MOST_COPIED, self._left):
+            if error.errno not in _NO_LINKS or about.st_size > min(self._most, self._left):
                 raise
         with open(os.open(name, READ, dir_fd=folder), "rb") as file:
             return self._copy(store, file, about.st_size)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +30,8 @@ T = TypeVar("T")
 UNSAVED = "this session is not saved: undo cannot take back what it changes"
 SECONDS_STOPPED = 0.3
 """Seconds that a stopped turn waits for the names of the files that its command changed; they are recorded later."""
+EARLY_SECONDS = 0.3
+"""Seconds after the start of the first turn at which the project is looked at: the request has gone out by then."""
 
 
 @dataclass
@@ -46,6 +50,8 @@ class CallChanges:
     """Returns the added folders, which are followed as the project is."""
     max_mb: int = 2000
     """Setting `undo.max_mb`."""
+    max_file_mb: int = 200
+    """Setting `undo.max_file_mb`."""
     requires: bool = False
     """Setting `undo.require`."""
     tell: Callable[[str], None] = lambda line: None
@@ -64,12 +70,26 @@ class CallChanges:
     """Looks after stopped commands that still run."""
     _beside: asyncio.Future[BegunStep] | None = None
     """The look before what jobs change in this turn."""
+    _early: asyncio.TimerHandle | None = None
+    """The look that is begun while the model answers."""
+    _making: threading.Lock = field(default_factory=threading.Lock)
 
     def begin_turn(self) -> None:
         """Count the turns anew at the next change, and follow the jobs that run."""
         self._number = 0
         if found := self.jobs():
             self.begin_jobs(*found)
+
+    def look_early(self, project: Path) -> None:
+        """Look at the project in a moment, once, in a thread that no turn and no exit waits for: the look before the
+        first command then finds little new."""
+        if self.session and not self.prefix and self._early is None:
+            self._early = asyncio.get_running_loop().call_later(EARLY_SECONDS, self._start_early, project)
+
+    def _start_early(self, project: Path) -> None:
+        roots = [project, *self.added()]
+        with suppress(RuntimeError):  # no more threads
+            threading.Thread(target=lambda: self.journal.look_early(roots), name="early look", daemon=True).start()
 
     def begin_jobs(self, what: str, project: Path) -> asyncio.Future[BegunStep]:
         """Look at the project, if no job ran before: what changes until `end_jobs` and was no call is the work of
@@ -260,6 +280,8 @@ class CallChanges:
 
     def close(self) -> None:
         """Remove what is kept for the case that the process is killed."""
+        if self._early is not None:
+            self._early.cancel()
         if self._journal is not None and not self._late:
             self._journal.close()
             self._journal = None
@@ -267,11 +289,13 @@ class CallChanges:
     @property
     def journal(self) -> ChangeJournal:
         """The journal, made at its first use."""
-        if self._journal is None:
-            from nexus_cli.undo.follow_changes import ChangeJournal  # noqa: PLC0415  (the first change)
+        with self._making:
+            if self._journal is None:
+                from nexus_cli.undo.follow_changes import ChangeJournal  # noqa: PLC0415  (the first change)
 
-            self._journal = ChangeJournal(places().data, keeps=bool(self.session), most=self.max_mb * 1_000_000)
-        return self._journal
+                most, most_file = (megabytes * 1_000_000 for megabytes in (self.max_mb, self.max_file_mb))
+                self._journal = ChangeJournal(places().data, bool(self.session), most, most_file)
+            return self._journal
 
     def _owner(self) -> StepOwner:
         from nexus_cli.undo.follow_changes import StepOwner  # noqa: PLC0415  (the first change)

@@ -20,7 +20,7 @@ from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Drop, Kind
-from nexus_cli.core.limits import LEVELS, PLAN, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.limits import LEVELS, PLAN, UNASKED, Bound, Limits, compose_limits, name_level
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import Jobs, StartLog
 from nexus_cli.core.session_services import SessionServices
@@ -247,6 +247,15 @@ class Dispatcher:
                 self._append(lane, control, call, result, ElidedText(result.text))
             else:
                 self._leave_out(lane, control, call, NOT_RUN)
+
+    def look_early(self) -> None:
+        """Look at the project while the model answers, if a command may then run that changes it."""
+        tools, names = self.registry.tools(), self.limits.tools
+        runs = any(
+            tool.effect is Effect.RUN and not tool.server and (names is None or tool.name in names) for tool in tools
+        )
+        if runs and (self.approver is not None or self.limits.allow in UNASKED):
+            self.call_changes.look_early(self.project)
 
     def refused(self) -> set[str]:
         """Return the ids of the calls that were refused in this turn."""

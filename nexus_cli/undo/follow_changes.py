@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,14 +19,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.paths import is_below
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_folder, open_regular
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
-from nexus_cli.tree.read_state import GONE, NOTHING, Seen, open_states
+from nexus_cli.tree.read_state import GONE, MOST_COPIED, NOTHING, Seen, open_states
 from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.coverage import WHOLE
 from nexus_cli.undo.follow_repositories import Repositories, git_folder, make_rows, parse_rows
@@ -33,7 +33,7 @@ from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
 from nexus_cli.undo.read_references import RepositoryState
-from nexus_cli.undo.records import FileChange, ReferenceChange, Step
+from nexus_cli.undo.records import TOO_DEEP, FileChange, ReferenceChange, Step
 from nexus_cli.undo.retention import trim_store
 from nexus_cli.undo.saved_look import read_rows
 
@@ -116,7 +116,7 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
     differing += before.seen.keys() - after.seen.keys()
     for path in sorted(differing):
         old, new = before.seen.get(path), after.seen.get(path)
-        if old is None and (not before.is_whole or any(is_below(path, one) for one in before.skipped)):
+        if old is None and (not before.is_whole or _is_left_out(path, before.skipped)):
             continue  # it may have been there
         was, now = old.state if old else GONE, new.state if new else GONE
         if (old and new and old.stamp == new.stamp) or was.kind == now.kind == SPECIAL:
@@ -127,6 +127,12 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
         if {was.kind, now.kind} & {FILE, LINK}:
             names.append(path)
     return changes, names
+
+
+def _is_left_out(path: str, skipped: set[str]) -> bool:
+    while path and path not in skipped:
+        path = path.rpartition("/")[0]
+    return path in skipped
 
 
 def _is_same_state(was: FileState, now: FileState) -> bool:
@@ -179,12 +185,15 @@ class ChangeJournal:
     """False if nothing is to be saved: changed files are found, but neither kept nor put in the journal."""
     most: int = 2_000_000_000
     """Most bytes of all copies, see `retention`."""
+    most_file: int = MOST_COPIED
+    """Most bytes of a file that a look copies."""
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
     _count: int = 0
     _projects: dict[Path, LookedProject] = field(default_factory=dict)
     _repositories: dict[Path, Repositories] = field(default_factory=dict)
     _not_covered: dict[Path, Mapping[str, str]] = field(default_factory=dict)
     """By project: what its newest look did not cover."""
+    _looking: threading.Lock = field(default_factory=threading.Lock)
     _lock: FileLock | None = None
     _settled: set[str] = field(default_factory=set)
     _trimmed: int = -_TRIM
@@ -217,10 +226,21 @@ class ChangeJournal:
             self._look(root)
         return self._not_covered[root]
 
+    def look_early(self, roots: Sequence[Path]) -> None:
+        """Look at folders while nobody waits for it: what is as now is not read again before the first command. Blocks;
+        raises nothing."""
+        for root in roots:
+            with suppress(Exception):  # that command tells it
+                self._look(Path(os.path.realpath(root)))
+
     def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
+        with self._looking:
+            return self._look_alone(root)
+
+    def _look_alone(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
         if root not in self._projects:
             key = f"{self._name}-{len(self._projects)}"
-            self._projects[root] = LookedProject(root, self.data, key, self._store)
+            self._projects[root] = LookedProject(root, self.data, key, self._store, most=self.most_file)
         project, look, states = self._projects[root], None, dict[str, RepositoryState]()
         try:
             look = project.begin()
@@ -250,7 +270,11 @@ class ChangeJournal:
                 made = begun.project.find_made(names)
                 names = [name for name in names if name not in made]
                 told = [_name_new(look, after)]
-                same = {path for path, one in look.seen.items() if one.state.kind != FOLDER}
+                same = {
+                    path
+                    for path in not_covered
+                    if (one := look.seen.get(path)) is not None and one.state.kind != FOLDER
+                }
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]
@@ -269,6 +293,7 @@ class ChangeJournal:
                 why = "; ".join(filter(None, told))
                 same -= {change.path for change in changes}
                 not_covered = {path: one for path, one in not_covered.items() if path not in same}
+                not_covered |= {path: one for path, one in after.not_covered.items() if one == TOO_DEEP}
                 not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
             not_covered[WHOLE] = str(error)
@@ -325,7 +350,7 @@ class ChangeJournal:
 
     def close(self) -> None:
         """Remove what is kept for a process that is killed."""
-        for project in self._projects.values():
+        for project in list(self._projects.values()):
             project.remove()
         if self._lock is not None:
             self._lock.release(remove=True)

@@ -7,6 +7,7 @@ and git's own folders, which are kept whole (`repository_copy`).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -24,10 +25,11 @@ from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
-from nexus_cli.tree.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
+from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.coverage import REBUILT
 from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
+from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
 from nexus_cli.undo.repository_copy import find_git_folders
 from nexus_cli.undo.saved_look import SavedLook, parse_rows
 
@@ -42,6 +44,8 @@ _LATER_SECONDS = 0.5
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
 _KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
+_REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""Errors of a folder that is gone, or something else by now."""
 _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
@@ -76,14 +80,22 @@ class Look:
 class LookedProject:
     """One project, and what is known of its files. Its methods block and may be called by several threads."""
 
-    def __init__(self, root: Path, data: Path, key: str, store: ByteStore | None, seconds: float = SECONDS) -> None:
+    def __init__(
+        self,
+        root: Path,
+        data: Path,
+        key: str,
+        store: ByteStore | None,
+        seconds: float = SECONDS,
+        most: int = MOST_COPIED,
+    ) -> None:
         """`root` is a real path. The last look is saved in a file named by `key` in the data folder.
 
         Without a `store` no bytes are kept, and nothing is saved. `seconds` limits one run of git, and reading the
-        files of one look.
+        files of one look; those of more than `most` bytes are linked.
         """
         self.root = root
-        self._seconds = seconds
+        self._seconds, self._most = seconds, most
         own = Path(os.path.realpath(data))
         self._own = str(own.relative_to(root)) if own.is_relative_to(root) else ""
         """Our own data folder, if it is in the project."""
@@ -160,15 +172,16 @@ class LookedProject:
             raise NotFollowed("the home folder and / are not followed")
         self._find_git()
         look = self._look({})
-        late = [path for path in self._uncovered if look.seen.get(path, NOTHING).is_late]
-        if late and self._store is not None:
-            with open_states(self.root, self._store, _LATER_SECONDS) as reader:
-                for path in late:
-                    if reader.is_late:
-                        break
-                    look.seen[path] = reader.read(path)
-        self._uncovered = {path for path in self._uncovered if _is_uncovered(look.seen.get(path, NOTHING).state)}
-        look.not_covered |= {path: _explain(look.seen[path].state) for path in sorted(self._uncovered)}
+        uncovered = {}
+        with open_states(self.root, self._store, _LATER_SECONDS, self._most) as reader:
+            for path in sorted(self._uncovered):
+                one = look.seen.get(path, NOTHING)
+                if self._store is not None and one.is_late and not reader.is_late:
+                    one = look.seen[path] = reader.read(path)
+                if _is_uncovered(one.state):
+                    uncovered[path] = _explain(one.state)
+        self._uncovered = set(uncovered)
+        look.not_covered |= uncovered
         rebuilt = (path for path in sorted(look.skipped) if "cache" not in path.rpartition("/")[2].lower())
         look.not_covered = {**dict.fromkeys(rebuilt, REBUILT), **look.not_covered}
         return look
@@ -194,17 +207,18 @@ class LookedProject:
     def _look(self, before: Mapping[str, Seen]) -> Look:
         """Look at the project; what was there in `before` is looked at even where the walk does not come."""
         look = Look()
-        with open_states(self.root, self._store, self._seconds) as reader:
+        with open_states(self.root, self._store, self._seconds, self._most) as reader:
             walk = _Walk(reader, self._last.seen, look, self._own)
             waiting = [""]
             while waiting:
                 walk.run(waiting)
                 waiting = self._choose_folders(walk, look)
             walk.note_pairs()
+            reader.begin()  # a walk that takes long leaves time to keep something
             self._read_files(walk.unread, look, reader)
             self._uncovered.update(walk.special, walk.unread)
             if look.skipped or not look.is_whole:
-                for path in before.keys() - look.seen.keys():
+                for path in sorted(before.keys() - look.seen.keys()):
                     if (one := reader.read(path, before[path])) is not NOTHING:
                         look.seen[path] = one
         return look
@@ -252,7 +266,13 @@ class _Walk:
     def __init__(self, reader: StateReader, last: Mapping[str, Seen], look: Look, own: str) -> None:
         self._reader, self._last, self._look, self._own = reader, last, look, own
         self._end = time.monotonic() + WALK_SECONDS
-        self._pairs: dict[tuple[int, int], list[str]] = {}
+        self._linked: dict[tuple[int, int], str] = {}
+        """By device and inode of a file with several links: the first path, which most have alone, since a copy that
+        there was no time for is a link."""
+        self._pairs: dict[str, list[str]] = {}
+        """By these paths: all of the same file."""
+        self._paired: list[str] = []
+        """Paths that were among several in the last look."""
         self.unread: dict[str, os.stat_result] = {}
         """Files whose content is not known."""
         self.special: list[str] = []
@@ -269,16 +289,18 @@ class _Walk:
             folder = waiting.pop()
             try:
                 handle = os.open(".", LISTED, dir_fd=self._reader.chain.open(folder))
-            except (OSError, ValueError) as error:
-                if isinstance(error, PermissionError):
-                    self._look.skipped.add(folder)
-                    self._look.not_covered[folder] = UNREAD
-                continue
-            try:
-                with suppress(OSError), os.scandir(handle) as entries:
-                    self._walk_folder(handle, folder, list(entries), waiting, is_chosen=folder in chosen)
-            finally:
-                os.close(handle)
+                try:
+                    with os.scandir(handle) as entries:
+                        self._walk_folder(handle, folder, list(entries), waiting, is_chosen=folder in chosen)
+                finally:
+                    os.close(handle)
+            except OSError as error:
+                if error.errno not in _REPLACED:
+                    self._leave_out(folder, UNREAD)
+
+    def _leave_out(self, folder: str, why: str) -> None:
+        self._look.skipped.add(folder)
+        self._look.not_covered[folder] = why
 
     def _walk_folder(
         self, handle: int, folder: str, entries: list[os.DirEntry[str]], waiting: list[str], *, is_chosen: bool
@@ -291,11 +313,14 @@ class _Walk:
         base, seen, inner, find_known = f"{folder}/" if folder else "", self._look.seen, [], self._last.get
         for entry in entries:
             name = entry.name
+            path = base + name
             try:
                 about = entry.stat(follow_symlinks=False)
-            except OSError:
+            except OSError as error:
+                if error.errno not in _REPLACED:
+                    self._leave_out(path, UNREAD)
                 continue
-            path, mode = base + name, about.st_mode
+            mode = about.st_mode
             kind = mode & _KIND
             if name[0] == "." and (name == ".git" or is_draft(name)):
                 if name == ".git":
@@ -306,7 +331,9 @@ class _Walk:
                     continue
                 inner.append(path)
             elif about.st_nlink > 1:
-                self._pairs.setdefault((about.st_dev, about.st_ino), []).append(path)
+                first = self._linked.setdefault((about.st_dev, about.st_ino), path)
+                if first is not path:
+                    self._pairs.setdefault(first, [first]).append(path)
             known = find_known(path)
             # as in `make_stamp`, which costs a tenth of a look
             stamp = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns, mode)
@@ -319,20 +346,24 @@ class _Walk:
                     self.unread[path] = about
                 elif known.state.kind == SPECIAL:
                     self.special.append(path)
+            elif known.state.pair:
+                self._paired.append(path)
             seen[path] = known
-        if inner:
+        if inner and folder.count("/") + 2 > MOST_LEVELS:
+            for path in inner:
+                self._leave_out(path, TOO_DEEP)
+        elif inner:
             self._names[folder] = names
             waiting += inner
         self._look.is_whole = len(seen) <= MOST and time.monotonic() < self._end
 
     def note_pairs(self) -> None:
         """Note which paths are hard links to the same file."""
-        for paths in self._pairs.values():
-            first = min(paths) if len(paths) > 1 else ""
-            for path in paths:
-                one = self._look.seen.get(path)
-                if one is not None and one.state.pair != first:
-                    self._look.seen[path] = replace(one, state=replace(one.state, pair=first))
+        firsts = {path: min(paths) for paths in self._pairs.values() for path in paths}
+        for path in (*firsts, *(one for one in self._paired if one not in firsts)):
+            one, first = self._look.seen.get(path), firsts.get(path, "")
+            if one is not None and one.state.pair != first:
+                self._look.seen[path] = replace(one, state=replace(one.state, pair=first))
 
 
 def _is_uncovered(state: FileState) -> bool:

@@ -36,6 +36,7 @@ from nexus_cli.core.real_files import (
 from nexus_cli.sandbox.own_git import find_git
 from nexus_cli.sandbox.profile import find_worktree_folder
 from nexus_cli.undo.linked_objects import drop_written, is_intact, read_linked, stamp_of, write_linked
+from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
 
 SECONDS = 3.0
 """Time limit of copying; the next command goes on with it."""
@@ -263,6 +264,8 @@ class _Mirror:
 
     copy: Path
     bounds: CopyBounds
+    _is_deep: bool = False
+    """True if there were folders that are too deep to be copied."""
 
     def mirror(self, repository: Path) -> None:
         """Copy the folder of git, and note what is linked. Raises `OSError`, also if its path leads through a link."""
@@ -274,8 +277,10 @@ class _Mirror:
         finally:
             if self._linked != linked:
                 write_linked(self.copy, self._linked)
+        if self._is_deep:
+            raise OSError(errno.ELOOP, TOO_DEEP)
 
-    def _mirror(self, source: int, target: str, *, grows: bool = False) -> None:
+    def _mirror(self, source: int, target: str, *, grows: bool = False, levels: int = MOST_LEVELS) -> None:
         """Copy the files of an open folder and those below; a folder of loose objects only if it has changed."""
         if time.monotonic() > self.bounds.end:
             raise TimeoutError(f"keeping the repository takes longer than {SECONDS:.0f} s")
@@ -291,22 +296,25 @@ class _Mirror:
                     if entry.is_file(follow_symlinks=False):
                         self._keep(source, name, place, stays=grows)
                     elif entry.is_dir(follow_symlinks=False):
-                        self._mirror_below(source, name, place, grows=grows)
+                        self._mirror_below(source, name, place, grows=grows, levels=levels - 1)
         if not grows:
             for gone in set(os.listdir(target)) - names - _GROWING:
                 place = f"{target}/{gone}"
                 if not gone.startswith("nexus-"):
                     shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
 
-    def _mirror_below(self, source: int, name: str, place: str, *, grows: bool) -> None:
+    def _mirror_below(self, source: int, name: str, place: str, *, grows: bool, levels: int) -> None:
         """Mirror a folder. One of loose objects gets the change time of its original, by which it is known."""
+        if levels < 0:
+            self._is_deep = True
+            return
         is_loose = grows and len(name) == 2
         changed = os.stat(name, dir_fd=source, follow_symlinks=False).st_mtime_ns
         with suppress(FileNotFoundError):
             if is_loose and os.stat(place).st_mtime_ns == changed:
                 return
         with open_folder(name, inside=source) as folder:
-            self._mirror(folder, place, grows=grows or name in _GROWING)
+            self._mirror(folder, place, grows=grows or name in _GROWING, levels=levels)
         if is_loose and time.time_ns() - changed > RACY:
             os.utime(place, ns=(changed, changed))
 

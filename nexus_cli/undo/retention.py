@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
@@ -15,6 +16,8 @@ from nexus_cli.undo.undone_steps import contents_of, needed_by_redo
 
 _YOUNG = 60.0
 """Seconds for which an object stays that no step names yet."""
+_OLD = 86_400.0
+"""Seconds after which an object that was not written to its end is removed."""
 _LOST = 30 * 86_400.0
 """Seconds after which what a killed process had looked at is removed, if its session was not resumed."""
 
@@ -25,6 +28,10 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
     What a running process or a redo may still need stays. Blocks; raises `OSError`.
     """
     _remove_lost(data / "undo" / "looks")
+    for draft in (data / "undo" / "objects").glob(".new-*"):  # of a process that ended meanwhile
+        with suppress(OSError):
+            if time.time() - draft.stat().st_mtime > _OLD:
+                draft.unlink()
     objects = list_objects(data)
     total = used_bytes(about for _, about in objects.values())
     trim_copies(data, most - min(total, most))

@@ -242,6 +242,22 @@ def test_a_command_that_may_change_what_undo_does_not_cover_is_refused_if_undo_i
     assert not place.ask("--allow", "all", "--json", "drop it").result["denied"] and (place.folder / "a").exists()
 
 
+@pytest.mark.parametrize(("most", "covered"), [(0, False), (2, True)])
+def test_the_largest_file_that_is_copied_before_a_command_is_a_setting(place: Stage, most: int, covered: bool) -> None:
+    """Also `0`, and also more than all that a look would copy otherwise; a file that a tool edits is kept whatever it
+    says."""
+    place.settings(QUICK + PRICED + f"[undo]\nmax_file_mb = {most}\n")
+    (place.folder / "data.db").write_bytes(b"old" * 500_000)
+    (place.folder / "a.py").write_text("old\n")
+    edit = ("edit_file", {"path": "a.py", "edits": [{"old": "old", "new": "new"}]})
+    place.script([calls(("bash", {"command": "printf x | dd of=data.db conv=notrunc"}), edit), {"text": "done"}])
+    asked = place.ask("--allow", "all", "--stream-json", "drop it")
+    assert ("undo will not cover" in asked.text and "data.db (2 MB, " in asked.text) != covered
+    done = place.run("undo", "--json")
+    assert done.result["restored"] == (["a.py", "data.db"] if covered else ["a.py"]), done
+    assert ([one["path"] for one in done.result["not_covered"]] == ["data.db"]) != covered
+
+
 def test_a_question_about_a_command_says_what_undo_will_not_cover(place: Stage, database: Path) -> None:
     place.script([calls(("bash", {"command": "echo > a"})), {"text": "done"}])
     with TerminalRun("ask", "--allow", "edit", "drop it", env=place.env(), cwd=place.folder, columns=200) as terminal:

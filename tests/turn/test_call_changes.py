@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import threading
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +19,16 @@ from session.played import Played, opened, say, the_ledger
 from nexus_cli.config.paths import places
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.request import Delta, Request
 from nexus_cli.lane.work_notes import MOST_FILES, WORK
+from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin import bash, write_file
 from nexus_cli.tools.registry import discover_tools
+from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.read_state import Seen, StateReader
 from nexus_cli.turn import call_changes
 from nexus_cli.turn.call_changes import CallChanges
+from nexus_cli.undo.follow_changes import ChangeJournal
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.project_look import LookedProject
 
@@ -164,6 +172,82 @@ def test_a_stopped_command_names_what_it_changed(tmp_path: Path, monkeypatch: py
     changes, folder = CallChanges("session"), repository(tmp_path)
     stop_command(changes, folder)
     assert changes.take_cut() == ("edited.txt",)
+
+
+@dataclass
+class Slow(Played):
+    """A model that answers once the early look has ended, if one has begun."""
+
+    looked: threading.Event = field(default_factory=threading.Event)
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        if len(self.seen) == 0:
+            assert await asyncio.to_thread(self.looked.wait, 120)
+        async for delta in Played.stream(self, request):
+            yield delta
+
+
+def say_slowly(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, work: Any = None) -> tuple[Session, int]:
+    """A turn whose model answers after the early look, and after `work`; return how many files were read since."""
+    look, read, counts = ChangeJournal.look_early, StateReader.complete, list[str]()
+
+    def counted(self: StateReader, path: str, *given: Any) -> Seen:
+        counts.append(path)
+        return read(self, path, *given)
+
+    monkeypatch.setattr(StateReader, "complete", counted)
+
+    def looks(self: ChangeJournal, roots: Any) -> None:
+        look(self, roots)
+        counts.clear()
+        if work:
+            work()
+        model.looked.set()
+
+    monkeypatch.setattr(ChangeJournal, "look_early", looks)
+    monkeypatch.setattr(call_changes, "EARLY_SECONDS", 0.0)
+    calls = [("bash", {"command": command})]
+    model = Slow(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls)
+    session = opened(model, folder)
+    assert say(session, "go")[1].changed == ("edited.txt",)
+    return session, len(counts)
+
+
+def test_the_first_look_runs_while_the_model_answers_and_what_changes_after_it_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(200):
+        (tmp_path / f"f{number}").write_text(f"{number}\n")
+    (tmp_path / "edited.txt").write_text("old\n")
+    time.sleep(0.1)  # what has just changed is read again
+    mine = tmp_path / "edited.txt"
+    session, read = say_slowly(tmp_path, monkeypatch, "echo new > edited.txt", lambda: mine.write_text("mine\n"))
+    assert read == 2, "the file as the person left it, and as the command did"
+    (step,) = read_steps(places().data, session.id)
+    with ByteStore(places().data).open(step.changes[0].before.content) as file:
+        assert file.read() == b"mine\n"
+
+
+def test_an_early_look_that_fails_costs_the_turn_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, fails = LookedProject.begin, [True]
+
+    def failing(self: LookedProject) -> Any:
+        if fails.pop() if fails else False:
+            raise RuntimeError("boom")
+        return begin(self)
+
+    monkeypatch.setattr(LookedProject, "begin", failing)
+    (tmp_path / "edited.txt").write_text("old\n")
+    say_slowly(tmp_path, monkeypatch, "echo new > edited.txt")
+
+
+@pytest.mark.parametrize("options", [{"no_tools": True}, {"save": False}])
+def test_nothing_is_looked_at_early_where_no_command_can_run_or_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(CallChanges, "_start_early", lambda *_: pytest.fail("looked"))
+    monkeypatch.setattr(call_changes, "EARLY_SECONDS", 0.0)
+    assert say(opened(Played(lambda request: "done"), tmp_path, **options), "go")[1].error is None
 
 
 def stop_command(changes: CallChanges, folder: Path, look: threading.Event | None = None) -> None:

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from undo.world import World
+from undo.test_looks import git
+from undo.world import World, tree
 
+from nexus_cli.tree import read_state
 from nexus_cli.tree.read_state import StateReader
 from nexus_cli.undo.coverage import REBUILT, WHOLE, describe_uncovered, names_outside
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.project_look import SPECIAL_FILE
+from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
 
 
 def run_command(world: World, work: Callable[[], object]) -> str:
@@ -41,6 +44,17 @@ def test_a_large_file_is_named_before_the_command_and_after_it_if_it_was_written
     assert [one["path"] for one in report["not_covered"]] == ["data.db"] and not report["restored"]
 
 
+def test_a_file_above_all_that_a_look_copies_is_copied_if_the_person_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_state, "MOST_COPIED_AT_ONCE", 1_000_000)
+    world.write("data.db", "x" * 2_000_000)
+    for most, what in ((3_000_000, "sha256"), (1_500_000, "link")):
+        begun = ChangeJournal(world.data, most_file=most).begin(StepOwner(world.session, 1), "bash", "c", world.project)
+        assert begun.look is not None and begun.look.seen["data.db"].state.content.startswith(f"{what}:")
+        assert bool(begun.not_covered) == (what == "link")
+
+
 def test_a_socket_is_named_before_the_command(world: World) -> None:
     with socket.socket(socket.AF_UNIX) as own:
         own.bind(str(world.project / "s"))
@@ -64,6 +78,41 @@ def test_a_folder_of_a_tool_that_is_too_deep_to_search_may_have_changed(world: W
         assert [one["path"] for one in world.undo()["not_covered"]] == ["node_modules"]
     finally:  # pytest could not remove it
         subprocess.run(["rm", "-rf", "node_modules"], cwd=world.project, check=True)
+
+
+def test_folders_that_are_too_deep_are_named_and_what_is_above_comes_back(world: World) -> None:
+    """In the project and in git's own folder, which is copied but for them; nobody is stopped by them."""
+    git(world.project, "init", "-q")
+    world.write("a.py", "a\n")
+    git(world.project, "add", "-A")
+    git(world.project, "commit", "-qm", "first")
+    levels, deep = "d/" * MOST_LEVELS, world.project / ".git/refs/heads"
+    world.write(f"{levels}last", "old\n")
+    for folder in (world.project / levels, deep):
+        subprocess.run(["mkdir", "-p", "d/" * 400], cwd=folder, check=True)
+    before = {path: one for path, one in tree(world.project).items() if path == "a.py" or path.startswith("d")}
+    try:
+        said = run_command(world, lambda: subprocess.run(["rm", "-rf", "d", ".git"], cwd=world.project, check=True))
+        assert said.count(TOO_DEEP) == 2 and ".git (" in said
+        report = world.undo()
+    finally:  # pytest could not remove it
+        subprocess.run(["rm", "-rf", str(deep / "d")], check=True)
+    assert [one["path"] for one in report["not_covered"]] == [f"{levels}d", ".git"]
+    after = tree(world.project)
+    lost = {path for path, one in before.items() if after.get(path) != one}
+    assert lost == {path for path in before if path.startswith(f"{levels}d/")} and git(world.project, "log")
+
+
+def test_what_a_command_moves_too_deep_comes_back_and_where_it_is_is_told(world: World) -> None:
+    own = world.write("work/a.py", "own\n")
+    levels = "d/" * (MOST_LEVELS + 5)
+    run_command(
+        world,
+        lambda: subprocess.run(["sh", "-c", f"mkdir -p {levels}; mv work {levels}"], cwd=world.project, check=True),
+    )
+    report = world.undo()
+    assert own.read_text() == "own\n" and (world.project / levels / "work/a.py").exists()
+    assert [one["path"] for one in report["not_covered"]] == ["d/" * MOST_LEVELS + "d"], report
 
 
 def test_folders_that_a_tool_fills_again_are_not_named_before_a_command() -> None:

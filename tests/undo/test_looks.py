@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tree import read_state
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, LINK, PIPE, FileState
-from nexus_cli.tree.read_state import StateReader
+from nexus_cli.tree.read_state import MOST_COPIED, StateReader
 from nexus_cli.undo import project_look
 from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo.project_look import UNREAD
 from nexus_cli.undo.records import Step
 
 OWNER = StepOwner("session", 3)
@@ -88,9 +88,11 @@ def followed(journal: ChangeJournal, root: Path) -> Iterator[None]:
     journal.end(begun)
 
 
-def run_followed(data: Path, root: Path, command: str) -> tuple[Step | None, dict[str, State], dict[str, State]]:
+def run_followed(
+    data: Path, root: Path, command: str, most_file: int = MOST_COPIED
+) -> tuple[Step | None, dict[str, State], dict[str, State]]:
     """Run a shell command between two looks; return its step, and the trees before and after."""
-    journal, before = ChangeJournal(data), read_tree(root)
+    journal, before = ChangeJournal(data, most_file=most_file), read_tree(root)
     with followed(journal, root):
         subprocess.run(["bash", "-c", command], cwd=root, capture_output=True, check=False, timeout=20)
     journal.close()
@@ -320,20 +322,18 @@ def test_kinds_that_change_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_a_large_file_is_kept_by_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_kept_by_a_link(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
-    monkeypatch.setattr(read_state, "MOST_COPIED", 5_000_000)
     git(root, "init", "-q")
     (root / "big.bin").write_bytes(os.urandom(6_000_000))
-    step, before, after = run_followed(data, root, "rm big.bin")
+    step, before, after = run_followed(data, root, "rm big.bin", 5_000_000)
     assert step is not None and step.changes[0].before.content.startswith("link:")
     check_step(data, root, step, before, after)
 
 
 @pytest.mark.matrix
-def test_another_file_system_than_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_file_system_than_the_data(tmp_path: Path) -> None:
     """No hard link is possible there: what is too large to be copied is not kept."""
-    monkeypatch.setattr(read_state, "MOST_COPIED", 10_000_000)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         root, data = Path(folder), tmp_path / "data"
         if os.stat(root).st_dev == os.stat(tmp_path).st_dev:
@@ -342,7 +342,7 @@ def test_another_file_system_than_the_data(tmp_path: Path, monkeypatch: pytest.M
         (root / "big.bin").write_bytes(os.urandom(6_000_000))
         with (root / "huge.bin").open("wb") as file:
             file.truncate(10_000_001)
-        step, before, after = run_followed(data, root, "rm -rf big.bin huge.bin notes.txt .env")
+        step, before, after = run_followed(data, root, "rm -rf big.bin huge.bin notes.txt .env", 10_000_000)
         assert step is not None
         kept = {one.path: one.before.content[:7] for one in step.changes}
         assert kept == {"big.bin": "sha256:", "huge.bin": "", "notes.txt": "sha256:", ".env": "sha256:"}
@@ -396,6 +396,54 @@ def test_what_was_linked_in_one_look_and_copied_in_the_next_is_no_change(
             subprocess.run(["bash", "-c", command], cwd=root, check=True)
     steps = [step for step in read_steps(data, "session") if step.changes]
     assert [[one.path for one in step.changes] for step in steps] == [["made"], ["f100"]]
+
+
+def test_a_walk_that_takes_long_leaves_the_time_to_keep_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, data = places_of(tmp_path)
+    (root / "f").write_text("old\n")
+    clock, note = [0.0], project_look._Walk.note_pairs
+
+    def slowly(self: project_look._Walk) -> None:
+        clock[0] += 100.0
+        note(self)
+
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(project_look._Walk, "note_pairs", slowly)
+    begun = ChangeJournal(data).begin(OWNER, "bash", "c1", root)
+    assert begun.look is not None and begun.look.seen["f"].state.content.startswith("sha256:")
+
+
+def test_a_file_that_there_was_no_time_for_is_named_and_kept_by_a_later_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither copied nor linked, and not opened either."""
+    root, data = places_of(tmp_path)
+    (root / "f").write_text("old\n")
+    journal = ChangeJournal(data)
+    with monkeypatch.context() as patch:
+        for name in ("_end", "_last_link"):
+            patch.setattr(StateReader, name, property(lambda _: 0.0, lambda *_: None), raising=False)
+        patch.setattr(StateReader, "_keep", lambda *_: pytest.fail("opened"))
+        begun = journal.begin(OWNER, "bash", "c1", root)
+        assert begun.not_covered == {"f": UNREAD}
+        journal.end(begun)
+    begun = journal.begin(OWNER, "bash", "c1", root)
+    assert begun.look is not None and begun.look.seen["f"].state.content.startswith("sha256:")
+    assert not begun.not_covered
+
+
+def test_hard_links_are_known_as_the_same_file_until_one_is_left(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    for name in ("one", "b", "c"):
+        (root / name).write_text(f"{name}\n")
+    os.link(root / "b", root / "a")
+    pairs, journal = [], ChangeJournal(data)
+    for name in ("", "c", "a"):
+        (root / name).unlink() if name else None
+        with followed(journal, root):
+            pairs.append({path: one.state.pair for path, one in journal._projects[root]._last.seen.items()})
+    first = {"one": "", "a": "a", "b": "a"}
+    assert pairs == [first | {"c": ""}, first, {"one": "", "b": ""}]
 
 
 @pytest.mark.matrix

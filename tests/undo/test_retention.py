@@ -10,7 +10,6 @@ import pytest
 from undo.test_looks import OWNER, followed, places_of
 from undo.world import World
 
-from nexus_cli.tree import read_state
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import retention
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
@@ -114,15 +113,14 @@ def test_what_a_redo_needs_stays(world: World) -> None:
 
 @pytest.mark.parametrize("ending", ["touch -r .env big.bin", "touch -r .env big.bin; rm big.bin"])
 def test_a_large_file_written_in_place_at_an_unchanged_time_is_told_not_restored_wrong(
-    world: World, ending: str, monkeypatch: pytest.MonkeyPatch
+    world: World, ending: str
 ) -> None:
-    monkeypatch.setattr(read_state, "MOST_COPIED", 5_000_000)
     world.write(".env", "KEY=1\n")
     world.write("big.bin", bytes(6_000_000))
     os.utime(world.path("big.bin"), ns=(1, 10**18))
     os.utime(world.path(".env"), ns=(1, 10**18))
     world.turns = 1
-    journal = ChangeJournal(world.data)
+    journal = ChangeJournal(world.data, most_file=5_000_000)
     begun = journal.begin(StepOwner(world.session, 1), "bash", "", world.project)
     line = f"printf wrong | dd of=big.bin conv=notrunc; {ending}"
     subprocess.run(["bash", "-c", line], cwd=world.project, check=True, capture_output=True)
