@@ -7,6 +7,7 @@ and git's own folders, which are kept whole (`repository_copy`).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -25,9 +26,10 @@ from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
 from nexus_cli.tree.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
-from nexus_cli.undo.coverage import REBUILT
+from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
-from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
+from nexus_cli.undo.plan_restore import folders_above
+from nexus_cli.undo.rebuilt_folders import is_filled_by_tool, is_named_by_tool
 from nexus_cli.undo.repository_copy import find_git_folders
 from nexus_cli.undo.saved_look import SavedLook, parse_rows
 
@@ -43,6 +45,8 @@ _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
 _KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
 _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
+_NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""Errors of a folder that is gone, or replaced by a file or a link."""
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
 
@@ -96,6 +100,8 @@ class LookedProject:
         """By path and inode of a folder that a tool may fill: True if it is left out."""
         self._uncovered: set[str] = set()
         """Paths that may not be covered, because a look could not keep them."""
+        self._repositories: set[str] = set()
+        """Folders with a `.git`, of the newest look."""
         self._lock = threading.Lock()
 
     def begin(self) -> Look:
@@ -132,11 +138,22 @@ class LookedProject:
             self._saved.place.unlink()
 
     def find_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that git ignores; none without git."""
-        with suppress(GitError, OSError):
-            if self._git is not None and (wanted := list(paths)):
-                return find_ignored(self._git, wanted)
-        return set()
+        """Return those of `paths` that the innermost repository around each ignores."""
+        groups: dict[str, list[str]] = {}
+        for path in paths:
+            if (above := self._find_repository(path)) is not None:
+                groups.setdefault(f"{above}/" if above else "", []).append(path)
+        found = set[str]()
+        for base, own in groups.items():
+            with suppress(GitError, OSError):
+                if git := self._make_git(base) if base else self._git:
+                    found |= {f"{base}{path}" for path in find_ignored(git, [path[len(base) :] for path in own])}
+        return found
+
+    def _find_repository(self, path: str) -> str | None:
+        """Return the innermost repository of the newest look above a path, None if it is in none."""
+        above = ("", *(place[1:] for place in folders_above(f"/{path}")))
+        return next((one for one in reversed(above) if one in self._repositories), None)
 
     def find_made(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that are no work: git ignores them, or they are in a folder with the name of one that
@@ -169,21 +186,22 @@ class LookedProject:
                     look.seen[path] = reader.read(path)
         self._uncovered = {path for path in self._uncovered if _is_uncovered(look.seen.get(path, NOTHING).state)}
         look.not_covered |= {path: _explain(look.seen[path].state) for path in sorted(self._uncovered)}
-        rebuilt = (path for path in sorted(look.skipped) if "cache" not in path.rpartition("/")[2].lower())
+        rebuilt = (path for path in sorted(look.skipped) if path and "cache" not in path.rpartition("/")[2].lower())
         look.not_covered = {**dict.fromkeys(rebuilt, REBUILT), **look.not_covered}
         return look
 
     def _find_git(self) -> None:
         """Find git and its folder for this project, if it is the root of a repository."""
-        program = find_program("git", self.root) if os.path.lexists(self.root / ".git") else None
-        if program is None:
+        if not os.path.lexists(self.root / ".git"):
             self._git = None
-        elif self._git is None:
-            # A broken repository is not that of a folder above.
-            variables = {"GIT_WORK_TREE": str(self.root), "GIT_CEILING_DIRECTORIES": str(self.root.parent)}
-            if folders := find_git_folders(self.root):
-                self._git = Git(program, self.root, variables, self._seconds, self.root)
-                self._git_dir = folders.git_dir
+        elif self._git is None and (folders := find_git_folders(self.root)):
+            self._git, self._git_dir = self._make_git(""), folders.git_dir
+
+    def _make_git(self, folder: str) -> Git | None:
+        """Return git in a repository of the project: a broken one is not that of a folder above."""
+        place, program = self.root / folder, find_program("git", self.root)
+        variables = {"GIT_WORK_TREE": str(place), "GIT_CEILING_DIRECTORIES": str(place.parent)}
+        return Git(program, place, variables, self._seconds, place) if program else None
 
     def _look_again(self, before: Look) -> Look:
         if not self.root.exists():
@@ -211,12 +229,16 @@ class LookedProject:
 
     def _choose_folders(self, walk: _Walk, look: Look) -> list[str]:
         """Return the folders that a tool may fill and that are followed nevertheless, because git does not ignore
-        them, or because files in them were followed before: a command may have marked them. Note the others as
+        them, or without git their name does not tell it too, or because files in them were followed before: a command
+        may have marked them. Note the others as
         skipped."""
         found, walk.deferred = walk.deferred, {}
+        self._repositories = {*look.repositories} if find_program("git", self.root) else set()
+        self._repositories -= {""} if self._git is None else set()
         new = {path: inode for path, inode in found.items() if (path, inode) not in self._tool_folders}
         if new:
-            ignored = self.find_ignored(new) if self._git is not None else new.keys()
+            ignored = self.find_ignored(new)
+            ignored |= {path for path in new if self._find_repository(path) is None and is_named_by_tool(path)}
             filled = {path.rpartition("/")[0] for path in self._last.seen}
             self._tool_folders |= {(path, inode): path in ignored and path not in filled for path, inode in new.items()}
         left_out = {path for path, inode in found.items() if self._tool_folders[path, inode]}
@@ -270,15 +292,22 @@ class _Walk:
             try:
                 handle = os.open(".", LISTED, dir_fd=self._reader.chain.open(folder))
             except (OSError, ValueError) as error:
-                if isinstance(error, PermissionError):
-                    self._look.skipped.add(folder)
-                    self._look.not_covered[folder] = UNREAD
+                self._note_unread(folder, error)
                 continue
             try:
-                with suppress(OSError), os.scandir(handle) as entries:
-                    self._walk_folder(handle, folder, list(entries), waiting, is_chosen=folder in chosen)
+                with os.scandir(handle) as entries:
+                    found = list(entries)
+                self._walk_folder(handle, folder, found, waiting, is_chosen=folder in chosen)
+            except OSError as error:
+                self._note_unread(folder, error)
             finally:
                 os.close(handle)
+
+    def _note_unread(self, folder: str, error: OSError | ValueError) -> None:
+        """Note that what is in a folder is not known, unless the folder is gone."""
+        if getattr(error, "errno", 0) not in _NO_FOLDER:
+            self._look.skipped.add(folder)
+            self._look.not_covered[folder or WHOLE] = UNREAD
 
     def _walk_folder(
         self, handle: int, folder: str, entries: list[os.DirEntry[str]], waiting: list[str], *, is_chosen: bool
