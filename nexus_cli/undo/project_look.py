@@ -25,7 +25,7 @@ from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
-from nexus_cli.tree.read_state import NOTHING, Seen, StateReader, describe, open_states, with_content
+from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
 from nexus_cli.undo.plan_restore import folders_above
@@ -41,6 +41,8 @@ WALK_SECONDS = 20.0
 """Time limit of one walk over all entries."""
 _LATER_SECONDS = 0.5
 """Time limit of copying what an earlier look only had the time to link."""
+_CHECKED_SECONDS = 0.1
+"""Time limit of reading what git's index says not to have changed, in one look before a command."""
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
 _KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
@@ -100,6 +102,8 @@ class LookedProject:
         """By path and inode of a folder that a tool may fill: True if it is left out."""
         self._uncovered: set[str] = set()
         """Paths that may not be covered, because a look could not keep them."""
+        self._unchecked: list[str] = []
+        """Files that are as git's index says, and were not read. The last ones, of the newest change, are first."""
         self._repositories: set[str] = set()
         """Folders with a `.git`, of the newest look."""
         self._lock = threading.Lock()
@@ -178,8 +182,9 @@ class LookedProject:
         self._find_git()
         look = self._look({})
         late = [path for path in self._uncovered if look.seen.get(path, NOTHING).is_late]
-        if late and self._store is not None:
+        if (late or self._unchecked) and self._store is not None:
             with open_states(self.root, self._store, _LATER_SECONDS) as reader:
+                self._check_blobs(look, reader)
                 for path in late:
                     if reader.is_late:
                         break
@@ -189,6 +194,19 @@ class LookedProject:
         rebuilt = (path for path in sorted(look.skipped) if path and "cache" not in path.rpartition("/")[2].lower())
         look.not_covered = {**dict.fromkeys(rebuilt, REBUILT), **look.not_covered}
         return look
+
+    def _check_blobs(self, look: Look, reader: StateReader) -> None:
+        """Read files of which the index alone says that they are their blobs: a command may have written the index."""
+        end = time.monotonic() + _CHECKED_SECONDS
+        while self._unchecked and time.monotonic() < end:
+            path = self._unchecked.pop()
+            one = look.seen.get(path, NOTHING)
+            if (oid := one.state.content).startswith(GIT):
+                found = reader.complete(path, one, oid=oid.removeprefix(GIT))
+                if found is NOTHING:
+                    del look.seen[path]
+                elif found.state != one.state:
+                    look.seen[path] = found
 
     def _find_git(self) -> None:
         """Find git and its folder for this project, if it is the root of a repository."""
@@ -256,6 +274,8 @@ class LookedProject:
             attributes = any(path.endswith(".gitattributes") for path in look.seen)
             with suppress(GitError, OSError, ValueError):
                 tracked = find_tracked(self._git, self._git_dir, unread, attributes)
+        clean = [path for path, one in tracked.items() if one.is_clean and unread[path].st_size <= MOST_COPIED]
+        self._unchecked += sorted(clean, key=lambda path: unread[path].st_ctime_ns)
         for path in sorted(unread, key=lambda path: unread[path].st_size > _LARGE):
             one, entry = look.seen[path], tracked.get(path)
             if entry is not None and entry.is_clean:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -230,6 +232,31 @@ def test_converted_files_are_kept_byte_for_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("kind", ["blob", "commit"])
+def test_an_index_that_a_command_wrote_gives_no_file_other_bytes(tmp_path: Path, kind: str) -> None:
+    root, data = places_of(tmp_path)
+    for name in (*map(str, range(40)), "mine"):
+        (root / name).write_text(f"{name}\n")
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
+    other = git(root, "rev-parse", "HEAD" if kind == "commit" else ":39").decode().strip()
+    (root / "mine").write_bytes(b"x" * int(git(root, "cat-file", "-s", other)))
+    about = (root / "mine").stat()
+    index = bytearray((root / ".git/index").read_bytes())
+    at = index.index(b"mine\0") - 62
+    times = [part for one in (about.st_ctime_ns, about.st_mtime_ns) for part in divmod(one, 10**9)]
+    fields = (*times, about.st_dev & 0xFFFFFFFF, about.st_ino & 0xFFFFFFFF)
+    struct.pack_into(">6I", index, at, *fields)
+    struct.pack_into(">I", index, at + 36, about.st_size)
+    index[at + 40 : at + 60] = bytes.fromhex(other)
+    (root / ".git/index").write_bytes(index[:-20] + hashlib.sha1(index[:-20]).digest())
+    os.utime(root / ".git/index", (about.st_mtime + 10, about.st_mtime + 10))
+    step, before, after = run_followed(data, root, "rm mine 1")
+    assert step is not None
+    check_step(data, root, step, before, after)
+
+
 def test_files_that_git_is_told_to_overlook_are_followed(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
