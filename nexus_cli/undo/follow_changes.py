@@ -196,6 +196,8 @@ class ChangeJournal:
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _lock: FileLock | None = None
     _settled: set[str] = field(default_factory=set)
+    _waiting: list[tuple[Step, bool]] = field(default_factory=list)
+    """Steps that could not be written, as on a full disk, each with True if its begin was."""
     _trimmed: int = -_TRIM
 
     def __post_init__(self) -> None:
@@ -349,7 +351,12 @@ class ChangeJournal:
         ]
 
     def close(self) -> None:
-        """Remove what is kept for a process that is killed."""
+        """Remove what is kept for a process that is killed. If steps could not be written, the next one finds them."""
+        self._write_waiting()
+        if self._waiting and self._lock is not None:
+            self._lock.release()
+            self._lock = None
+            return
         for project in list(self._projects.values()):
             project.remove()
         if self._lock is not None:
@@ -376,14 +383,24 @@ class ChangeJournal:
         """Put a step in the journal, if it changed something."""
         if not self.keeps:
             return
+        self._waiting.append((step, is_open))
+        self._write_waiting()
         with suppress(OSError, ValueError):
-            if step.changes or step.references or step.unfollowed or step.not_covered:
-                append_step(self.data, step)
-            elif is_open:
-                end_step(self.data, step)
             if self._store is not None and self._store.written - self._trimmed >= _TRIM:
                 self._trimmed = self._store.written
                 trim_store(self.data, self.most)
+
+    def _write_waiting(self) -> None:
+        """Write the steps that are not in the journal yet."""
+        with suppress(OSError):
+            while self._waiting:
+                step, is_open = self._waiting[0]
+                with suppress(ValueError):
+                    if step.changes or step.references or step.unfollowed or step.not_covered:
+                        append_step(self.data, step)
+                    elif is_open:
+                        end_step(self.data, step)
+                del self._waiting[0]
 
     def _settle(self, session: str) -> None:
         """Find out what commands of killed processes changed, once for each session."""

@@ -32,6 +32,7 @@ from nexus_cli.undo.repository_copy import (
 
 NO_REPOSITORY = "the command removed the repository, of which there is no whole copy"
 WRITTEN = "written in place; undo cannot bring it back"
+EMPTIED_LOG = "the reflog of HEAD was emptied, which undo does not bring back; its commits stay in"
 _REFTABLE = "its references are in the reftable format"
 _REMOTE = "refs/remotes/"
 _QUIET = frozenset({"ORIG_HEAD"})
@@ -123,6 +124,8 @@ class Repositories:
                 continue
             with suppress(OSError):
                 new = self._known[path] = read_state(old.folders, self._store, old)
+                if old.log and not new.log:
+                    found.told.append(f"{name}: {EMPTIED_LOG} {find_copy(self._data, old.folders.place)}")
                 changes = _compare(path, old.values, new.values, self._store)
                 found.references += changes
                 found.same |= {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()

@@ -159,13 +159,14 @@ def _find_different(
 ) -> set[str]:
     """Return the paths whose file is not their blob: of another size, or with attributes of a conversion."""
     names = "\n".join(set(oids.values())).encode() + b"\n"
-    told = _run(git, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=names)
-    sizes = {row[0]: row[1] for one in told.splitlines() if len(row := os.fsdecode(one).split()) == 2}
+    told = _run(git, "cat-file", "--batch-check=%(objectname) %(objectsize) %(objecttype)", stdin=names)
+    rows = (os.fsdecode(one).split() for one in told.splitlines())
+    sizes = {row[0]: row[1] for row in rows if row[2:] == ["blob"]}
     found = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
     if attributes:
         words = _run(git, "check-attr", "-z", "--stdin", *_CHECKED, stdin=_join(oids)).split(b"\0")[:-1]
-        rows = zip(words[::3], words[2::3], strict=True)
-        found |= {os.fsdecode(path) for path, value in rows if value not in (b"unspecified", b"unset")}
+        told_of = zip(words[::3], words[2::3], strict=True)
+        found |= {os.fsdecode(path) for path, value in told_of if value not in (b"unspecified", b"unset")}
     return found
 
 

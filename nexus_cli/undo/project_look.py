@@ -26,9 +26,10 @@ from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
 from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states, with_content
-from nexus_cli.undo.coverage import REBUILT
+from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
-from nexus_cli.undo.rebuilt_folders import is_filled_by_tool
+from nexus_cli.undo.plan_restore import folders_above
+from nexus_cli.undo.rebuilt_folders import is_filled_by_tool, is_named_by_tool
 from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
 from nexus_cli.undo.repository_copy import find_git_folders
 from nexus_cli.undo.saved_look import SavedLook, parse_rows
@@ -41,6 +42,8 @@ WALK_SECONDS = 20.0
 """Time limit of one walk over all entries."""
 _LATER_SECONDS = 0.5
 """Time limit of copying what an earlier look only had the time to link."""
+_CHECKED_SECONDS = 0.1
+"""Time limit of reading what git's index says not to have changed, in one look before a command."""
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
 _KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
@@ -108,6 +111,10 @@ class LookedProject:
         """By path and inode of a folder that a tool may fill: True if it is left out."""
         self._uncovered: set[str] = set()
         """Paths that may not be covered, because a look could not keep them."""
+        self._unchecked: list[str] = []
+        """Files that are as git's index says, and were not read. The last ones, of the newest change, are first."""
+        self._repositories: set[str] = set()
+        """Folders with a `.git`, of the newest look."""
         self._lock = threading.Lock()
 
     def begin(self) -> Look:
@@ -144,11 +151,22 @@ class LookedProject:
             self._saved.place.unlink()
 
     def find_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that git ignores; none without git."""
-        with suppress(GitError, OSError):
-            if self._git is not None and (wanted := list(paths)):
-                return find_ignored(self._git, wanted)
-        return set()
+        """Return those of `paths` that the innermost repository around each ignores."""
+        groups: dict[str, list[str]] = {}
+        for path in paths:
+            if (above := self._find_repository(path)) is not None:
+                groups.setdefault(f"{above}/" if above else "", []).append(path)
+        found = set[str]()
+        for base, own in groups.items():
+            with suppress(GitError, OSError):
+                if git := self._make_git(base) if base else self._git:
+                    found |= {f"{base}{path}" for path in find_ignored(git, [path[len(base) :] for path in own])}
+        return found
+
+    def _find_repository(self, path: str) -> str | None:
+        """Return the innermost repository of the newest look above a path, None if it is in none."""
+        above = ("", *(place[1:] for place in folders_above(f"/{path}")))
+        return next((one for one in reversed(above) if one in self._repositories), None)
 
     def find_made(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that are no work: git ignores them, or they are in a folder with the name of one that
@@ -174,6 +192,8 @@ class LookedProject:
         look = self._look({})
         uncovered = {}
         with open_states(self.root, self._store, _LATER_SECONDS, self._most) as reader:
+            if self._store is not None:
+                self._check_blobs(look, reader)
             for path in sorted(self._uncovered):
                 one = look.seen.get(path, NOTHING)
                 if self._store is not None and one.is_late and not reader.is_late:
@@ -182,21 +202,35 @@ class LookedProject:
                     uncovered[path] = _explain(one.state)
         self._uncovered = set(uncovered)
         look.not_covered |= uncovered
-        rebuilt = (path for path in sorted(look.skipped) if "cache" not in path.rpartition("/")[2].lower())
+        rebuilt = (path for path in sorted(look.skipped) if path and "cache" not in path.rpartition("/")[2].lower())
         look.not_covered = {**dict.fromkeys(rebuilt, REBUILT), **look.not_covered}
         return look
 
+    def _check_blobs(self, look: Look, reader: StateReader) -> None:
+        """Read files of which the index alone says that they are their blobs: a command may have written the index."""
+        end = time.monotonic() + _CHECKED_SECONDS
+        while self._unchecked and time.monotonic() < end:
+            path = self._unchecked.pop()
+            one = look.seen.get(path, NOTHING)
+            if (oid := one.state.content).startswith(GIT):
+                found = reader.complete(path, one, oid=oid.removeprefix(GIT))
+                if found is NOTHING:
+                    del look.seen[path]
+                elif found.state != one.state:
+                    look.seen[path] = found
+
     def _find_git(self) -> None:
         """Find git and its folder for this project, if it is the root of a repository."""
-        program = find_program("git", self.root) if os.path.lexists(self.root / ".git") else None
-        if program is None:
+        if not os.path.lexists(self.root / ".git"):
             self._git = None
-        elif self._git is None:
-            # A broken repository is not that of a folder above.
-            variables = {"GIT_WORK_TREE": str(self.root), "GIT_CEILING_DIRECTORIES": str(self.root.parent)}
-            if folders := find_git_folders(self.root):
-                self._git = Git(program, self.root, variables, self._seconds, self.root)
-                self._git_dir = folders.git_dir
+        elif self._git is None and (folders := find_git_folders(self.root)):
+            self._git, self._git_dir = self._make_git(""), folders.git_dir
+
+    def _make_git(self, folder: str) -> Git | None:
+        """Return git in a repository of the project: a broken one is not that of a folder above."""
+        place, program = self.root / folder, find_program("git", self.root)
+        variables = {"GIT_WORK_TREE": str(place), "GIT_CEILING_DIRECTORIES": str(place.parent)}
+        return Git(program, place, variables, self._seconds, place) if program else None
 
     def _look_again(self, before: Look) -> Look:
         if not self.root.exists():
@@ -225,12 +259,16 @@ class LookedProject:
 
     def _choose_folders(self, walk: _Walk, look: Look) -> list[str]:
         """Return the folders that a tool may fill and that are followed nevertheless, because git does not ignore
-        them, or because files in them were followed before: a command may have marked them. Note the others as
+        them, or without git their name does not tell it too, or because files in them were followed before: a command
+        may have marked them. Note the others as
         skipped."""
         found, walk.deferred = walk.deferred, {}
+        self._repositories = {*look.repositories} if find_program("git", self.root) else set()
+        self._repositories -= {""} if self._git is None else set()
         new = {path: inode for path, inode in found.items() if (path, inode) not in self._tool_folders}
         if new:
-            ignored = self.find_ignored(new) if self._git is not None else new.keys()
+            ignored = self.find_ignored(new)
+            ignored |= {path for path in new if self._find_repository(path) is None and is_named_by_tool(path)}
             filled = {path.rpartition("/")[0] for path in self._last.seen}
             self._tool_folders |= {(path, inode): path in ignored and path not in filled for path, inode in new.items()}
         left_out = {path for path, inode in found.items() if self._tool_folders[path, inode]}
@@ -248,6 +286,8 @@ class LookedProject:
             attributes = any(path.endswith(".gitattributes") for path in look.seen)
             with suppress(GitError, OSError, ValueError):
                 tracked = find_tracked(self._git, self._git_dir, unread, attributes)
+        clean = [path for path, one in tracked.items() if one.is_clean and unread[path].st_size <= MOST_COPIED]
+        self._unchecked += sorted(clean, key=lambda path: unread[path].st_ctime_ns)
         for path in sorted(unread, key=lambda path: unread[path].st_size > _LARGE):
             one, entry = look.seen[path], tracked.get(path)
             if entry is not None and entry.is_clean:
@@ -294,13 +334,13 @@ class _Walk:
                         self._walk_folder(handle, folder, list(entries), waiting, is_chosen=folder in chosen)
                 finally:
                     os.close(handle)
-            except OSError as error:
-                if error.errno not in _REPLACED:
+            except (OSError, ValueError) as error:
+                if getattr(error, "errno", 0) not in _REPLACED:
                     self._leave_out(folder, UNREAD)
 
     def _leave_out(self, folder: str, why: str) -> None:
         self._look.skipped.add(folder)
-        self._look.not_covered[folder] = why
+        self._look.not_covered[folder or WHOLE] = why
 
     def _walk_folder(
         self, handle: int, folder: str, entries: list[os.DirEntry[str]], waiting: list[str], *, is_chosen: bool

@@ -56,6 +56,8 @@ class RepositoryState:
     """By path: of the files that were read."""
     packed: dict[str, str] = field(default_factory=dict)
     """The references in `packed-refs`."""
+    log: int = 0
+    """Bytes of HEAD's reflog."""
     at: int = 0
     """When it was read (ns)."""
     is_whole: bool = True
@@ -88,6 +90,8 @@ def read_state(folders: GitFolders, store: ByteStore | None, known: RepositorySt
                         state.values[path] = f"size:{about.st_size}-{about.st_mtime_ns}"
                     elif value := _read_value(handle, path, about, store):
                         state.values[path] = value
+            with suppress(OSError), open_folder("logs", inside=handle) as folder:
+                state.log = os.stat(HEAD, dir_fd=folder, follow_symlinks=False).st_size
     state.values = state.packed | state.values
     return state
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
+from nexus_cli.config.protected_places import MADE_BY_TOOLS
+
 _BESIDE = {
     "node_modules": "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb package.json",
     "bower_components": "bower.json",
@@ -27,6 +29,15 @@ _BESIDE = {
 """By the name of a folder: files of which one beside it says that a tool fills it."""
 _INSIDE = ("pyvenv.cfg", "CACHEDIR.TAG", "CMakeCache.txt")
 """Files of which one inside says it of any folder: a virtual environment, a cache, a build."""
+
+_NAMED = ("cache", "env", "build")
+"""Parts of names that people give to such folders."""
+
+
+def is_named_by_tool(path: str) -> bool:
+    """Return True if the name of a folder is one that tools use: a file that marks it may be a command's."""
+    name = path.rpartition("/")[2].lower()
+    return name in MADE_BY_TOOLS or any(part in name for part in _NAMED)
 
 
 def is_filled_by_tool(name: str, inside: AbstractSet[str], beside: AbstractSet[str]) -> bool:

@@ -119,6 +119,8 @@ class _Step:
     seen_before: _File
     """The file at the path before a rename, when the step was planned."""
     result: _File = _NOTHING
+    origin: PresentState = NOT_THERE
+    """The project's file that is changed or moved: its rights stay."""
     """The file after the step; its blob is "" for a merged text."""
     merged: Path | None = None
     """A file with the merged text."""
@@ -267,6 +269,8 @@ class _Planner:
         self._label = f"worktree {record.name}"
         self._length = len(record.base)
         self._git = find_git(record.source)
+        self._origins: dict[bytes, PresentState] = {}
+        """By the new path of a file that is moved: the state of the project's file."""
 
     def look(self, path: bytes) -> _File:
         return _look_at(self.root, path, self._length)
@@ -276,6 +280,7 @@ class _Planner:
         for change in changes:
             if self._is_free_rename(change):
                 zeros = "0" * len(change.old)
+                self._origins[change.path] = self.look(change.before).now
                 yield TreeChange(change.before, change.before, change.old_mode, change.old, MISSING, zeros)
                 yield TreeChange(change.path, change.path, MISSING, zeros, change.new_mode, change.new)
             else:
@@ -297,7 +302,7 @@ class _Planner:
         seen = self.look(change.path)
         before = self.look(change.before) if change.before != change.path else seen
         base, new = _side(change.old_mode, change.old), _side(change.new_mode, change.new)
-        step = _Step(change, seen, before, new)
+        step = _Step(change, seen, before, new, origin=self._origins.get(change.path, before.now))
         if b".git" in change.path.lower().split(b"/"):
             return replace(step, conflict="a path in .git")
         if seen == new and (before is seen or before == _NOTHING):
@@ -415,16 +420,17 @@ def _remove_draft(record: WorktreeRecord) -> None:
 
 
 def _make_state(record: WorktreeRecord, step: _Step, now: PresentState, root: int) -> FileState:
-    """Return the state of a file after a step: the rights of the one that it replaces, but the executable bit of git.
+    """Return the state of a file after a step: the rights of the one that it replaces, or that moves there, but the
+    executable bit of git.
 
     A new file has the rights that its file in the worktree has too, as a key has few; no others may write it.
     """
     is_program = step.result.mode == EXECUTABLE
-    if now.kind == FILE:
-        mode = now.state.mode
+    if (own := now if now.kind == FILE else step.origin).kind == FILE:
+        mode = own.state.mode
         if is_program and not mode & stat.S_IXUSR:
             mode |= (mode & 0o444) >> 2
-        return replace(now.state, mode=mode if is_program else mode & ~0o111)
+        return replace(own.state, mode=mode if is_program else mode & ~0o111)
     path, mode, owner = os.fsdecode(step.change.path), 0o755, ""
     with suppress(OSError), open_folder(record.folder) as folder:
         there = look_at(folder, path, ()).state

@@ -14,9 +14,34 @@ from undo.world import World
 
 from nexus_cli.ledger.database import ledger_error
 from nexus_cli.tree.byte_store import ByteStore
-from nexus_cli.undo.follow_changes import ChangeJournal
+from nexus_cli.undo import follow_changes
+from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 
 Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.parametrize("is_freed", [True, False])
+def test_a_command_that_fills_the_disk_can_be_undone_when_it_is_free_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_freed: bool
+) -> None:
+    place, journal = world.write("a", "mine\n"), ChangeJournal(world.data)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    begun = journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
+    with monkeypatch.context() as patch:
+        patch.setattr(follow_changes, "append_step", refuse)
+        place.write_text("its\n")
+        journal.end(begun)
+        if not is_freed:
+            journal.close()
+    if is_freed:
+        journal.close()
+    world.turns = 1
+    report = world.undo(turn=None if is_freed else 1)
+    assert report["restored"] == ["a"] and place.read_text() == "mine\n"
+    assert not list((world.data / "undo/looks").iterdir())
 
 
 def test_an_edit_is_refused_if_its_file_cannot_be_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -230,6 +233,31 @@ def test_converted_files_are_kept_byte_for_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("kind", ["blob", "commit"])
+def test_an_index_that_a_command_wrote_gives_no_file_other_bytes(tmp_path: Path, kind: str) -> None:
+    root, data = places_of(tmp_path)
+    for name in (*map(str, range(40)), "mine"):
+        (root / name).write_text(f"{name}\n")
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
+    other = git(root, "rev-parse", "HEAD" if kind == "commit" else ":39").decode().strip()
+    (root / "mine").write_bytes(b"x" * int(git(root, "cat-file", "-s", other)))
+    about = (root / "mine").stat()
+    index = bytearray((root / ".git/index").read_bytes())
+    at = index.index(b"mine\0") - 62
+    times = [part for one in (about.st_ctime_ns, about.st_mtime_ns) for part in divmod(one, 10**9)]
+    fields = (*times, about.st_dev & 0xFFFFFFFF, about.st_ino & 0xFFFFFFFF)
+    struct.pack_into(">6I", index, at, *fields)
+    struct.pack_into(">I", index, at + 36, about.st_size)
+    index[at + 40 : at + 60] = bytes.fromhex(other)
+    (root / ".git/index").write_bytes(index[:-20] + hashlib.sha1(index[:-20]).digest())
+    os.utime(root / ".git/index", (about.st_mtime + 10, about.st_mtime + 10))
+    step, before, after = run_followed(data, root, "rm mine 1")
+    assert step is not None
+    check_step(data, root, step, before, after)
+
+
 def test_files_that_git_is_told_to_overlook_are_followed(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -274,6 +302,75 @@ NAMES = ["new\nline", "esc\x1b[2J", "x" * 255, "caf\u00e9", "cafe\u0301", "\udcf
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("above", ["", "git init -q; echo api/ > .gitignore"])
+def test_what_a_repository_inside_tracks_is_followed_where_a_tool_may_fill_it(tmp_path: Path, above: str) -> None:
+    root, data = places_of(tmp_path)
+    (root / "api/vendor").mkdir(parents=True)
+    (root / "api/web/vendor").mkdir(parents=True)
+    for name in ("api/composer.lock", "api/vendor/mine.php", "api/web/composer.lock", "api/web/vendor/theirs.php"):
+        (root / name).write_text("x\n")
+    (root / "api/.gitignore").write_text("/web/vendor\n")
+    subprocess.run(["sh", "-ec", above], cwd=root, check=True)
+    git(root / "api", "init", "-q")
+    git(root / "api", "add", "-A")
+    git(root / "api", "commit", "-qm", "first")
+    (root / "api/vendor/mine.php").write_text("not committed\n")
+    step, _, _ = run_followed(data, root, "rm -rf api/vendor api/web/vendor")
+    assert step is not None and {one.path for one in step.changes} == {"api/vendor", "api/vendor/mine.php"}
+    assert dict(step.not_covered) == {"api/web/vendor": REBUILT}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_followed"), [("src", True), (".venv", False), ("env3", False), ("build-x", False)]
+)
+def test_a_file_alone_does_not_mark_a_folder_where_no_git_ignores_it(
+    tmp_path: Path, name: str, is_followed: bool
+) -> None:
+    root, data = places_of(tmp_path)
+    (root / name).mkdir()
+    (root / name / "pyvenv.cfg").touch()
+    (root / name / "CACHEDIR.TAG").touch()
+    (root / name / "a").write_text("mine\n")
+    step, _, _ = run_followed(data, root, f"rm -rf {name}")
+    assert step is not None and bool(step.changes) == is_followed and bool(step.not_covered) != is_followed
+
+
+def test_what_git_ignores_is_no_work_beside_a_submodule_that_changed(tmp_path: Path) -> None:
+    root, data = places_of(tmp_path)
+    repository(root)
+    (other := tmp_path / "other").mkdir()
+    repository(other)
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
+    journal = ChangeJournal(data)
+    begun = journal.begin(OWNER, "bash", "c1", root)
+    for name in ("cache/new", "sub/new", "sub/cache-new", "sub/x.db"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("x\n")
+    assert sorted(journal.end(begun)) == ["sub/cache-new", "sub/new"]
+
+
+def test_a_folder_that_fails_to_be_listed_is_named_and_what_is_in_it_is_not_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, data = places_of(tmp_path)
+    (root / "far").mkdir()
+    (root / "far/mine").write_text("mine\n")
+    journal, listed = ChangeJournal(data), os.scandir
+
+    def fail(place: int) -> object:
+        if os.fstat(place).st_ino == (root / "far").stat().st_ino:
+            raise OSError(errno.EIO, "Input/output error")
+        return listed(place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", fail)
+        begun = journal.begin(OWNER, "bash", "c1", root)
+    assert begun.not_covered == {"far": UNREAD}
+    (root / "new").write_text("x\n")
+    journal.end(begun)
+    assert [one.path for one in read_steps(data, "session")[0].changes] == ["new"]
+
+
 def test_unusual_names(tmp_path: Path) -> None:
     for is_tracked in (True, False):
         (root := tmp_path / f"project-{is_tracked}").mkdir()

@@ -16,6 +16,7 @@ from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff, undo_text
 from nexus_cli.undo import repository_copy, restore, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.follow_repositories import EMPTIED_LOG
 from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import find_turns
 
@@ -95,7 +96,8 @@ def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: Wor
     assert after != before or "config" in line
     config = world.path(".git/config").read_bytes()
     report = world.undo()
-    assert not report["kept"] and not report["unfollowed"] and report["head_moved"] is None
+    assert not report["kept"] and report["head_moved"] is None
+    assert [EMPTIED_LOG in one for one in report["unfollowed"]] == [True] * ("reflog expire" in line)
     assert report["turn"] == 1 and all(one["restored"] for one in report["references"])
     assert read(world.project) == before
     assert not world.path(".git/MERGE_HEAD").exists() and not world.path(".git/hooks/pre-commit").exists()

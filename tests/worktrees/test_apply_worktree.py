@@ -236,6 +236,17 @@ def test_a_rename_follows_into_a_file_that_the_person_changed(project: Path) -> 
     assert not result.conflicts and "theirs" in text and "mine" in text and not (project / "app.py").exists()
 
 
+@pytest.mark.parametrize("text", ["", "mine"])
+def test_a_file_that_moves_keeps_the_rights_that_the_person_gave_it(project: Path, text: str) -> None:
+    def close(folder: Path) -> None:
+        if text:
+            edit(17, text)(folder)
+        (folder / "app.py").chmod(0o600)
+
+    applied(project, lambda folder: (folder / "app.py").rename(folder / "moved.py"), close)
+    assert stat.S_IMODE((project / "moved.py").stat().st_mode) == 0o600 and not (project / "app.py").exists()
+
+
 def test_modes_and_contents_are_merged_apart(project: Path) -> None:
     (project / "run.sh").chmod(0o640)
     result, _ = applied(project, lambda folder: (folder / "run.sh").chmod(0o750), put("run.sh", "#!/bin/sh\nmine\n"))
