@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePath
 from typing import IO
@@ -27,6 +27,20 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags that open a folder as `dir_fd`, or to list it, a file to read, and a new one: through no link, waiting for no
 pipe."""
+
+
+REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL)
+"""Errors which mean that a file or a folder was removed meanwhile, or that something else is in its place."""
+
+
+@contextmanager
+def suppress_errors(numbers: Collection[int] = REPLACED) -> Iterator[None]:
+    """Go on after the block if it raises an `OSError` with one of these numbers."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in numbers:
+            raise
 
 
 def follow_path(path: str) -> Iterator[tuple[str, bool]]:
@@ -103,7 +117,7 @@ class FolderChain:
 @contextmanager
 def open_listable(folder: int) -> Iterator[int]:
     """Yield a descriptor of `folder` that can be listed, locked and synced; raise `PermissionError` if not allowed."""
-    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    descriptor = os.open(".", LISTED, dir_fd=folder)
     try:
         yield descriptor
     finally:
@@ -120,8 +134,7 @@ def status_at(folder: int, name: str) -> os.stat_result:
 
 def open_at(folder: int, name: str) -> int:
     """Open `name` in `folder` for reading and return the descriptor. Raises for a link; does not block on a pipe."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
-    return os.open(name or ".", flags, dir_fd=folder)
+    return os.open(name or ".", READ, dir_fd=folder)
 
 
 def open_regular(folder: int, name: str) -> IO[bytes]:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from nexus_cli.core.real_files import FOLDER, LISTED, NEW, READ, FolderChain, open_folder
+from nexus_cli.core.real_files import FOLDER, LISTED, NEW, FolderChain, open_folder, open_regular, suppress_errors
 
 _UNREACHABLE = {
     errno.ENOENT,
@@ -39,7 +39,6 @@ class RealTree:
     def __init__(self, roots: Iterable[str]) -> None:
         """Open the roots; missing ones are ignored."""
         self._chains: dict[str, FolderChain] = {}
-        self._last = ("\0", -1)
         for root in sorted(roots, key=len, reverse=True):
             with suppress(FileNotFoundError, NotADirectoryError), open_folder(root) as handle:
                 self._chains[root] = FolderChain(os.dup(handle))
@@ -54,11 +53,9 @@ class RealTree:
         chain = self._chains.pop(root)
         chain.forget()
         os.close(chain.root)
-        self._last = ("\0", -1)
 
     def forget(self) -> None:
         """Close all folders but the roots, so that replaced ones are opened again."""
-        self._last = ("\0", -1)
         for chain in self._chains.values():
             chain.forget()
 
@@ -68,13 +65,11 @@ class RealTree:
 
     def stat(self, path: str) -> os.stat_result | None:
         """Return the status of `path`, None if nothing in reach is there."""
-        try:
+        with suppress_errors(_UNREACHABLE):
             folder, name = self._find(path)
             # If we may no longer search a root, "." cannot be looked up in it.
             return os.fstat(folder) if name == "." else os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except OSError as error:
-            _raise_unless_unreachable(error)
-            return None
+        return None
 
     def is_folder(self, path: str) -> bool:
         """Return True if `path` is a folder, not a link to one."""
@@ -83,17 +78,15 @@ class RealTree:
 
     def scan(self, path: str) -> list[tuple[str, bool]]:
         """List a folder: sorted names, each with True for a folder; [] if it cannot be listed."""
-        try:
+        with suppress_errors(_UNREACHABLE):
             folder, name = self._find(path)
             handle = os.open(name, LISTED, dir_fd=folder)
-        except OSError as error:
-            _raise_unless_unreachable(error)
-            return []
-        try:
-            with os.scandir(handle) as entries:
-                return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
-        finally:
-            os.close(handle)
+            try:
+                with os.scandir(handle) as entries:
+                    return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+            finally:
+                os.close(handle)
+        return []
 
     def walk(self, path: str) -> Iterator[str]:
         """Yield `path` and the paths below it, breadth first, down to `MOST_LEVELS`."""
@@ -107,29 +100,18 @@ class RealTree:
 
     def read(self, path: str, most: int) -> bytes | None:
         """Return the bytes of a regular file of at most `most` bytes, None for anything else."""
-        try:
+        with suppress_errors(_UNREACHABLE):
             folder, name = self._find(path)
-            handle = os.open(name, READ, dir_fd=folder)
-        except OSError as error:
-            _raise_unless_unreachable(error)
-            return None
-        try:
-            about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode) or about.st_size > most:
-                return None
-            with open(handle, "rb", closefd=False) as file:
-                return file.read()
-        finally:
-            os.close(handle)
+            with open_regular(folder, name) as file:
+                return file.read() if os.fstat(file.fileno()).st_size <= most else None
+        return None
 
     def read_link(self, path: str) -> bytes | None:
         """Return the target of a link, None if `path` is none."""
-        try:
+        with suppress_errors(_UNREACHABLE):
             folder, name = self._find(path)
             return os.fsencode(os.readlink(name, dir_fd=folder))
-        except OSError as error:
-            _raise_unless_unreachable(error)
-            return None
+        return None
 
     def write(self, path: str, content: bytes, mode: int, owner: tuple[int, int]) -> None:
         """Write a new file and rename it to `path`."""
@@ -209,21 +191,12 @@ class RealTree:
     def _find(self, path: str) -> tuple[int, str]:
         """Return a descriptor of the parent folder of `path`, and its name there."""
         parent, _, name = path.rpartition("/")
-        if parent == self._last[0]:
-            return self._last[1], name
         for root, chain in self._chains.items():
             if path == root:
                 return chain.root, "."
             if path.startswith(f"{root}/"):
-                self._last = ("\0", -1)
-                self._last = parent, chain.open(parent[len(root) + 1 :])
-                return self._last[1], name
+                return chain.open(parent[len(root) + 1 :]), name
         raise FileNotFoundError(errno.ENOENT, "is not below a folder that is open")
-
-
-def _raise_unless_unreachable(error: OSError) -> None:
-    if error.errno not in _UNREACHABLE:
-        raise error
 
 
 def _open_emptied(parent: int, name: str) -> int:

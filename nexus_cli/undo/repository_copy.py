@@ -15,7 +15,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -32,6 +32,7 @@ from nexus_cli.core.real_files import (
     open_listable,
     open_regular,
     read_regular,
+    suppress_errors,
 )
 from nexus_cli.sandbox.own_git import find_git
 from nexus_cli.sandbox.profile import find_worktree_folder
@@ -287,7 +288,7 @@ class _Mirror:
                 if name.endswith(_PASSING) or name.startswith(("tmp_", "nexus-")):
                     continue
                 names.add(name)
-                with _unless_replaced():
+                with suppress_errors():
                     if entry.is_file(follow_symlinks=False):
                         self._keep(source, name, place, stays=grows)
                     elif entry.is_dir(follow_symlinks=False):
@@ -317,11 +318,10 @@ class _Mirror:
             return
         with suppress(FileNotFoundError):
             old = os.lstat(place)
-            is_linked = os.path.samestat(old, new)
-            if is_linked or (stays and old.st_size):
+            if os.path.samestat(old, new) or (stays and old.st_size):
                 return
             is_same = (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
-            if is_same and not is_linked and new.st_ctime_ns + RACY < old.st_ctime_ns:
+            if is_same and new.st_ctime_ns + RACY < old.st_ctime_ns:
                 return
         draft = f"{os.path.dirname(place)}/.new-{os.urandom(8).hex()}"  # never one that exists: it may be a link
         with suppress(FileNotFoundError):  # removed just now
@@ -376,16 +376,6 @@ def _copy_file(source: IO[bytes], target: int, about: os.stat_result) -> bool:
         return is_cloned
     finally:
         os.close(target)
-
-
-@contextmanager
-def _unless_replaced() -> Iterator[None]:
-    """Go on after an error that means that something else was put in the place of a file or a folder meanwhile."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            raise
 
 
 def _rank(entry: os.DirEntry[str]) -> int:

@@ -21,6 +21,9 @@ from pathlib import Path
 
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import (
+    LISTED,
+    NEW,
+    REPLACED,
     copy_content,
     is_there,
     list_folder,
@@ -28,6 +31,7 @@ from nexus_cli.core.real_files import (
     open_listable,
     open_regular,
     read_regular,
+    suppress_errors,
     walk_below,
 )
 from nexus_cli.sandbox.own_git import Git
@@ -44,7 +48,6 @@ MOST_FILES, MOST_DEPTH = 200_000, 100
 _MOST_PATTERNS = 64 * 1024
 _MOST_TEXT = 1 << 20
 """Most bytes of a script whose paths are changed."""
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EINVAL)
 _NAMING_PATHS = re.compile(r"bin/[^/]+|pyvenv\.cfg|lib/python[^/]*/site-packages/[^/]+\.(?:pth|py|egg-link)")
 """Files of a Python environment that name its folder or the project."""
 
@@ -181,12 +184,12 @@ def _copy_path(source: Path, target: Path, name: str, unread: list[str], outside
     """
     parent, _, last = name.rpartition("/")
     relink = _relinker(source, target, outside)
-    try:
-        with open_folder(target / parent, create=True) as into, open_folder(source / parent) as folder:
-            _copy_entry(folder, last, into, f"{source}/{parent}".rstrip("/"), relink, unread)
-    except OSError as error:
-        if error.errno not in _GONE:
-            raise
+    with (
+        suppress_errors((*REPLACED, errno.EACCES)),
+        open_folder(target / parent, create=True) as into,
+        open_folder(source / parent) as folder,
+    ):
+        _copy_entry(folder, last, into, f"{source}/{parent}".rstrip("/"), relink, unread)
     return is_there(target / name)
 
 
@@ -203,7 +206,7 @@ def _copy_entry(
             unread.append(f"{place}/{name}")
     elif stat.S_ISDIR(about.st_mode):
         try:
-            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            handle = os.open(name, LISTED, dir_fd=folder)
         except PermissionError:
             unread.append(f"{place}/{name}")
             return
@@ -225,7 +228,7 @@ def copy_file(folder: int, name: str, target: int) -> None:
     """
     with open_regular(folder, name) as source:
         about = os.fstat(source.fileno())
-        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
+        file = os.open(name, NEW, 0o600, dir_fd=target)
         try:
             copy_content(source.fileno(), file, about.st_size)
             os.fchmod(file, stat.S_IMODE(about.st_mode))

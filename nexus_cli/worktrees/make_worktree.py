@@ -6,13 +6,12 @@ links. No program that a repository names is run. The project's index and files 
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -24,7 +23,7 @@ from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import is_there, list_folder, open_folder, walk_below
+from nexus_cli.core.real_files import is_there, list_folder, open_folder, suppress_errors, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError, explain, failure
 from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed, list_names
 from nexus_cli.worktrees.own_repository import (
@@ -159,7 +158,7 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     copied = _copy_files(source.root, record.folder, carried)
     for path in map(os.fsdecode, files.submodules):
         if (source.root / path).is_dir():
-            with _unless_replaced(), open_folder(record.folder / path, create=True):
+            with suppress_errors(), open_folder(record.folder / path, create=True):
                 pass
     staged = b"".join(entry + b"\0" for entry in files.staged)
     (record.home / STAGED).write_bytes(staged)
@@ -221,22 +220,12 @@ def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[byte
     present, _ = split_present(source, paths)
     copied = []
     for folder, paths_there in groupby(present, lambda path: os.fsdecode(path).rpartition("/")[0]):
-        with _unless_replaced(), open_folder(target / folder, create=True) as into, open_folder(source / folder) as own:
+        with suppress_errors(), open_folder(target / folder, create=True) as into, open_folder(source / folder) as own:
             for path in paths_there:
-                with _unless_replaced():
+                with suppress_errors():
                     _copy_file(own, os.fsdecode(path).rpartition("/")[2], into)
                     copied.append(path)
     return copied
-
-
-@contextmanager
-def _unless_replaced() -> Iterator[None]:
-    """Go on after an error that means that a file or a folder was deleted or replaced meanwhile."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL):
-            raise
 
 
 def _copy_file(folder: int, name: str, target: int) -> None:

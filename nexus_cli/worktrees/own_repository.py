@@ -20,7 +20,7 @@ from pathlib import Path
 
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
-from nexus_cli.core.real_files import open_folder, open_listable, read_regular
+from nexus_cli.core.real_files import NEW, REPLACED, open_folder, open_listable, read_regular, suppress_errors
 from nexus_cli.sandbox.own_git import Git, GitError, explain
 from nexus_cli.worktrees.snapshot_store import quote_alternate
 
@@ -271,9 +271,8 @@ def refresh_references(record: WorktreeRecord, program: str) -> None:
     if before == now:
         return
     _hold_references(record, main, now)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open_folder(record.folder / ".git") as folder:
-        descriptor = os.open("packed-refs.lock", flags, 0o644, dir_fd=folder)  # as git locks it
+        descriptor = os.open("packed-refs.lock", NEW, 0o644, dir_fd=folder)  # as git locks it
         try:
             with open(descriptor, "wb") as file:
                 packed = _read_packed(folder)
@@ -361,12 +360,9 @@ def _list_references(git: Git, record: WorktreeRecord) -> dict[bytes, bytes]:
 
 def _read_settings(git_dir: Path, name: str) -> bytes | None:
     """Return a small file of a repository; None for none, a link, or what is too large to be settings."""
-    try:
+    with suppress_errors((*REPLACED, errno.EFBIG)):
         return read_regular(git_dir / name, _MOST_SETTINGS)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG):
-            raise
-        return None
+    return None
 
 
 def _format(references: dict[bytes, bytes]) -> bytes:
