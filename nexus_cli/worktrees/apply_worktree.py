@@ -49,7 +49,7 @@ from nexus_cli.tree.write_state import (
     write_state,
 )
 from nexus_cli.worktrees.inspect_worktree import open_store, save_state
-from nexus_cli.worktrees.make_worktree import find_git
+from nexus_cli.worktrees.own_repository import find_git
 from nexus_cli.worktrees.snapshot_store import (
     EXECUTABLE,
     LINK,

@@ -17,7 +17,6 @@ from itertools import groupby
 from pathlib import Path
 
 from nexus_cli.config.paths import places, private_dir
-from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
@@ -29,6 +28,7 @@ from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, f
 from nexus_cli.worktrees.own_repository import (
     create_branch,
     create_repository,
+    find_git,
     is_closed,
     own_repository_git,
     repository_git,
@@ -68,14 +68,6 @@ class ProjectFiles:
     submodules: tuple[bytes, ...]
     nested: tuple[bytes, ...]
     """Nested repositories that are not submodules."""
-
-
-def find_git(project: Path) -> str:
-    """Return the path of git; raise `NexusError("config", ...)` if it is not installed."""
-    found = find_program("git", project)
-    if found is None:
-        raise NexusError("config", "no worktree", "git is not installed", "Install git")
-    return found
 
 
 def read_source(root: Path) -> SourceProject:
@@ -150,7 +142,7 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     Raises `GitError` and `OSError` with the worktree half made.
     """
     files = list_files(source.git)
-    main = repository_git(record, source.git.program)
+    main = repository_git(record)
     record = create_branch(record, main)
     record.folder.mkdir()
     create_repository(record, main, source.git_dir, files.staged)
@@ -162,7 +154,7 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
                 pass
     staged = b"".join(entry + b"\0" for entry in files.staged)
     (record.home / STAGED).write_bytes(staged)
-    _write_index(record, source.git.program, staged, files.sparse)
+    _write_index(record, staged, files.sparse)
     objects = source.repository / "objects"
     store = SnapshotStore.create(source.git.program, record.store, record.folder, objects, source.object_format)
     base = store.save_base(copied)
@@ -173,11 +165,11 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     return record, [*notices, *_describe_left_out(source, files)]
 
 
-def _write_index(record: WorktreeRecord, program: str, staged: bytes, sparse: Iterable[bytes]) -> None:
+def _write_index(record: WorktreeRecord, staged: bytes, sparse: Iterable[bytes]) -> None:
     """Write the index of a new worktree. Git makes it in a folder that has nothing else."""
     with tempfile.TemporaryDirectory(prefix="index-", dir=record.home) as name:
         index = Path(name, "index")
-        git = own_repository_git(record, program)
+        git = own_repository_git(record)
         git = replace(git, variables={**git.variables, "GIT_INDEX_FILE": str(index)}, writes=(index.parent,))
         git.run("update-index", "-z", "--index-info", stdin=staged)
         if skipped := b"".join(path + b"\0" for path in sparse):

@@ -19,7 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.programs import find_program
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import NEW, REPLACED, open_folder, open_listable, read_regular, suppress_errors
 from nexus_cli.sandbox.own_git import Git, GitError, explain
 from nexus_cli.worktrees.snapshot_store import quote_alternate
@@ -104,7 +106,7 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     (own / "objects/info/alternates").write_bytes(os.fsencode(quote_alternate(record.repository / "objects")) + b"\n")
     references = _list_references(git, record)
     _hold_references(record, git, references)
-    (own / "packed-refs").write_bytes(b"".join(b"%s %s\n" % (oid, name) for name, oid in references.items()))
+    (own / "packed-refs").write_bytes(_format(references))
     (record.home / REFERENCES).write_bytes(_format(references))
     (own / "refs/heads" / record.branch).write_text(f"{record.start}\n")
     (own / "HEAD").write_text(f"ref: refs/heads/{record.branch}\n")
@@ -112,15 +114,23 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     of_head = {entry.split(None, 3)[2] for entry in listed}
     blobs = {entry.split(b" ", 2)[1] for entry in staged if not entry.startswith(b"160000")} - of_head
     if blobs:
-        own_git = replace(own_repository_git(record, git.program), writes=(own / "objects",))
+        own_git = replace(own_repository_git(record), writes=(own / "objects",))
         own_git.run("pack-objects", "-q", str(own / "objects/pack/pack"), stdin=b"\n".join(sorted(blobs)) + b"\n")
 
 
-def own_repository_git(record: WorktreeRecord, program: str) -> Git:
+def find_git(project: Path) -> str:
+    """Return the path of git; raise `NexusError("config", ...)` if it is not installed."""
+    found = find_program("git", project)
+    if found is None:
+        raise NexusError("config", "no worktree", "git is not installed", "Install git")
+    return found
+
+
+def own_repository_git(record: WorktreeRecord) -> Git:
     """Return git in the repository of a worktree; no `commondir` file that a command left there is obeyed."""
     own = str(record.folder / ".git")
     variables = {"GIT_DIR": own, "GIT_COMMON_DIR": own, "GIT_WORK_TREE": str(record.folder)}
-    return Git(program, record.folder, variables, project=record.folder)
+    return Git(find_git(record.source), record.folder, variables, project=record.folder)
 
 
 def has_own_repository(record: WorktreeRecord) -> bool:
@@ -177,7 +187,13 @@ def read_published(record: WorktreeRecord) -> dict[str, str]:
     return found
 
 
-def publish_branch(record: WorktreeRecord, program: str, *, everything: bool = False) -> str:
+def read_tips(git: Git, branch: str) -> tuple[str, str]:
+    """Return the commits of a branch and of HEAD, "" for none. Raises `GitError`."""
+    tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
+    return tip, git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
+
+
+def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     """Copy the commits of a worktree to the project's repository, and move the worktree's branch there.
 
     A branch that somebody else moved, deleted or checked out stays as it is: the commits get another one, of which a
@@ -187,12 +203,11 @@ def publish_branch(record: WorktreeRecord, program: str, *, everything: bool = F
     if not has_own_repository(record):
         is_own = (record.home / REFERENCES).exists()
         return "its repository is gone, or links lead out of it: its commits are not published" if is_own else ""
-    own, main = own_repository_git(record, program), repository_git(record, program)
-    tip = own.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
-    head = own.try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")[1].decode().strip()
+    own, main = own_repository_git(record), repository_git(record)
+    tip, head = read_tips(own, record.branch)
     published = read_published(record)
     branch, last = list(published.items())[-1]
-    others = list_own_references(record, program).values() if everything else ()
+    others = list_own_references(record).values() if everything else ()
     new = {one for one in (tip, head, *others) if one not in ("", record.start, last)}
     if new:
         objects = quote_alternate(record.folder / ".git/objects", always=True)
@@ -258,7 +273,7 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
     return stay
 
 
-def refresh_references(record: WorktreeRecord, program: str) -> None:
+def refresh_references(record: WorktreeRecord) -> None:
     """Bring references that the project's repository has moved to the worktree, except those that the worktree moved.
 
     They go to `packed-refs`, and a reference of the worktree's own wins over that file. Raises `GitError` and
@@ -266,7 +281,7 @@ def refresh_references(record: WorktreeRecord, program: str) -> None:
     """
     if not has_own_repository(record):
         return
-    main = repository_git(record, program)
+    main = repository_git(record)
     before, now = read_references(record), _list_references(main, record)
     if before == now:
         return
@@ -288,36 +303,30 @@ def refresh_references(record: WorktreeRecord, program: str) -> None:
 
 def _read_packed(folder: int) -> dict[bytes, bytes]:
     """Return the packed references of an open git folder; lines that peel tags are left out."""
-    try:
-        lines = read_regular("packed-refs", _MOST_REFERENCES, inside=folder).splitlines()
-    except FileNotFoundError:
-        return {}
-    pairs = (line.partition(b" ") for line in lines if not line.startswith((b"#", b"^")))
-    return {name: oid for oid, _, name in pairs}
+    with suppress(FileNotFoundError):
+        return _parse(read_regular("packed-refs", _MOST_REFERENCES, inside=folder))
+    return {}
 
 
 def read_references(record: WorktreeRecord) -> dict[bytes, bytes]:
     """Return the references that a worktree got from the project's repository, with their objects."""
     with suppress(OSError):
-        lines = (record.home / REFERENCES).read_bytes().splitlines()
-        return {name: oid for oid, _, name in (line.partition(b" ") for line in lines)}
+        return _parse((record.home / REFERENCES).read_bytes())
     return {}
 
 
-def list_own_references(record: WorktreeRecord, program: str) -> dict[str, str]:
+def list_own_references(record: WorktreeRecord) -> dict[str, str]:
     """Return the references that were created or moved in a worktree, its branch apart, with their objects: branches,
     tags, the stash."""
-    own, got = own_repository_git(record, program), read_references(record)
-    found = (line.split(b" ", 1) for line in own.run("for-each-ref", "--format=%(objectname) %(refname)").splitlines())
-    mine = f"refs/heads/{record.branch}".encode()
+    got = read_references(record)
     return {
         os.fsdecode(name): oid.decode()
-        for oid, name in found
-        if got.get(name) != oid and name != mine and not name.startswith((b"refs/remotes/", HOLDS.encode()))
+        for name, oid in _list_references(own_repository_git(record), record, ("refs/remotes/", HOLDS)).items()
+        if got.get(name) != oid
     }
 
 
-def repository_git(record: WorktreeRecord, program: str) -> Git:
+def repository_git(record: WorktreeRecord) -> Git:
     """Return git in the repository of a worktree's project; raise `GitError` if a command led it elsewhere."""
     place = record.repository
     variables = {"GIT_DIR": str(place)}
@@ -325,7 +334,7 @@ def repository_git(record: WorktreeRecord, program: str) -> Git:
         variables["GIT_COMMON_DIR"] = str(place)
         if not is_closed(place):
             raise GitError(f"links lead out of the repository {place}")
-    return Git(program, place if place.is_dir() else record.home, variables, project=place)
+    return Git(find_git(record.source), place if place.is_dir() else record.home, variables, project=place)
 
 
 @contextmanager
@@ -350,12 +359,12 @@ def writing_git(record: WorktreeRecord, git: Git, *, deletes: bool = False) -> I
         yield replace(git, variables={"GIT_DIR": name}, reads=(*git.reads, own), writes=writes)
 
 
-def _list_references(git: Git, record: WorktreeRecord) -> dict[bytes, bytes]:
-    """Return the references that a worktree shares with the project's repository, with their objects."""
-    listed = git.run("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
-    pairs = ((name, oid) for oid, _, name in (line.partition(b" ") for line in listed))
+def _list_references(git: Git, record: WorktreeRecord, others: tuple[str, ...] = _NOT_COPIED) -> dict[bytes, bytes]:
+    """Return the references of a repository with their objects, without the branch of the worktree and those that
+    begin with `others`; by default those that a worktree shares with the project's repository."""
+    found = _parse(git.run("for-each-ref", "--format=%(objectname) %(refname)"))
     mine = os.fsencode(f"refs/heads/{record.branch}")
-    return {name: oid for name, oid in pairs if name != mine and not os.fsdecode(name).startswith(_NOT_COPIED)}
+    return {name: oid for name, oid in found.items() if name != mine and not os.fsdecode(name).startswith(others)}
 
 
 def _read_settings(git_dir: Path, name: str) -> bytes | None:
@@ -363,6 +372,12 @@ def _read_settings(git_dir: Path, name: str) -> bytes | None:
     with suppress_errors((*REPLACED, errno.EFBIG)):
         return read_regular(git_dir / name, _MOST_SETTINGS)
     return None
+
+
+def _parse(lines: bytes) -> dict[bytes, bytes]:
+    """Return references with their objects from lines of `_format`, as git writes `packed-refs` too."""
+    pairs = (line.partition(b" ") for line in lines.splitlines() if not line.startswith((b"#", b"^")))
+    return {name: oid for oid, _, name in pairs}
 
 
 def _format(references: dict[bytes, bytes]) -> bytes:

@@ -29,7 +29,7 @@ from nexus_cli.sandbox.own_git import GitError, failure
 from nexus_cli.tree.real_tree import RealTree
 from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
-from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
+from nexus_cli.worktrees.make_worktree import fill_worktree, prepare_record, read_source
 from nexus_cli.worktrees.own_repository import (
     REFERENCES,
     delete_references,
@@ -37,6 +37,7 @@ from nexus_cli.worktrees.own_repository import (
     list_own_references,
     publish_branch,
     read_published,
+    read_tips,
     refresh_references,
     repository_git,
 )
@@ -111,7 +112,7 @@ class WorktreeStay:
         if state.is_empty(record):
             kept = _delete(record, with_branch=True)
             return f"removed the empty worktree {record.name}; {_tell_kept(kept)}" if kept else ""
-        told = publish_branch(record, find_git(record.source))
+        told = publish_branch(record)
         name = record.name
         what = f"worktree {record.folder}: {state.describe()}{told and f'; {told}'}"
         if state.is_applied(record) and state.counts.files:
@@ -124,7 +125,7 @@ class WorktreeStay:
         if lock is not None:
             with suppress(GitError, NexusError, OSError):
                 (self.record.home / STAY).unlink(missing_ok=True)
-                publish_branch(self.record, find_git(self.record.source))
+                publish_branch(self.record)
             lock.release()
 
 
@@ -153,7 +154,7 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
             found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
             if record is not None:
                 with suppress(GitError, OSError):
-                    refresh_references(record, find_git(record.source))
+                    refresh_references(record)
             lock = FileLock.wait(found.lock, shared=True)
             (found.home / STAY).touch()
             return WorktreeStay(found, notices, is_new=record is None, _lock=lock)
@@ -382,13 +383,11 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
     found: dict[str, str] = {}
     told = ""
     with suppress(GitError, NexusError, OSError):
-        program = find_git(record.source)
-        told = publish_branch(record, program, everything=True)
+        told = publish_branch(record, everything=True)
         if has_own_repository(record):
-            tip, found = read_published(record).popitem()[1], list_own_references(record, program)
+            tip, found = read_published(record).popitem()[1], list_own_references(record)
         else:
-            branch = f"refs/heads/{record.branch}"
-            tip = repository_git(record, program).line("for-each-ref", "--format=%(objectname)", branch)
+            tip, _ = read_tips(repository_git(record), record.branch)
         found = {"": tip, **found} if tip not in ("", record.start) else found
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
@@ -425,7 +424,7 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:
         _take_away(record)
     kept: list[str] = []
     try:
-        git = repository_git(record, find_git(record.source))
+        git = repository_git(record)
         if (linked := record.repository / "worktrees").is_dir() and not (record.home / REFERENCES).exists():
             # Made by an earlier version.
             remover = replace(git, writes=(linked,))
