@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.core.real_files import is_there, read_real
 from nexus_cli.sandbox.own_git import Git, GitError
 
 MOST_INDEX = 256 << 20
@@ -62,25 +61,19 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
     `attributes` is True if the project has a file with git attributes. Blocks; raises `GitError`, `OSError`, and
     `ValueError` for an index that cannot be read here.
     """
-    with open_folder(git_dir) as folder:
-        try:
-            with open_regular(folder, "index") as file:
-                about = os.fstat(file.fileno())
-                if about.st_size > MOST_INDEX:
-                    raise ValueError(f"the index has more than {MOST_INDEX >> 20} MiB")
-                data = file.read(MOST_INDEX)
-        except FileNotFoundError:
-            return {}
-        settings = _read_settings(git)
-        length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
-        entries = (one for one in read_index(data, length) if one[1].about[6] & 0o170000 == _FILE)
-        found = {path: one for path, one in entries if path in files}
-        if not attributes:
-            with suppress(OSError):
-                os.stat("info/attributes", dir_fd=folder)
-                attributes = True
+    try:
+        data, about = read_real(git_dir / "index", MOST_INDEX)
+    except FileNotFoundError:
+        return {}
+    if about.st_size > MOST_INDEX:
+        raise ValueError(f"the index has more than {MOST_INDEX >> 20} MiB")
+    settings = _read_settings(git)
+    length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
+    entries = (one for one in read_index(data, length) if one[1].about[6] & 0o170000 == _FILE)
+    found = {path: one for path, one in entries if path in files}
     clean = {path for path, one in found.items() if _is_clean(one, files[path], about.st_mtime_ns)}
     if clean:
+        attributes = attributes or is_there(git_dir / "info/attributes")
         attributes = attributes or "core.attributesfile" in settings or _has_own_attributes()
         clean -= _find_different(git, {path: found[path].oid for path in clean}, files, attributes)
     return {path: Tracked(one.oid, path in clean) for path, one in found.items()}

@@ -19,7 +19,7 @@ from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
-from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo.journal import read_begun_undos, read_steps
 from nexus_cli.undo.plan_references import (
     TurnReference,
     find_commands,
@@ -38,7 +38,7 @@ from nexus_cli.undo.plan_restore import (
     merge_changes,
 )
 from nexus_cli.undo.read_references import is_same_value
-from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
+from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step, place_of
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
 from nexus_cli.undo.restore_references import bring_objects, read_present
@@ -85,8 +85,7 @@ def find_unsure(request: UndoRequest) -> list[str]:
         settle_killed(request.data, request.session)
     every = read_steps(request.data, request.session)
     _refuse_unknown(request, every)
-    is_cut_short = any(step.undoes for step in read_begun(request.data, request.session))
-    return [] if is_cut_short else _choose(request, every, redo=False)[2]
+    return [] if read_begun_undos(request.data, request.session) else _choose(request, every, redo=False)[2]
 
 
 def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
@@ -128,7 +127,7 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
             "internal", "nothing was undone", why, write_failure_hint(error, "Try again in a moment")
         ) from error
     with lock:
-        if begun := [step for step in read_begun(data, session) if step.undoes]:
+        if begun := read_begun_undos(data, session):
             if request.dry_run:
                 raise NexusError("usage", "--dry-run", "an earlier undo was cut short", "nexus undo completes it")
             with Restorer(data, {step.root for step in begun}) as restorer:
@@ -239,9 +238,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
         is_same = bool(head := _find_head(root)) and copy is not None and head == _find_head(str(copy))
         if not is_back and copy is not None and not is_same:
             fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
-            what = next(
-                step.what for step in steps if any(f"{step.root}/{one.path}" == change.place for one in step.changes)
-            )
+            what = next(step.what for step in steps if any(place_of(step, one) == change.place for one in step.changes))
             told.append(f"{what}: the repository was not put back ({why}); {fetch} brings its commits")
     inner = {os.path.join(step.root, one.repository).rstrip("/") for step in steps for one in step.references}
     for root in {step.root for step in steps} | inner:
