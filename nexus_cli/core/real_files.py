@@ -90,6 +90,14 @@ def open_folder(path: PurePath | str, *, inside: int | None = None, create: bool
         os.close(place)
 
 
+@contextmanager
+def open_parent(path: PurePath | str, *, inside: int | None = None, create: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield a descriptor of the folder in which `path` is, as `open_folder` does, and the name of `path` there."""
+    parent, _, name = os.fspath(path).rpartition(os.sep)
+    with open_folder(parent, inside=inside, create=create) as folder:
+        yield folder, name
+
+
 class FolderChain:
     """Opens folders below `root`, following no link; keeps the path to the last one open, to reuse its beginning."""
 
@@ -146,6 +154,12 @@ def open_regular(folder: int, name: str) -> IO[bytes]:
     return open(descriptor, "rb")
 
 
+def open_real(path: PurePath | str, *, inside: int | None = None) -> IO[bytes]:
+    """Open the regular file at `path`, a path as `open_folder` takes it, for reading. Raises as `open_regular`."""
+    with open_parent(path, inside=inside) as (folder, name):
+        return open_regular(folder, name)
+
+
 def read_regular(path: PurePath | str, most: int, *, inside: int | None = None) -> bytes:
     """Return the bytes of the regular file at `path`, as `read_real` does.
 
@@ -160,8 +174,7 @@ def read_regular(path: PurePath | str, most: int, *, inside: int | None = None) 
 def stamp_content(path: PurePath | str, most: int) -> str:
     """Return a text that changes with the mode and the content of the regular file at `path`: with size and time, if it
     has more than `most` bytes. Raises as `read_regular`."""
-    parent, _, name = os.fspath(path).rpartition(os.sep)
-    with open_folder(parent) as folder, open_regular(folder, name) as file:
+    with open_real(path) as file:
         about = os.fstat(file.fileno())
         if about.st_size > most:
             return f"{about.st_size} {about.st_mtime_ns}"
@@ -209,9 +222,8 @@ def copy_content(source: int, target: int, most: int) -> bool:
 
 def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:
     """Return True if the real path `path` exists, even as a link, and no folder above it is a link."""
-    parent, _, name = os.fspath(path).rstrip(os.sep).rpartition(os.sep)
     try:
-        with open_folder(parent, inside=inside) as folder:
+        with open_parent(os.fspath(path).rstrip(os.sep), inside=inside) as (folder, name):
             os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
     except OSError:
         return False
@@ -230,8 +242,7 @@ def read_beginning(path: PurePath | str, most: int) -> bytes:
 def read_real(path: PurePath | str, most: int, *, inside: int | None = None) -> tuple[bytes, os.stat_result]:
     """Return at most the first `most` bytes of the regular file at `path`, a path as `open_folder` takes it, and its
     status before; raise `OSError` for others, and if a name in the path is a link."""
-    parent, _, name = os.fspath(path).rpartition(os.sep)
-    with open_folder(parent, inside=inside) as folder, open_regular(folder, name) as file:
+    with open_real(path, inside=inside) as file:
         status = os.fstat(file.fileno())
         return file.read(most), status
 

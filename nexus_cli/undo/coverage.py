@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.real_files import LISTED, open_folder
+from nexus_cli.core.real_files import LISTED, open_folder, open_parent
 from nexus_cli.undo.plan_restore import is_inside
 from nexus_cli.undo.records import Step
 
@@ -57,9 +57,8 @@ def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str
             place = step.root if path == WHOLE else f"{step.root}/{path}"
             if place in found or not is_inside(place, wanted):
                 continue
-            parent, _, name = path.rpartition("/")
             try:
-                with open_folder(step.root) as root, open_folder(parent, inside=root) as folder:
+                with open_folder(step.root) as root, open_parent(path, inside=root) as (folder, name):
                     is_changed = path == WHOLE or _has_changed(folder, name, since, end)
             except (OSError, RecursionError):  # it is gone, or too deep
                 is_changed = True

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from nexus_cli.core.real_files import open_folder, open_listable, open_regular, read_regular, walk_below
+from nexus_cli.core.real_files import open_folder, open_listable, open_real, read_regular, walk_below
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import SHA256
 from nexus_cli.undo.git_index import read_index
@@ -115,8 +115,7 @@ def _read_value(git_dir: int, path: str, about: os.stat_result, store: ByteStore
     if is_reference(path):
         found = _REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
         return os.fsdecode(found[2] or os.fsencode(SYMBOLIC) + found[1]) if found else ""
-    parent, _, name = path.rpartition("/")
-    with open_folder(parent, inside=git_dir) as folder, open_regular(folder, name) as file:
+    with open_real(path, inside=git_dir) as file:
         return store.put(file, synced=False, most=about.st_size) + f"{MODE}{stat.S_IMODE(about.st_mode):o}"
 
 

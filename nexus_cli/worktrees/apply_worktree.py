@@ -24,7 +24,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.core.real_files import list_folder, open_folder, open_regular
+from nexus_cli.core.real_files import list_folder, open_folder, open_real
 from nexus_cli.sandbox.own_git import GitError, failure, merge_files
 from nexus_cli.tree import file_state
 from nexus_cli.tree.blob_hash import blob_id
@@ -471,7 +471,7 @@ def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> N
 
 def _copy_whole(path: Path, file: IO[bytes]) -> None:
     """Write the regular file at `path` to `file`. Raises `OSError`."""
-    with open_folder(path.parent) as folder, open_regular(folder, path.name) as source:
+    with open_real(path) as source:
         shutil.copyfileobj(source, file)
 
 

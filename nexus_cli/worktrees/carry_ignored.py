@@ -29,6 +29,7 @@ from nexus_cli.core.real_files import (
     list_folder,
     open_folder,
     open_listable,
+    open_parent,
     open_regular,
     read_regular,
     suppress_errors,
@@ -165,12 +166,12 @@ def _measure(path: Path) -> tuple[int, int] | None:
 
 def _list_below(path: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the status of a file, with "", or path and status of everything below a folder; no link is followed."""
-    with suppress(OSError), open_folder(path.parent) as parent:
-        about = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+    with suppress(OSError), open_parent(path) as (parent, name):
+        about = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(about.st_mode):
             yield "", about
             return
-        with open_folder(path.name, inside=parent) as folder:
+        with open_folder(name, inside=parent) as folder:
             for name, entry in walk_below(folder, levels=MOST_DEPTH + 2):
                 with suppress(FileNotFoundError):
                     yield name, entry.stat(follow_symlinks=False)
