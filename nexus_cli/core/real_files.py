@@ -220,6 +220,18 @@ def copy_content(source: int, target: int, most: int) -> bool:
     return False
 
 
+def copy_file(source: int, target: int) -> bool:
+    """Copy an open file to an empty one, with mode and times, and close that. Returns and raises as `copy_content`."""
+    try:
+        about = os.fstat(source)
+        is_cloned = copy_content(source, target, about.st_size)
+        os.fchmod(target, stat.S_IMODE(about.st_mode))
+        os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
+        return is_cloned
+    finally:
+        os.close(target)
+
+
 def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:
     """Return True if the real path `path` exists, even as a link, and no folder above it is a link."""
     try:

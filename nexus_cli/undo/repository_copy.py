@@ -18,14 +18,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from nexus_cli.config.paths import is_below, private_dir
 from nexus_cli.config.worktree_record import read_git_file
 from nexus_cli.core.real_files import (
     NEW,
     READ,
-    copy_content,
+    copy_file,
     is_there,
     list_folder,
     open_folder,
@@ -223,7 +223,7 @@ def trim_copies(data: Path, most: int) -> None:
         if time.time() - mark.stat().st_mtime < _TRIMMED:
             return
     found = []
-    for path, about, is_lost in _list_kept(data):
+    for path, about, is_lost in list_kept(data):
         with suppress(OSError):
             if is_lost == (about.st_mtime_ns != 0):  # a lost file has the time 0, and the change time of its loss
                 os.utime(path, (0, 0) if is_lost else None, follow_symlinks=False)
@@ -239,9 +239,9 @@ def trim_copies(data: Path, most: int) -> None:
         mark.touch()
 
 
-def count_kept(data: Path, *, only_lost: bool = False) -> int:
-    """Return the bytes of copies, or of what only a copy has; links to files that still exist take none. Blocks."""
-    return sum(about.st_size for _, about, is_lost in _list_kept(data) if is_lost or not only_lost)
+def count_kept(data: Path) -> int:
+    """Return the bytes of copies; links to files that still exist take none. Blocks."""
+    return sum(about.st_size for _, about, _ in list_kept(data))
 
 
 def forget_copies(data: Path, roots: set[str]) -> None:
@@ -358,24 +358,13 @@ class _Mirror:
             with open_regular(folder, name) as source:
                 if not os.path.samestat(os.fstat(source.fileno()), about):
                     raise FileNotFoundError(errno.ENOENT, "was replaced", name)
-                is_cloned = _copy_file(source, os.open(draft, NEW, 0o600), about)
-            os.utime(draft, ns=(about.st_mtime_ns, about.st_mtime_ns))
+                is_cloned = copy_file(source.fileno(), os.open(draft, NEW, 0o600))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
             raise
         self.bounds.copied += 0 if is_cloned else about.st_size
         self.bounds.files += 1
-
-
-def _copy_file(source: IO[bytes], target: int, about: os.stat_result) -> bool:
-    """Copy a file of the status `about` to the descriptor of an empty one and close that; return as `copy_content`."""
-    try:
-        is_cloned = copy_content(source.fileno(), target, about.st_size)
-        os.fchmod(target, stat.S_IMODE(about.st_mode))
-        return is_cloned
-    finally:
-        os.close(target)
 
 
 def _rank(entry: os.DirEntry[str]) -> int:
@@ -444,19 +433,17 @@ def _copy_into(entry: os.DirEntry[str], target: int) -> None:
     draft = f".{entry.name}.nexus-new"
     with suppress(FileNotFoundError):
         os.unlink(draft, dir_fd=target)
-    about = entry.stat(follow_symlinks=False)
     with open(os.open(entry.path, READ), "rb") as source:
-        _copy_file(source, os.open(draft, NEW, 0o600, dir_fd=target), about)
+        # With its time: git trusts a file that is older than the index, and a younger index would hide changes.
+        copy_file(source.fileno(), os.open(draft, NEW, 0o600, dir_fd=target))
     try:
-        # git trusts a file that is older than the index: a younger index would hide changes.
-        os.utime(draft, ns=(about.st_mtime_ns, about.st_mtime_ns), dir_fd=target, follow_symlinks=False)
         with suppress(FileExistsError):
             os.link(draft, entry.name, src_dir_fd=target, dst_dir_fd=target, follow_symlinks=False)
     finally:
         os.unlink(draft, dir_fd=target)
 
 
-def _list_kept(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
+def list_kept(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
     """Yield the files of copies that take room, with their status, and True for what no project has any more."""
     with suppress(OSError):
         for copy in (data / "undo" / "git").iterdir():

@@ -58,7 +58,7 @@ from nexus_cli.worktrees.snapshot_store import (
     SnapshotStore,
     TreeChange,
 )
-from nexus_cli.worktrees.worktrees import require_folder
+from nexus_cli.worktrees.worktrees import compare_states, require_folder
 
 PLAIN = "100644"
 _MODES = {ABSENT: MISSING, PIPE: SPECIAL}
@@ -120,8 +120,8 @@ class _Step:
     """The file at the path before a rename, when the step was planned."""
     result: _File = _NOTHING
     """The file after the step; its blob is "" for a merged text."""
-    merged: Path | None = None
-    """A file with the merged text."""
+    merged: bytes | None = None
+    """The merged text."""
     conflict: str = ""
     is_marked: bool = False
     is_there: bool = False
@@ -146,10 +146,8 @@ class UnappliedChanges:
 
 def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     """Return the changes that applying a worktree would make. Raises `NexusError`."""
-    require_folder(record)
     links = {}
-    try:
-        store = open_store(record)
+    with compare_states(record) as store:
         tree = save_state(record)
         changes = _list_changes(record, store, tree)
         with store.open_blobs() as blobs:
@@ -158,8 +156,6 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
                     target = io.BytesIO()
                     blobs.copy(one.new, target)
                     links[os.fsdecode(one.path)] = os.fsdecode(target.getvalue())
-    except GitError as error:
-        raise failure(f"worktree {record.name} cannot be compared", error) from error
     paths = {os.fsdecode(path) for one in changes for path in (one.path, one.before)}
     return UnappliedChanges(tree, sorted(paths), links)
 
@@ -220,8 +216,8 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         return result
     store.hold(tree, record.start)
     done: list[TreeChange] = []
-    with tempfile.TemporaryDirectory(dir=record.home) as folder, store.open_blobs() as blobs:
-        planner = _Planner(record, blobs, Path(folder))
+    with store.open_blobs() as blobs:
+        planner = _Planner(record, blobs)
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
         # Steps that come first move files out of the way of the others; deletions make room for the rest.
         steps.sort(key=lambda step: 2 if step.seen.mode in (FOLDER, BLOCKED) else step.result.mode == MISSING)
@@ -257,13 +253,12 @@ def _record_applied(
 
 
 class _Planner:
-    """Plans each change; writes merged texts to a temporary folder."""
+    """Plans each change."""
 
-    def __init__(self, record: WorktreeRecord, blobs: BlobReader, folder: Path) -> None:
+    def __init__(self, record: WorktreeRecord, blobs: BlobReader) -> None:
         self.root = record.source
         self.record = record
         self._blobs = blobs
-        self._folder = folder
         self._label = f"worktree {record.name}"
         self._length = len(record.base)
         self._git = find_git(record.source)
@@ -322,27 +317,29 @@ class _Planner:
         if ours.blob == base.blob:
             return replace(step, result=_File(mode, new.blob))
         merged, conflicts = self._merge_text(step, ours, base, new)
-        if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + (merged.parent / "ours").read_bytes():
+        if merged is None:
             return replace(step, conflict="resolve the conflict markers in it first, then apply it again")
-        if conflicts < 0:
+        if conflicts >= _FAILED:
             return replace(step, conflict="a binary file that both changed")
         why = f"{plural(conflicts, 'place')} marked in the file" if conflicts else ""
         return replace(step, result=_File(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
 
-    def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[Path, int]:
-        """Merge three texts into a file; return it with the number of conflicts, -1 if one of them is not text."""
-        place = Path(tempfile.mkdtemp(dir=self._folder))
-        for name, blob in (("base", base.blob), ("new", new.blob)):
-            with open(place / name, "wb") as file:
-                self._blobs.copy(blob, file)
-        with open(place / "ours", "wb") as copy:
-            _copy_whole(self.root / os.fsdecode(step.change.before), copy)
-        if _look_at(place, b"ours", self._length).blob != ours.blob:
-            raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
-        labels = ("-L", "yours", "-L", "before", "-L", self._label)
-        done = merge_files(self._git, place, *labels)
-        (place / "merged").write_bytes(done.stdout)
-        return place / "merged", done.returncode if done.returncode < _FAILED else -1
+    def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[bytes | None, int]:
+        """Merge three texts; return the result, None if the project's has markers of an earlier merge, with the number
+        of conflicts: at least `_FAILED` if one of the texts is none."""
+        with tempfile.TemporaryDirectory(dir=self.record.home) as folder:
+            place = Path(folder)
+            for name, blob in (("base", base.blob), ("new", new.blob)):
+                with open(place / name, "wb") as file:
+                    self._blobs.copy(blob, file)
+            with open(place / "ours", "wb") as copy:
+                _copy_whole(self.root / os.fsdecode(step.change.before), copy)
+            if _look_at(place, b"ours", self._length).blob != ours.blob:
+                raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
+            if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + (place / "ours").read_bytes():
+                return None, 0
+            done = merge_files(self._git, place, "-L", "yours", "-L", "before", "-L", self._label)
+            return done.stdout, done.returncode
 
 
 def _side(mode: str, blob: str) -> _File:
@@ -460,13 +457,12 @@ def _write_result(record: WorktreeRecord, step: _Step, now: PresentState, blobs:
 
 def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:
     """Write the new content: the merged text, the worktree's, or the project's own if only mode or name change."""
-    own = step.merged
-    if own is None and step.result.blob == step.seen_before.blob:
-        own = Path(root, os.fsdecode(step.change.before))
-    if own is None:
+    if step.merged is not None:
+        file.write(step.merged)
+    elif step.result.blob == step.seen_before.blob:
+        _copy_whole(root / os.fsdecode(step.change.before), file)
+    else:
         blobs.copy(step.result.blob, file)
-        return
-    _copy_whole(own, file)
 
 
 def _copy_whole(path: Path, file: IO[bytes]) -> None:

@@ -24,7 +24,7 @@ from nexus_cli.core.real_files import (
     LISTED,
     NEW,
     REPLACED,
-    copy_content,
+    copy_file,
     is_there,
     list_folder,
     open_folder,
@@ -202,7 +202,7 @@ def _copy_entry(
         os.symlink(relink(f"{place}/{name}", os.readlink(name, dir_fd=folder)), name, dir_fd=target)
     elif stat.S_ISREG(about.st_mode):
         try:
-            copy_file(folder, name, target)
+            copy_regular(folder, name, target)
         except PermissionError:
             unread.append(f"{place}/{name}")
     elif stat.S_ISDIR(about.st_mode):
@@ -222,20 +222,13 @@ def _copy_entry(
             os.close(handle)
 
 
-def copy_file(folder: int, name: str, target: int) -> None:
+def copy_regular(folder: int, name: str, target: int) -> None:
     """Copy a regular file of an open folder to the open folder `target`, with mode and times, as a clone if possible.
 
     Raises `OSError`, with `EINVAL` if it is no regular file any more.
     """
     with open_regular(folder, name) as source:
-        about = os.fstat(source.fileno())
-        file = os.open(name, NEW, 0o600, dir_fd=target)
-        try:
-            copy_content(source.fileno(), file, about.st_size)
-            os.fchmod(file, stat.S_IMODE(about.st_mode))
-            os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
-        finally:
-            os.close(file)
+        copy_file(source.fileno(), os.open(name, NEW, 0o600, dir_fd=target))
 
 
 def _relinker(source: Path, target: Path, outside: list[str]) -> Callable[[str, str], str]:

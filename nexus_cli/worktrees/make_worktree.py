@@ -24,7 +24,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import is_there, list_folder, open_folder, suppress_errors, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError, explain, failure
-from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed, list_names
+from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_regular, find_needed, list_names
 from nexus_cli.worktrees.own_repository import (
     create_branch,
     create_repository,
@@ -224,7 +224,7 @@ def _copy_file(folder: int, name: str, target: int) -> None:
     if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         os.symlink(os.readlink(name, dir_fd=folder), name, dir_fd=target)
     else:
-        copy_file(folder, name, target)
+        copy_regular(folder, name, target)
 
 
 def _carry_ignored(record: WorktreeRecord, source: SourceProject) -> tuple[str, ...]:

@@ -147,24 +147,23 @@ def is_closed(git_dir: Path) -> bool:
         with open_folder(git_dir) as root:
             while waiting:
                 place = waiting.pop()
-                with open_folder(place, inside=root) as folder, open_listable(folder) as listed:
-                    found = [(entry.name, _kind(entry)) for entry in os.scandir(listed)]
-                for name, kind in found:
-                    if not place and name == "hooks":
-                        continue
-                    if not kind or (not place and name == "commondir"):
-                        return False
-                    if kind == "folder" and (place or name in _READ_FOLDERS):
-                        waiting.append(f"{place}/{name}")
+                with (
+                    open_folder(place, inside=root) as folder,
+                    open_listable(folder) as listed,
+                    os.scandir(listed) as entries,
+                ):
+                    for entry in entries:
+                        name, is_folder = entry.name, entry.is_dir(follow_symlinks=False)
+                        if not place and name == "hooks":
+                            continue
+                        is_known = is_folder or entry.is_file(follow_symlinks=False)
+                        if not is_known or (not place and name == "commondir"):
+                            return False
+                        if is_folder and (place or name in _READ_FOLDERS):
+                            waiting.append(f"{place}/{name}")
     except OSError:
         return False
     return True
-
-
-def _kind(entry: os.DirEntry[str]) -> str:
-    """Return "file" or "folder", "" for a link and everything else."""
-    is_folder = entry.is_dir(follow_symlinks=False)
-    return "folder" if is_folder else "file" if entry.is_file(follow_symlinks=False) else ""
 
 
 def borrows_objects(git_dir: Path, record: WorktreeRecord) -> bool:

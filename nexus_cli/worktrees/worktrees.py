@@ -41,7 +41,7 @@ from nexus_cli.worktrees.own_repository import (
     refresh_references,
     repository_git,
 )
-from nexus_cli.worktrees.snapshot_store import ChangeCounts
+from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
@@ -147,30 +147,25 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
     """Enter the worktree of this name, made if it does not exist. Raises `NexusError`."""
     check_name(name)
     folder = worktrees_of(project_root)
-    what = f"worktree {name} cannot be made"
-    try:
-        with _change_worktrees(folder):
-            record = _find_whole(folder / name)
-            found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
-            if record is not None:
-                with suppress(GitError, OSError):
-                    refresh_references(record)
-            lock = FileLock.wait(found.lock, shared=True)
-            (found.home / STAY).touch()
-            return WorktreeStay(found, notices, is_new=record is None, _lock=lock)
-    except (GitError, OSError) as error:
-        raise failure(what, error) from error
+    with _explain_failure(f"worktree {name} cannot be made"), _change_worktrees(folder):
+        record = _find_whole(folder / name)
+        found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
+        if record is not None:
+            with suppress(GitError, OSError):
+                refresh_references(record)
+        return _stay(found, notices, is_new=record is None)
 
 
 def stay_in(record: WorktreeRecord) -> WorktreeStay:
     """Enter an existing worktree. Raises `NexusError`."""
-    try:
-        with _change_worktrees(record.folder.parent):
-            lock = FileLock.wait(record.lock, shared=True)
-            (record.home / STAY).touch()
-            return WorktreeStay(record, [], _lock=lock)
-    except OSError as error:
-        raise failure(f"worktree {record.name} cannot be entered", error) from error
+    with _explain_failure(f"worktree {record.name} cannot be entered"), _change_worktrees(record.folder.parent):
+        return _stay(record, [], is_new=False)
+
+
+def _stay(record: WorktreeRecord, notices: list[str], *, is_new: bool) -> WorktreeStay:
+    lock = FileLock.wait(record.lock, shared=True)
+    (record.home / STAY).touch()
+    return WorktreeStay(record, notices, is_new=is_new, _lock=lock)
 
 
 def _find_whole(place: Path) -> WorktreeRecord | None:
@@ -268,12 +263,9 @@ def require_folder(record: WorktreeRecord) -> None:
 def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
     """Return the changes of a worktree, as a patch or counted by file, up to the state `tree`, by default its current
     one. Raises `NexusError`."""
-    require_folder(record)
     options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
-    try:
-        return open_store(record).diff(record.base, tree or save_state(record), *options)
-    except GitError as error:
-        raise failure(f"worktree {record.name} cannot be compared", error) from error
+    with compare_states(record) as store:
+        return store.diff(record.base, tree or save_state(record), *options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,14 +283,11 @@ def read_changes(record: WorktreeRecord, *, since: str = "", path: str = "") -> 
 
     The present state gives the same as the first one. Raises `NexusError`.
     """
-    require_folder(record)
     paths = (path,) if path else ()
-    try:
-        store, tree = open_store(record), save_state(record)
+    with compare_states(record) as store:
+        tree = save_state(record)
         old = since if since not in ("", tree) else record.base
         return WorktreeChanges(store.diff(old, tree, paths=paths), store.count_changes(old, tree, paths), tree)
-    except GitError as error:
-        raise failure(f"worktree {record.name} cannot be compared", error) from error
 
 
 def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
@@ -348,19 +337,16 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
     Raises `NexusError("usage", ...)` while it is in use or, unless `force`, has unapplied changes.
     """
     name = record.name
-    try:
-        with _change_worktrees(record.folder.parent):
-            alone = FileLock.take(record.lock)
-            if alone is None and not force:
-                why = "a session is working in it"
-                raise NexusError("usage", f"worktree {name} stays", why, "End that session first, or use --force")
-            try:
-                return _remove(record, force)
-            finally:
-                if alone is not None:
-                    alone.release()
-    except (GitError, OSError) as error:
-        raise failure(f"worktree {name} cannot be removed", error) from error
+    with _explain_failure(f"worktree {name} cannot be removed"), _change_worktrees(record.folder.parent):
+        alone = FileLock.take(record.lock)
+        if alone is None and not force:
+            why = "a session is working in it"
+            raise NexusError("usage", f"worktree {name} stays", why, "End that session first, or use --force")
+        try:
+            return _remove(record, force)
+        finally:
+            if alone is not None:
+                alone.release()
 
 
 def _remove(record: WorktreeRecord, force: bool) -> str:
@@ -456,6 +442,23 @@ def _delete_tree(folder: Path) -> None:
             tree.remove(str(folder))
         finally:
             tree.close()
+
+
+@contextmanager
+def compare_states(record: WorktreeRecord) -> Iterator[SnapshotStore]:
+    """Yield the store of a worktree; raise `NexusError` if its folder is gone, or git fails in the block."""
+    require_folder(record)
+    with _explain_failure(f"worktree {record.name} cannot be compared"):
+        yield open_store(record)
+
+
+@contextmanager
+def _explain_failure(what: str) -> Iterator[None]:
+    """Turn a failure of git or the disk into `NexusError`."""
+    try:
+        yield
+    except (GitError, OSError) as error:
+        raise failure(what, error) from error
 
 
 @contextmanager
