@@ -132,9 +132,14 @@ def open_listable(folder: int) -> Iterator[int]:
         os.close(descriptor)
 
 
+def stat_at(folder: int, name: str) -> os.stat_result:
+    """Return the status of `name` in an open folder, that of a link itself. Raises `OSError`."""
+    return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+
 def status_at(folder: int, name: str) -> os.stat_result:
     """Return the status of `name` in `folder`; raise `OSError` with `ELOOP` if it is a link."""
-    status = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+    status = stat_at(folder, name or ".")
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, "leads through a link that was put there meanwhile, or through too many links")
     return status
@@ -236,7 +241,7 @@ def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:
     """Return True if the real path `path` exists, even as a link, and no folder above it is a link."""
     try:
         with open_parent(os.fspath(path).rstrip(os.sep), inside=inside) as (folder, name):
-            os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+            stat_at(folder, name or ".")
     except OSError:
         return False
     return True

@@ -15,7 +15,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from nexus_cli.core.real_files import FOLDER, LISTED, NEW, FolderChain, open_folder, open_regular, suppress_errors
+from nexus_cli.core.real_files import (
+    FOLDER,
+    LISTED,
+    NEW,
+    FolderChain,
+    open_folder,
+    open_regular,
+    stat_at,
+    suppress_errors,
+)
 
 _UNREACHABLE = {
     errno.ENOENT,
@@ -68,7 +77,7 @@ class RealTree:
         with suppress_errors(_UNREACHABLE):
             folder, name = self._find(path)
             # If we may no longer search a root, "." cannot be looked up in it.
-            return os.fstat(folder) if name == "." else os.stat(name, dir_fd=folder, follow_symlinks=False)
+            return os.fstat(folder) if name == "." else stat_at(folder, name)
         return None
 
     def is_folder(self, path: str) -> bool:
@@ -169,14 +178,14 @@ class RealTree:
             prefix, number = secrets.token_hex(8), 0
             while names := os.listdir(folder):
                 for name in names:
-                    if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    if not stat.S_ISDIR(stat_at(folder, name).st_mode):
                         os.unlink(name, dir_fd=folder)
                         continue
                     inner = _open_emptied(folder, name)
                     try:
                         for below in os.listdir(inner):
                             number += 1
-                            if stat.S_ISDIR(os.stat(below, dir_fd=inner, follow_symlinks=False).st_mode):
+                            if stat.S_ISDIR(stat_at(inner, below).st_mode):
                                 _set_mode(inner, below, 0o700)  # moving a folder needs write access to it
                             os.rename(below, f"{prefix}-{number}", src_dir_fd=inner, dst_dir_fd=folder)
                     finally:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import IO
 
-from nexus_cli.core.real_files import NEW, READ, list_folder, open_at, open_folder, open_parent, open_regular
+from nexus_cli.core.real_files import NEW, READ, list_folder, open_at, open_folder, open_parent, open_regular, stat_at
 from nexus_cli.tree.blob_hash import HASHES, blob_hash
 from nexus_cli.tree.byte_store import ByteStore, link_content
 from nexus_cli.tree.file_state import (
@@ -59,7 +59,7 @@ def look_at(root: int, path: str, wanted: Iterable[str], *, lists: bool = False)
     read."""
     try:
         with open_parent(path, inside=root) as (folder, name):
-            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            about = stat_at(folder, name)
             state = describe(folder, name, about).state
             contents = frozenset[str]()
             if state.kind == FILE:
@@ -88,8 +88,8 @@ def keep_bytes(root: int, path: str, now: PresentState, store: ByteStore) -> tup
         _check(folder, name, now)
         if now.state.size > LARGE:
             with suppress(OSError):
-                content = store.link(folder, name, os.stat(name, dir_fd=folder, follow_symlinks=False))
-                stamp = _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False))
+                content = store.link(folder, name, stat_at(folder, name))
+                stamp = _stamp(stat_at(folder, name))
                 if (*stamp[:3], *stamp[4:6]) != (*now.stamp[:3], *now.stamp[4:6]):
                     raise ChangedMeanwhileError
                 return content, replace(now, stamp=stamp)
@@ -146,14 +146,14 @@ def write_state(
         finally:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=folder)
-        return os.stat(name, dir_fd=folder, follow_symlinks=False), refused
+        return stat_at(folder, name), refused
 
 
 def _link_draft(root: int, path: str, folder: int, draft: str, now: PresentState) -> None:
     """Make the draft a hard link to the file at `path`. Raises as `write_state`."""
     with open_parent(path, inside=root) as (beside, name):
         os.link(name, draft, src_dir_fd=beside, dst_dir_fd=folder, follow_symlinks=False)
-    if _stamp(os.stat(draft, dir_fd=folder, follow_symlinks=False))[:3] != now.stamp[:3]:
+    if _stamp(stat_at(folder, draft))[:3] != now.stamp[:3]:
         raise ChangedMeanwhileError
 
 
@@ -269,7 +269,7 @@ def _stamp(about: os.stat_result) -> tuple[int, ...]:
 def _check(folder: int, name: str, now: PresentState) -> None:
     """Raise `ChangedMeanwhileError` unless `name` is as it was seen."""
     try:
-        stamp = _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        stamp = _stamp(stat_at(folder, name))
     except FileNotFoundError:
         stamp = ()
     if stamp != now.stamp:
@@ -280,7 +280,7 @@ def _read_owner(folder: int, name: str) -> str:
     """Return the owner of a file that an ordinary user replaces, who restores it as far as that is allowed."""
     with suppress(OSError):
         if os.geteuid():
-            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            about = stat_at(folder, name)
             return f"{about.st_uid}:{about.st_gid}"
     return ""
 
@@ -370,7 +370,7 @@ def free_name(root: int, path: str, ending: str) -> str:
         place = f"{parent}/{found}" if parent else found
         try:
             with open_folder(parent, inside=root) as folder:
-                os.stat(found, dir_fd=folder, follow_symlinks=False)
+                stat_at(folder, found)
         except FileNotFoundError:
             return place
         number += 1

@@ -152,11 +152,11 @@ def _find_different(
 ) -> set[str]:
     """Return the paths whose file is not their blob: of another size, or with attributes of a conversion."""
     names = "\n".join(set(oids.values())).encode() + b"\n"
-    told = _run(git, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=names)
+    told = git.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=names)
     sizes = {row[0]: row[1] for one in told.splitlines() if len(row := os.fsdecode(one).split()) == 2}
     found = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
     if attributes:
-        words = _run(git, "check-attr", "-z", "--stdin", *_CHECKED, stdin=_join(oids)).split(b"\0")[:-1]
+        words = git.run("check-attr", "-z", "--stdin", *_CHECKED, stdin=_join(oids)).split(b"\0")[:-1]
         rows = zip(words[::3], words[2::3], strict=True)
         found |= {os.fsdecode(path) for path, value in rows if value not in (b"unspecified", b"unset")}
     return found
@@ -170,15 +170,8 @@ def find_ignored(git: Git, paths: Iterable[str]) -> set[str]:
 
 def list_tracked(git: Git) -> set[str]:
     """Return the paths in the index. Blocks; raises `GitError`."""
-    return {os.fsdecode(path) for path in _run(git, "ls-files", "-z", stdin=b"").split(b"\0")[:-1]}
+    return {os.fsdecode(path) for path in git.run("ls-files", "-z").split(b"\0")[:-1]}
 
 
 def _join(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
-
-
-def _run(git: Git, *arguments: str, stdin: bytes) -> bytes:
-    status, output, _ = git.try_run(*arguments, stdin=stdin)
-    if status:
-        raise GitError(f"git {arguments[0]} ended with status {status}")
-    return output

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from nexus_cli.core.real_files import open_folder, open_listable, open_real, read_regular, walk_below
+from nexus_cli.core.real_files import open_folder, open_listable, open_real, read_regular, stat_at, walk_below
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import SHA256
 from nexus_cli.undo.git_index import read_index
@@ -105,7 +105,7 @@ def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
                         if below.is_file(follow_symlinks=False) and not place.endswith(_PASSING):
                             yield place, below.stat(follow_symlinks=False)
     with suppress(OSError), open_folder("logs/refs", inside=git_dir) as folder:
-        about = os.stat("stash", dir_fd=folder, follow_symlinks=False)
+        about = stat_at(folder, "stash")
         if stat.S_ISREG(about.st_mode):
             yield STASH_LOG, about
 

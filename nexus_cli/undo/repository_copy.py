@@ -32,6 +32,7 @@ from nexus_cli.core.real_files import (
     open_listable,
     open_regular,
     read_regular,
+    stat_at,
     suppress_errors,
 )
 from nexus_cli.sandbox.own_git import find_git
@@ -302,7 +303,7 @@ class _Mirror:
     def _mirror_below(self, source: int, name: str, place: str, *, grows: bool) -> None:
         """Mirror a folder. One of loose objects gets the change time of its original, by which it is known."""
         is_loose = grows and len(name) == 2
-        changed = os.stat(name, dir_fd=source, follow_symlinks=False).st_mtime_ns
+        changed = stat_at(source, name).st_mtime_ns
         with suppress(FileNotFoundError):
             if is_loose and os.stat(place).st_mtime_ns == changed:
                 return
@@ -313,7 +314,7 @@ class _Mirror:
 
     def _keep(self, folder: int, name: str, place: str, *, stays: bool) -> None:
         """Copy a file, or link it; with `stays` one that is there already is left, unless it was emptied."""
-        new, old = os.stat(name, dir_fd=folder, follow_symlinks=False), None
+        new, old = stat_at(folder, name), None
         if not stat.S_ISREG(new.st_mode):
             return
         with suppress(FileNotFoundError):
@@ -377,7 +378,7 @@ def _rank(entry: os.DirEntry[str]) -> int:
 def _has_head(git_dir: Path) -> bool:
     try:
         with open_folder(git_dir) as folder:
-            is_link = stat.S_ISLNK(os.stat("HEAD", dir_fd=folder, follow_symlinks=False).st_mode)
+            is_link = stat.S_ISLNK(stat_at(folder, "HEAD").st_mode)
             return is_link or _HEAD.fullmatch(read_regular("HEAD", 5000, inside=folder)) is not None
     except OSError:
         return False
@@ -409,7 +410,7 @@ def _is_wanted(entry: os.DirEntry[str], target: int, kind: str, *, only_broken: 
     """Return True if the file in `target` is not there or broken, and the one of the copy is not. Another HEAD is
     renamed, what else is broken removed."""
     try:
-        about = os.stat(entry.name, dir_fd=target, follow_symlinks=False)
+        about = stat_at(target, entry.name)
     except FileNotFoundError:
         return not only_broken
     if not stat.S_ISREG(about.st_mode):

@@ -81,10 +81,7 @@ def redo_turn(request: UndoRequest) -> UndoReport:
 
 def find_unsure(request: UndoRequest) -> list[str]:
     """Return the absolute paths that an undo would leave as perhaps the person's. Raises as `undo_turn`."""
-    with suppress(OSError, ValueError):
-        settle_killed(request.data, request.session)
-    every = read_steps(request.data, request.session)
-    _refuse_unknown(request, every)
+    every = _read_settled(request)
     return [] if read_begun_undos(request.data, request.session) else _choose(request, every, redo=False)[2]
 
 
@@ -93,13 +90,20 @@ def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
 
     Undone changes count too. Raises `NexusError` for an unknown turn.
     """
+    every = _read_settled(request)
+    own = [step for step in every if not step.undoes]
+    turn = request.turn or newest_turn(_of_paths(own, request))
+    return turn, [step for step in _of_paths(own, request) if step.turn == turn]
+
+
+def _read_settled(request: UndoRequest) -> list[Step]:
+    """Return all steps of the session, with those of killed processes if they can be found out. Raises as
+    `undo_turn`."""
     with suppress(OSError, ValueError):
         settle_killed(request.data, request.session)
     every = read_steps(request.data, request.session)
     _refuse_unknown(request, every)
-    own = [step for step in every if not step.undoes]
-    turn = request.turn or newest_turn(_of_paths(own, request))
-    return turn, [step for step in _of_paths(own, request) if step.turn == turn]
+    return every
 
 
 def _of_paths(steps: Sequence[Step], request: UndoRequest) -> list[Step]:

@@ -67,6 +67,7 @@ DRAFT = "draft"
 """File of a record folder that names the draft being written in the project."""
 _DRAFTS = ".nexus-"
 """The beginning of the names of drafts."""
+_CHANGED = "it has changed since it was shown"
 _FAILED = 128
 """`git merge-file` exits with at least this status on errors, below it with the number of conflicts."""
 
@@ -183,14 +184,13 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
     """
     require_folder(record)
     if not record.source.is_dir():
-        why = f"its project is gone: {record.source}"
-        raise NexusError("usage", f"worktree {record.name} cannot be applied", why, "nexus worktree diff prints it")
+        raise _refuse(record, f"its project is gone: {record.source}", "nexus worktree diff prints it")
     what = f"worktree {record.name} cannot be applied"
     try:
         with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
             now = read_record(record.folder) or record
             if reviewed and now.applied != record.applied:
-                raise _describe_change(record)
+                raise _refuse(record, _CHANGED, "Review it again")
             return _apply(now, reviewed)
     except GitError as error:
         raise failure(what, error) from error
@@ -203,12 +203,11 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
 def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     store = open_store(record)
     tree = save_state(record)
-    what = f"worktree {record.name} cannot be applied"
     if reviewed not in ("", tree):
-        raise _describe_change(record)
+        raise _refuse(record, _CHANGED, "Review it again")
     if list_folder(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"nexus worktree remove {record.name} --force forgets it"
-        raise NexusError("usage", what, "its folder is empty: every file of the project would be deleted", hint)
+        raise _refuse(record, "its folder is empty: every file of the project would be deleted", hint)
     _remove_draft(record)
     changes = _list_changes(record, store, tree)
     result = ApplyResult(nothing_new=tree == record.applied and not changes)
@@ -234,9 +233,8 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     return result
 
 
-def _describe_change(record: WorktreeRecord) -> NexusError:
-    what = f"worktree {record.name} cannot be applied"
-    return NexusError("usage", what, "it has changed since it was shown", "Review it again")
+def _refuse(record: WorktreeRecord, why: str, hint: str) -> NexusError:
+    return NexusError("usage", f"worktree {record.name} cannot be applied", why, hint)
 
 
 def _record_applied(

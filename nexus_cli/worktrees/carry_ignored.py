@@ -32,6 +32,7 @@ from nexus_cli.core.real_files import (
     open_parent,
     open_regular,
     read_regular,
+    stat_at,
     suppress_errors,
     walk_below,
 )
@@ -167,7 +168,7 @@ def _measure(path: Path) -> tuple[int, int] | None:
 def _list_below(path: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the status of a file, with "", or path and status of everything below a folder; no link is followed."""
     with suppress(OSError), open_parent(path) as (parent, name):
-        about = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        about = stat_at(parent, name)
         if not stat.S_ISDIR(about.st_mode):
             yield "", about
             return
@@ -197,7 +198,7 @@ def _copy_path(source: Path, target: Path, name: str, unread: list[str], outside
 def _copy_entry(
     folder: int, name: str, target: int, place: str, relink: Callable[[str, str], str], unread: list[str]
 ) -> None:
-    about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    about = stat_at(folder, name)
     if stat.S_ISLNK(about.st_mode):
         os.symlink(relink(f"{place}/{name}", os.readlink(name, dir_fd=folder)), name, dir_fd=target)
     elif stat.S_ISREG(about.st_mode):

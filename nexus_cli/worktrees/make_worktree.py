@@ -22,7 +22,7 @@ from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import is_there, list_folder, open_folder, suppress_errors, walk_below
+from nexus_cli.core.real_files import is_there, list_folder, open_folder, stat_at, suppress_errors, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError, explain, failure
 from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_regular, find_needed, list_names
 from nexus_cli.worktrees.own_repository import (
@@ -221,7 +221,7 @@ def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[byte
 
 
 def _copy_file(folder: int, name: str, target: int) -> None:
-    if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+    if stat.S_ISLNK(stat_at(folder, name).st_mode):
         os.symlink(os.readlink(name, dir_fd=folder), name, dir_fd=target)
     else:
         copy_regular(folder, name, target)
