@@ -121,9 +121,8 @@ def parse_step(row: Mapping[str, Any]) -> Step:
         for one in row.get("changes", ())
     )
     references = tuple(ReferenceChange(**one) for one in row.get("references") or _read_moved_head(row))
-    uncovered = tuple((str(path), str(why)) for path, why in row.get("not_covered", ()))
-    known |= {"changes": changes, "references": references, "not_covered": uncovered}
-    known["undoes"] = tuple(row.get("undoes", ()))
+    uncovered, undoes = tuple(map(tuple, row.get("not_covered", ()))), tuple(row.get("undoes", ()))
+    known |= {"changes": changes, "references": references, "not_covered": uncovered, "undoes": undoes}
     return Step(**known)
 
 

@@ -112,12 +112,13 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
             told.append(f"{path} ({plural(measured[0], 'file')}, {_megabytes(measured[1])})")
         elif not (target / name).is_symlink():
             told.append(path)
-    notices = [f"copied, and not part of the changes: {list_names(told)}"] if told else []
-    notices += [f"not copied: {list_names(refused)}; the limit is worktree.include_mb"] if refused else []
-    notices += [f"links to the originals, which a write changes: {list_names(outside)}"] if outside else []
-    unread = [one.removeprefix(f"{source}{os.sep}") for one in unread]
-    notices += [f"not copied, for want of permission to read: {list_names(unread)}"] if unread else []
-    return CarriedFiles(stamps, tuple(notices))
+    lines = (
+        ("copied, and not part of the changes: {}", told),
+        ("not copied: {}; the limit is worktree.include_mb", refused),
+        ("links to the originals, which a write changes: {}", outside),
+        ("not copied, for want of permission to read: {}", [one.removeprefix(f"{source}{os.sep}") for one in unread]),
+    )
+    return CarriedFiles(stamps, tuple(text.format(list_names(names)) for text, names in lines if names))
 
 
 def list_names(names: Sequence[str]) -> str:

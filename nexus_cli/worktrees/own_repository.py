@@ -222,18 +222,16 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     old, _, checked_out = place.partition(" ")
     # A process that was killed before it noted what it published leaves the branch behind the commits.
     is_behind = old == last or (bool(old) and main.try_run("merge-base", "--is-ancestor", old, tip)[0] == 0)
-    if is_behind and not checked_out:
-        with writing_git(record, main) as writer:
+    with writing_git(record, main) as writer:
+        if is_behind and not checked_out:
             writer.run("update-ref", "-m", "nexus: work in the worktree", f"refs/heads/{branch}", tip, old)
-        _save_published(record, {**published, branch: tip})
-        return ""
-    for number in range(2, _BRANCHES):
-        other = f"{record.branch}-{number}"
-        with writing_git(record, main) as writer:
-            status = writer.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0]
-        if status == 0:
-            _save_published(record, {**published, other: tip})
-            return f"branch {branch} is not as nexus left it, or is checked out: the commits are on {other}"
+            _save_published(record, {**published, branch: tip})
+            return ""
+        for number in range(2, _BRANCHES):
+            other = f"{record.branch}-{number}"
+            if not writer.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0]:
+                _save_published(record, {**published, other: tip})
+                return f"branch {branch} is not as nexus left it, or is checked out: the commits are on {other}"
     raise GitError(f"too many branches begin with {record.branch}")
 
 
@@ -255,19 +253,18 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
     places = {name: place for name, _, place in (line.partition(" ") for line in lines)}
     holds = [name for name in places if name.startswith(hold_prefix(record))]
     stay = []
-    # Without a hold, a making that was killed has not created the branch.
-    for branch, tip in published.items() if record.base or holds else ():
-        old, _, checked_out = places.get(f"refs/heads/{branch}", "").partition(" ")
-        if not old:
-            continue
-        if record.base and not (record.home / REFERENCES).exists():
-            # Linked, of an earlier version: its commits went to the branch itself.
-            tip = record.start if only_empty else old
-        is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
-        with writing_git(record, git, deletes=True) as writer:
+    with writing_git(record, git, deletes=True) as writer:
+        # Without a hold, a making that was killed has not created the branch.
+        for branch, tip in published.items() if record.base or holds else ():
+            old, _, checked_out = places.get(f"refs/heads/{branch}", "").partition(" ")
+            if not old:
+                continue
+            if record.base and not (record.home / REFERENCES).exists():
+                # Linked, of an earlier version: its commits went to the branch itself.
+                tip = record.start if only_empty else old
+            is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
             if not is_ours or writer.try_run("update-ref", "-d", f"refs/heads/{branch}", old)[0]:
                 stay.append(branch)
-    with writing_git(record, git, deletes=True) as writer:
         writer.run("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in holds).encode())
     return stay
 
