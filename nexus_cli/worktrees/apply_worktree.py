@@ -393,8 +393,8 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
 def clean_killed_apply(record: WorktreeRecord) -> None:
     """Remove the file that a killed apply left in the project."""
     if (record.home / DRAFT).exists() and (lock := FileLock.take(record.home / "apply.lock")) is not None:
-        _remove_draft(record)
-        lock.release()
+        with lock:
+            _remove_draft(record)
 
 
 def _remove_draft(record: WorktreeRecord) -> None:

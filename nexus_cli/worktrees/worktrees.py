@@ -10,7 +10,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,10 +94,8 @@ class WorktreeStay:
                 alone = FileLock.take(self.record.lock)
                 if alone is None:
                     return ""
-                try:
+                with alone:
                     return self._remove_if_empty()
-                finally:
-                    alone.release()
         except (NexusError, GitError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
             return f"kept worktree {self.record.name} in {self.record.folder}: {why}"
@@ -205,12 +203,11 @@ def _remove_abandoned(folder: Path) -> None:
         alone = FileLock.take(record.lock)
         if alone is None:
             continue
-        with suppress(GitError, NexusError, OSError):
+        with alone, suppress(GitError, NexusError, OSError):
             if record.folder.is_dir() and inspect_worktree(record).is_empty(record):
                 _delete(record, with_branch=True)
             else:
                 (record.home / STAY).unlink()
-        alone.release()
 
 
 def _discard(place: Path) -> None:
@@ -342,11 +339,8 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
         if alone is None and not force:
             why = "a session is working in it"
             raise NexusError("usage", f"worktree {name} stays", why, "End that session first, or use --force")
-        try:
+        with alone or nullcontext():
             return _remove(record, force)
-        finally:
-            if alone is not None:
-                alone.release()
 
 
 def _remove(record: WorktreeRecord, force: bool) -> str:
