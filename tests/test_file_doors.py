@@ -101,7 +101,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "_read": (DATA, "read_bytes"),
         "_fill": (DATA, "scandir"),
         "_copy_into": (DATA, "open"),
-        "_list_kept": (DATA, "iterdir walk"),
+        "list_kept": (DATA, "iterdir walk"),
     },
     "tree/write_state.py": {
         "open_up": ("`/proc/self/fd/N/NAME` of an open folder", "chmod"),
@@ -110,8 +110,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "*": (DATA, ""),
     },
     "worktrees/apply_worktree.py": {
-        "_Planner._merge": (DATA, "read_bytes"),
-        "_Planner._merge_text": (DATA, "open write_bytes"),
+        "_Planner._merge_text": (DATA, "open read_bytes"),
         "_remove_draft": (DATA, "read_bytes unlink"),
         "_write_result": (DATA, "write_bytes"),
     },

@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePath
 from typing import IO
@@ -27,6 +27,20 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags that open a folder as `dir_fd`, or to list it, a file to read, and a new one: through no link, waiting for no
 pipe."""
+
+
+REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL)
+"""Errors which mean that a file or a folder was removed meanwhile, or that something else is in its place."""
+
+
+@contextmanager
+def suppress_errors(numbers: Collection[int] = REPLACED) -> Iterator[None]:
+    """Go on after the block if it raises an `OSError` with one of these numbers."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in numbers:
+            raise
 
 
 def follow_path(path: str) -> Iterator[tuple[str, bool]]:
@@ -76,6 +90,14 @@ def open_folder(path: PurePath | str, *, inside: int | None = None, create: bool
         os.close(place)
 
 
+@contextmanager
+def open_parent(path: PurePath | str, *, inside: int | None = None, create: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield a descriptor of the folder in which `path` is, as `open_folder` does, and the name of `path` there."""
+    parent, _, name = os.fspath(path).rpartition(os.sep)
+    with open_folder(parent, inside=inside, create=create) as folder:
+        yield folder, name
+
+
 class FolderChain:
     """Opens folders below `root`, following no link; keeps the path to the last one open, to reuse its beginning."""
 
@@ -103,16 +125,21 @@ class FolderChain:
 @contextmanager
 def open_listable(folder: int) -> Iterator[int]:
     """Yield a descriptor of `folder` that can be listed, locked and synced; raise `PermissionError` if not allowed."""
-    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    descriptor = os.open(".", LISTED, dir_fd=folder)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
+def stat_at(folder: int, name: str) -> os.stat_result:
+    """Return the status of `name` in an open folder, that of a link itself. Raises `OSError`."""
+    return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+
 def status_at(folder: int, name: str) -> os.stat_result:
     """Return the status of `name` in `folder`; raise `OSError` with `ELOOP` if it is a link."""
-    status = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+    status = stat_at(folder, name or ".")
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, "leads through a link that was put there meanwhile, or through too many links")
     return status
@@ -120,8 +147,7 @@ def status_at(folder: int, name: str) -> os.stat_result:
 
 def open_at(folder: int, name: str) -> int:
     """Open `name` in `folder` for reading and return the descriptor. Raises for a link; does not block on a pipe."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
-    return os.open(name or ".", flags, dir_fd=folder)
+    return os.open(name or ".", READ, dir_fd=folder)
 
 
 def open_regular(folder: int, name: str) -> IO[bytes]:
@@ -131,6 +157,12 @@ def open_regular(folder: int, name: str) -> IO[bytes]:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is not a regular file", name)
     return open(descriptor, "rb")
+
+
+def open_real(path: PurePath | str, *, inside: int | None = None) -> IO[bytes]:
+    """Open the regular file at `path`, a path as `open_folder` takes it, for reading. Raises as `open_regular`."""
+    with open_parent(path, inside=inside) as (folder, name):
+        return open_regular(folder, name)
 
 
 def read_regular(path: PurePath | str, most: int, *, inside: int | None = None) -> bytes:
@@ -147,8 +179,7 @@ def read_regular(path: PurePath | str, most: int, *, inside: int | None = None) 
 def stamp_content(path: PurePath | str, most: int) -> str:
     """Return a text that changes with the mode and the content of the regular file at `path`: with size and time, if it
     has more than `most` bytes. Raises as `read_regular`."""
-    parent, _, name = os.fspath(path).rpartition(os.sep)
-    with open_folder(parent) as folder, open_regular(folder, name) as file:
+    with open_real(path) as file:
         about = os.fstat(file.fileno())
         if about.st_size > most:
             return f"{about.st_size} {about.st_mtime_ns}"
@@ -194,12 +225,23 @@ def copy_content(source: int, target: int, most: int) -> bool:
     return False
 
 
+def copy_file(source: int, target: int) -> bool:
+    """Copy an open file to an empty one, with mode and times, and close that. Returns and raises as `copy_content`."""
+    try:
+        about = os.fstat(source)
+        is_cloned = copy_content(source, target, about.st_size)
+        os.fchmod(target, stat.S_IMODE(about.st_mode))
+        os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))
+        return is_cloned
+    finally:
+        os.close(target)
+
+
 def is_there(path: PurePath | str, *, inside: int | None = None) -> bool:
     """Return True if the real path `path` exists, even as a link, and no folder above it is a link."""
-    parent, _, name = os.fspath(path).rstrip(os.sep).rpartition(os.sep)
     try:
-        with open_folder(parent, inside=inside) as folder:
-            os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+        with open_parent(os.fspath(path).rstrip(os.sep), inside=inside) as (folder, name):
+            stat_at(folder, name or ".")
     except OSError:
         return False
     return True
@@ -217,8 +259,7 @@ def read_beginning(path: PurePath | str, most: int) -> bytes:
 def read_real(path: PurePath | str, most: int, *, inside: int | None = None) -> tuple[bytes, os.stat_result]:
     """Return at most the first `most` bytes of the regular file at `path`, a path as `open_folder` takes it, and its
     status before; raise `OSError` for others, and if a name in the path is a link."""
-    parent, _, name = os.fspath(path).rpartition(os.sep)
-    with open_folder(parent, inside=inside) as folder, open_regular(folder, name) as file:
+    with open_real(path, inside=inside) as file:
         status = os.fstat(file.fileno())
         return file.read(most), status
 

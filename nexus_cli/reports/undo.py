@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from nexus_cli.core.elide import name_first, plural
-from nexus_cli.core.real_files import open_folder
+from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at, sha256_hex
@@ -184,9 +184,8 @@ def _state_text(change: PathChange, state: FileState, reader: ContentReader) -> 
 
 def _read_present(change: PathChange, state: FileState) -> bytes | None:
     """Return the bytes of a file if it is still in `state`."""
-    parent, _, name = change.path.rpartition("/")
-    with suppress(OSError, ToolError), open_folder(change.root) as root, open_folder(parent, inside=root) as folder:
-        data = read_file_at(folder, name, LARGEST).data
+    with suppress(OSError, ToolError), open_folder(change.root) as root, open_parent(change.path, inside=root) as place:
+        data = read_file_at(*place, LARGEST).data
         if state.content in (f"{SHA256}{sha256_hex(data)}", f"{GIT}{blob_id(data, len(state.content) - len(GIT))}"):
             return data
     return None

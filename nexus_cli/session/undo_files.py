@@ -21,9 +21,9 @@ from nexus_cli.lane.user_input import UNDONE_FILES
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
 from nexus_cli.undo.follow_changes import settle_killed
-from nexus_cli.undo.journal import copy_steps
+from nexus_cli.undo.journal import copy_steps, read_begun_undos
 from nexus_cli.undo.plan_restore import UNSURE
-from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns, is_cut_short
+from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
 from nexus_cli.undo.undo_turn import UndoRequest, redo_turn, undo_turn
 
 _APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
@@ -89,7 +89,7 @@ def rewind_files(
     An undo that was killed is completed before. Raises as `undo_turn`, and if nexus was killed in one of the turns.
     """
     reports, turns = [], _find_turns(request, first)
-    if is_cut_short(request.data, request.session):
+    if read_begun_undos(request.data, request.session):
         reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first)))
         turns = _find_turns(request, first)
     for turn in turns:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from nexus_cli.core.real_files import open_folder, open_listable
+from nexus_cli.core.real_files import open_folder, open_listable, stat_at
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError, read_file_at
 
@@ -84,7 +84,7 @@ def replace_file(path: Path, data: bytes, stop: StopFlag, *, expected: str | Non
 
 def _replace_at(folder: int, name: str, data: bytes, stop: StopFlag, expected: str | None) -> None:
     try:
-        old = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        old = stat_at(folder, name)
     except FileNotFoundError:
         old = None
     if old is not None and not stat.S_ISREG(old.st_mode):
@@ -118,7 +118,7 @@ def _replace_at(folder: int, name: str, data: bytes, stop: StopFlag, expected: s
 def _file_state(folder: int, name: str) -> tuple[int, ...]:
     """Return device, inode, size and times of a file, to notice a change; () if it does not exist."""
     try:
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = stat_at(folder, name)
     except FileNotFoundError:
         return ()
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -134,7 +134,7 @@ def _remove_stale(folder: int) -> None:
         return
     for name in drafts:
         try:
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            status = stat_at(folder, name)
             ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
             if ours and time.time() - status.st_mtime > _STALE:
                 os.unlink(name, dir_fd=folder)

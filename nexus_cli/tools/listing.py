@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import SecretPlaces
-from nexus_cli.core.real_files import open_folder, open_listable, status_at
+from nexus_cli.core.real_files import open_folder, open_listable, stat_at, status_at
 from nexus_cli.sandbox.own_git import Git
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
@@ -100,7 +100,7 @@ def _list_by_git(git: Git | None, root: int, stop: StopFlag, depth: int) -> list
 
 def _is_file(folder: int, name: str) -> bool:
     try:
-        return not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        return not stat.S_ISDIR(stat_at(folder, name).st_mode)
     except OSError:
         return False
 

@@ -101,7 +101,7 @@ class ByteStore:
             raise FileNotFoundError(f"{content}: written in place since")
         file: IO[bytes] = os.fdopen(os.open(place, READ), "rb")
         if content.startswith(SHA256):
-            is_intact = f"{SHA256}{_copy(file, None, None)}" == content
+            is_intact = hash_file(file) == content
         else:
             sample = content.split("-")[4:]
             is_intact = not sample or sample == [_hash_sample(file, os.fstat(file.fileno()).st_size)]
@@ -127,6 +127,11 @@ class ByteStore:
     def _find_object(self, content: str) -> Path:
         name = content.partition(":")[2]
         return self.objects / (name[:2] if content.startswith(SHA256) else "links") / name
+
+
+def hash_file(file: IO[bytes]) -> str:
+    """Return the content, `sha256:HEX`, of the bytes of an open file. Raises `OSError`."""
+    return f"{SHA256}{_copy(file, None, None)}"
 
 
 def link_content(file: IO[bytes], about: os.stat_result) -> str:

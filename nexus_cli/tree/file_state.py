@@ -84,5 +84,4 @@ NOT_THERE = PresentState(ABSENT_STATE)
 
 def parse_state(row: Mapping[str, Any]) -> FileState:
     """Make a state from its JSON; raise `KeyError`, `TypeError`, `ValueError`."""
-    attributes = tuple((str(name), str(value)) for name, value in row.get("attributes", ()))
-    return FileState(**{**row, "attributes": attributes})
+    return FileState(**{**row, "attributes": tuple(map(tuple, row.get("attributes", ())))})

@@ -15,7 +15,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from nexus_cli.core.real_files import FOLDER, LISTED, NEW, READ, FolderChain, open_folder
+from nexus_cli.core.real_files import (
+    FOLDER,
+    LISTED,
+    NEW,
+    FolderChain,
+    open_folder,
+    open_regular,
+    stat_at,
+    suppress_errors,
+)
 
 _UNREACHABLE = {
     errno.ENOENT,
@@ -39,7 +48,6 @@ class RealTree:
     def __init__(self, roots: Iterable[str]) -> None:
         """Open the roots; missing ones are ignored."""
         self._chains: dict[str, FolderChain] = {}
-        self._last = ("\0", -1)
         for root in sorted(roots, key=len, reverse=True):
             with suppress(FileNotFoundError, NotADirectoryError), open_folder(root) as handle:
                 self._chains[root] = FolderChain(os.dup(handle))
@@ -54,11 +62,9 @@ class RealTree:
         chain = self._chains.pop(root)
         chain.forget()
         os.close(chain.root)
-        self._last = ("\0", -1)
 
     def forget(self) -> None:
         """Close all folders but the roots, so that replaced ones are opened again."""
-        self._last = ("\0", -1)
         for chain in self._chains.values():
             chain.forget()
 
@@ -68,13 +74,11 @@ class RealTree:
 
     def stat(self, path: str) -> os.stat_result | None:
         """Return the status of `path`, None if nothing in reach is there."""
-        try:
+        with suppress_errors(_UNREACHABLE):
             folder, name = self._find(path)
             # If we may no longer search a root, "." cannot be looked up in it.
-            return os.fstat(folder) if name == "." else os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except OSError as error:
-            _raise_unless_unreachable(error)
-            return None
+            return os.fstat(folder) if name == "." else stat_at(folder, name)
+        return None
 
     def is_folder(self, path: str) -> bool:
         """Return True if `path` is a folder, not a link to one."""
@@ -83,17 +87,15 @@ class RealTree:
 
     def scan(self, path: str) -> list[tuple[str, bool]]:
         """List a folder: sorted names, each with True for a folder; [] if it cannot be listed."""
-        try:
+        with suppress_errors(_UNREACHABLE):
             folder, name = self._find(path)
             handle = os.open(name, LISTED, dir_fd=folder)
-        except OSError as error:
-            _raise_unless_unreachable(error)
-            return []
-        try:
-            with os.scandir(handle) as entries:
-                return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
-        finally:
-            os.close(handle)
+            try:
+                with os.scandir(handle) as entries:
+                    return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+            finally:
+                os.close(handle)
+        return []
 
     def walk(self, path: str) -> Iterator[str]:
         """Yield `path` and the paths below it, breadth first, down to `MOST_LEVELS`."""
@@ -107,29 +109,18 @@ class RealTree:
 
     def read(self, path: str, most: int) -> bytes | None:
         """Return the bytes of a regular file of at most `most` bytes, None for anything else."""
-        try:
+        with suppress_errors(_UNREACHABLE):
             folder, name = self._find(path)
-            handle = os.open(name, READ, dir_fd=folder)
-        except OSError as error:
-            _raise_unless_unreachable(error)
-            return None
-        try:
-            about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode) or about.st_size > most:
-                return None
-            with open(handle, "rb", closefd=False) as file:
-                return file.read()
-        finally:
-            os.close(handle)
+            with open_regular(folder, name) as file:
+                return file.read() if os.fstat(file.fileno()).st_size <= most else None
+        return None
 
     def read_link(self, path: str) -> bytes | None:
         """Return the target of a link, None if `path` is none."""
-        try:
+        with suppress_errors(_UNREACHABLE):
             folder, name = self._find(path)
             return os.fsencode(os.readlink(name, dir_fd=folder))
-        except OSError as error:
-            _raise_unless_unreachable(error)
-            return None
+        return None
 
     def write(self, path: str, content: bytes, mode: int, owner: tuple[int, int]) -> None:
         """Write a new file and rename it to `path`."""
@@ -187,14 +178,14 @@ class RealTree:
             prefix, number = secrets.token_hex(8), 0
             while names := os.listdir(folder):
                 for name in names:
-                    if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    if not stat.S_ISDIR(stat_at(folder, name).st_mode):
                         os.unlink(name, dir_fd=folder)
                         continue
                     inner = _open_emptied(folder, name)
                     try:
                         for below in os.listdir(inner):
                             number += 1
-                            if stat.S_ISDIR(os.stat(below, dir_fd=inner, follow_symlinks=False).st_mode):
+                            if stat.S_ISDIR(stat_at(inner, below).st_mode):
                                 _set_mode(inner, below, 0o700)  # moving a folder needs write access to it
                             os.rename(below, f"{prefix}-{number}", src_dir_fd=inner, dst_dir_fd=folder)
                     finally:
@@ -209,21 +200,12 @@ class RealTree:
     def _find(self, path: str) -> tuple[int, str]:
         """Return a descriptor of the parent folder of `path`, and its name there."""
         parent, _, name = path.rpartition("/")
-        if parent == self._last[0]:
-            return self._last[1], name
         for root, chain in self._chains.items():
             if path == root:
                 return chain.root, "."
             if path.startswith(f"{root}/"):
-                self._last = ("\0", -1)
-                self._last = parent, chain.open(parent[len(root) + 1 :])
-                return self._last[1], name
+                return chain.open(parent[len(root) + 1 :]), name
         raise FileNotFoundError(errno.ENOENT, "is not below a folder that is open")
-
-
-def _raise_unless_unreachable(error: OSError) -> None:
-    if error.errno not in _UNREACHABLE:
-        raise error
 
 
 def _open_emptied(parent: int, name: str) -> int:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import IO
 
-from nexus_cli.core.real_files import NEW, READ, list_folder, open_at, open_folder, open_regular
+from nexus_cli.core.real_files import NEW, READ, list_folder, open_at, open_folder, open_parent, open_regular, stat_at
 from nexus_cli.tree.blob_hash import HASHES, blob_hash
 from nexus_cli.tree.byte_store import ByteStore, link_content
 from nexus_cli.tree.file_state import (
@@ -57,10 +57,9 @@ def look_at(root: int, path: str, wanted: Iterable[str], *, lists: bool = False)
     """Return the present state of `path` below the open folder `root`, with the content of a file in the forms of
     `wanted` (see `FileState.content`), and the names in a folder if it `lists` them. Raises `OSError` if it cannot be
     read."""
-    parent, _, name = path.rpartition("/")
     try:
-        with open_folder(parent, inside=root) as folder:
-            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        with open_parent(path, inside=root) as (folder, name):
+            about = stat_at(folder, name)
             state = describe(folder, name, about).state
             contents = frozenset[str]()
             if state.kind == FILE:
@@ -73,7 +72,7 @@ def look_at(root: int, path: str, wanted: Iterable[str], *, lists: bool = False)
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
-        return PresentState(FileState(BLOCKED), blocker=_find_blocker(root, parent))
+        return PresentState(FileState(BLOCKED), blocker=_find_blocker(root, os.path.dirname(path)))
 
 
 def keep_bytes(root: int, path: str, now: PresentState, store: ByteStore) -> tuple[str, PresentState]:
@@ -85,13 +84,12 @@ def keep_bytes(root: int, path: str, now: PresentState, store: ByteStore) -> tup
     known = next((content for content in now.contents if content.startswith(SHA256)), "")
     if store.holds(known):
         return known, now
-    parent, _, name = path.rpartition("/")
-    with open_folder(parent, inside=root) as folder:
+    with open_parent(path, inside=root) as (folder, name):
         _check(folder, name, now)
         if now.state.size > LARGE:
             with suppress(OSError):
-                content = store.link(folder, name, os.stat(name, dir_fd=folder, follow_symlinks=False))
-                stamp = _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False))
+                content = store.link(folder, name, stat_at(folder, name))
+                stamp = _stamp(stat_at(folder, name))
                 if (*stamp[:3], *stamp[4:6]) != (*now.stamp[:3], *now.stamp[4:6]):
                     raise ChangedMeanwhileError
                 return content, replace(now, stamp=stamp)
@@ -121,9 +119,8 @@ def write_state(
     rights alone. Missing folders are made. With `synced` the bytes are on the disk on return. Raises
     `ChangedMeanwhileError` if the path is not as it was seen, and `OSError`.
     """
-    parent, _, name = path.rpartition("/")
     refused: list[str] = []
-    with open_folder(parent, inside=root, create=True) as folder:
+    with open_parent(path, inside=root, create=True) as (folder, name):
         if twin is None and source is None and state.kind == FILE:
             with _open_place(folder, name) as place:
                 if _stamp(os.stat(place)) != now.stamp:
@@ -149,30 +146,27 @@ def write_state(
         finally:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=folder)
-        return os.stat(name, dir_fd=folder, follow_symlinks=False), refused
+        return stat_at(folder, name), refused
 
 
 def _link_draft(root: int, path: str, folder: int, draft: str, now: PresentState) -> None:
     """Make the draft a hard link to the file at `path`. Raises as `write_state`."""
-    parent, _, name = path.rpartition("/")
-    with open_folder(parent, inside=root) as beside:
+    with open_parent(path, inside=root) as (beside, name):
         os.link(name, draft, src_dir_fd=beside, dst_dir_fd=folder, follow_symlinks=False)
-    if _stamp(os.stat(draft, dir_fd=folder, follow_symlinks=False))[:3] != now.stamp[:3]:
+    if _stamp(stat_at(folder, draft))[:3] != now.stamp[:3]:
         raise ChangedMeanwhileError
 
 
 def make_folder(root: int, path: str) -> None:
     """Make the folder `path` for its owner alone, or `open_up` the present one. Raises as `write_state`."""
-    parent, _, name = path.rpartition("/")
-    with open_folder(parent, inside=root, create=True) as folder, suppress(FileExistsError):
+    with open_parent(path, inside=root, create=True) as (folder, name), suppress(FileExistsError):
         os.mkdir(name, DRAFT_MODE, dir_fd=folder)
     open_up(root, path)
 
 
 def open_up(root: int, path: str) -> None:
     """Let the owner of the folder `path` write in it, if that runs nexus. Raises as `write_state`."""
-    parent, _, name = path.rpartition("/")
-    with open_folder(parent, inside=root) as folder, _open_place(folder, name) as place:
+    with open_parent(path, inside=root) as (folder, name), _open_place(folder, name) as place:
         about = os.stat(place)
         if not stat.S_ISDIR(about.st_mode):
             raise ChangedMeanwhileError
@@ -183,8 +177,7 @@ def open_up(root: int, path: str) -> None:
 def finish_folder(root: int, path: str, before: FileState, state: FileState) -> list[str]:
     """Give a folder of `make_folder` the rights of `state`; return those that were refused and why. Raises as
     `write_state`."""
-    parent, _, name = path.rpartition("/")
-    with open_folder(parent, inside=root) as folder, _open_place(folder, name) as place:
+    with open_parent(path, inside=root) as (folder, name), _open_place(folder, name) as place:
         about, known = os.stat(place), {before.mode | DRAFT_MODE, state.mode | DRAFT_MODE}
         if before.kind != FOLDER:
             known.add(about.st_mode & 0o7000 | DRAFT_MODE)
@@ -196,17 +189,15 @@ def finish_folder(root: int, path: str, before: FileState, state: FileState) -> 
 
 def remove_path(root: int, path: str, now: PresentState) -> None:
     """Remove what is not a folder. Raises as `write_state`."""
-    parent, _, name = path.rpartition("/")
-    with open_folder(parent, inside=root) as folder:
+    with open_parent(path, inside=root) as (folder, name):
         _check(folder, name, now)
         os.unlink(name, dir_fd=folder)
 
 
 def remove_folder(root: int, path: str) -> bool:
     """Remove the folder `path`; return False if something is in it, True if there is no folder. Raises `OSError`."""
-    parent, _, name = path.rpartition("/")
     try:
-        with open_folder(parent, inside=root) as folder:
+        with open_parent(path, inside=root) as (folder, name):
             os.rmdir(name, dir_fd=folder)
     except OSError as error:
         if error.errno not in (*_FILLED, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
@@ -217,15 +208,14 @@ def remove_folder(root: int, path: str) -> bool:
 
 def remove_empty_folders(root: int, path: str, ending: str = "") -> None:
     """Remove the folders above `path` that are empty, up to the one whose name has the `ending`."""
-    parent = path.rpartition("/")[0]
     with suppress(OSError):
-        while parent and ending in parent and remove_folder(root, parent):
-            parent = parent.rpartition("/")[0]
+        while (path := os.path.dirname(path)) and ending in path and remove_folder(root, path):
+            pass
 
 
 def remove_draft(root: int, path: str, draft: str) -> None:
     """Remove a draft that a killed process left beside `path`."""
-    with suppress(OSError), open_folder(path.rpartition("/")[0], inside=root) as folder:
+    with suppress(OSError), open_parent(path, inside=root) as (folder, _):
         os.unlink(draft, dir_fd=folder)
 
 
@@ -279,7 +269,7 @@ def _stamp(about: os.stat_result) -> tuple[int, ...]:
 def _check(folder: int, name: str, now: PresentState) -> None:
     """Raise `ChangedMeanwhileError` unless `name` is as it was seen."""
     try:
-        stamp = _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        stamp = _stamp(stat_at(folder, name))
     except FileNotFoundError:
         stamp = ()
     if stamp != now.stamp:
@@ -290,7 +280,7 @@ def _read_owner(folder: int, name: str) -> str:
     """Return the owner of a file that an ordinary user replaces, who restores it as far as that is allowed."""
     with suppress(OSError):
         if os.geteuid():
-            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            about = stat_at(folder, name)
             return f"{about.st_uid}:{about.st_gid}"
     return ""
 
@@ -380,7 +370,7 @@ def free_name(root: int, path: str, ending: str) -> str:
         place = f"{parent}/{found}" if parent else found
         try:
             with open_folder(parent, inside=root) as folder:
-                os.stat(found, dir_fd=folder, follow_symlinks=False)
+                stat_at(folder, found)
         except FileNotFoundError:
             return place
         number += 1

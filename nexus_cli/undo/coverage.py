@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.real_files import LISTED, open_folder
+from nexus_cli.core.real_files import LISTED, open_folder, open_parent, stat_at
 from nexus_cli.undo.plan_restore import is_inside
 from nexus_cli.undo.records import Step
 
@@ -57,9 +57,8 @@ def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str
             place = step.root if path == WHOLE else f"{step.root}/{path}"
             if place in found or not is_inside(place, wanted):
                 continue
-            parent, _, name = path.rpartition("/")
             try:
-                with open_folder(step.root) as root, open_folder(parent, inside=root) as folder:
+                with open_folder(step.root) as root, open_parent(path, inside=root) as (folder, name):
                     is_changed = path == WHOLE or _has_changed(folder, name, since, end)
             except (OSError, RecursionError):  # it is gone, or too deep
                 is_changed = True
@@ -71,7 +70,7 @@ def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str
 def _has_changed(folder: int, name: str, since: float, end: float) -> bool:
     """Return True if what has this name, or something below it, has changed since a time, or may have: the search ends
     at `end`. New caches do not count. Raises `OSError`."""
-    about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    about = stat_at(folder, name)
     try:
         handle = os.open(name, LISTED, dir_fd=folder)
     except OSError:  # no folder, or one that may not be read
@@ -80,7 +79,7 @@ def _has_changed(folder: int, name: str, since: float, end: float) -> bool:
         with os.scandir(handle) as entries:
             names = [entry.name for entry in entries]
         inner = [one for one in names if "cache" not in one.lower()]
-        caches = (os.stat(one, dir_fd=handle, follow_symlinks=False) for one in names if one not in inner)
+        caches = (stat_at(handle, one) for one in names if one not in inner)
         if about.st_ctime >= since and not any(one.st_ctime >= since for one in caches):
             return True
         return time.monotonic() > end or any(_has_changed(handle, one, since, end) for one in inner)

@@ -21,7 +21,7 @@ from typing import TypeVar
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
-from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.core.real_files import open_real
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
@@ -320,7 +320,7 @@ class ChangeJournal:
         for target, one in before.items():
             if self._store is not None and one.state.kind == FILE and not one.state.content:
                 try:
-                    with open_folder(target.parent) as folder, open_regular(folder, target.name) as file:
+                    with open_real(target) as file:
                         self._store.put(file)
                 except OSError as error:
                     if hint := write_failure_hint(error, ""):

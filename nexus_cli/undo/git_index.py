@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.core.real_files import is_there, read_real
 from nexus_cli.sandbox.own_git import Git, GitError
 
 MOST_INDEX = 256 << 20
@@ -62,25 +61,19 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
     `attributes` is True if the project has a file with git attributes. Blocks; raises `GitError`, `OSError`, and
     `ValueError` for an index that cannot be read here.
     """
-    with open_folder(git_dir) as folder:
-        try:
-            with open_regular(folder, "index") as file:
-                about = os.fstat(file.fileno())
-                if about.st_size > MOST_INDEX:
-                    raise ValueError(f"the index has more than {MOST_INDEX >> 20} MiB")
-                data = file.read(MOST_INDEX)
-        except FileNotFoundError:
-            return {}
-        settings = _read_settings(git)
-        length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
-        entries = (one for one in read_index(data, length) if one[1].about[6] & 0o170000 == _FILE)
-        found = {path: one for path, one in entries if path in files}
-        if not attributes:
-            with suppress(OSError):
-                os.stat("info/attributes", dir_fd=folder)
-                attributes = True
+    try:
+        data, about = read_real(git_dir / "index", MOST_INDEX)
+    except FileNotFoundError:
+        return {}
+    if about.st_size > MOST_INDEX:
+        raise ValueError(f"the index has more than {MOST_INDEX >> 20} MiB")
+    settings = _read_settings(git)
+    length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
+    entries = (one for one in read_index(data, length) if one[1].about[6] & 0o170000 == _FILE)
+    found = {path: one for path, one in entries if path in files}
     clean = {path for path, one in found.items() if _is_clean(one, files[path], about.st_mtime_ns)}
     if clean:
+        attributes = attributes or is_there(git_dir / "info/attributes")
         attributes = attributes or "core.attributesfile" in settings or _has_own_attributes()
         clean -= _find_different(git, {path: found[path].oid for path in clean}, files, attributes)
     return {path: Tracked(one.oid, path in clean) for path, one in found.items()}
@@ -159,12 +152,12 @@ def _find_different(
 ) -> set[str]:
     """Return the paths whose file is not their blob: of another size, or with attributes of a conversion."""
     names = "\n".join(set(oids.values())).encode() + b"\n"
-    told = _run(git, "cat-file", "--batch-check=%(objectname) %(objectsize) %(objecttype)", stdin=names)
+    told = git.run("cat-file", "--batch-check=%(objectname) %(objectsize) %(objecttype)", stdin=names)
     rows = (os.fsdecode(one).split() for one in told.splitlines())
     sizes = {row[0]: row[1] for row in rows if row[2:] == ["blob"]}
     found = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
     if attributes:
-        words = _run(git, "check-attr", "-z", "--stdin", *_CHECKED, stdin=_join(oids)).split(b"\0")[:-1]
+        words = git.run("check-attr", "-z", "--stdin", *_CHECKED, stdin=_join(oids)).split(b"\0")[:-1]
         told_of = zip(words[::3], words[2::3], strict=True)
         found |= {os.fsdecode(path) for path, value in told_of if value not in (b"unspecified", b"unset")}
     return found
@@ -178,15 +171,8 @@ def find_ignored(git: Git, paths: Iterable[str]) -> set[str]:
 
 def list_tracked(git: Git) -> set[str]:
     """Return the paths in the index. Blocks; raises `GitError`."""
-    return {os.fsdecode(path) for path in _run(git, "ls-files", "-z", stdin=b"").split(b"\0")[:-1]}
+    return {os.fsdecode(path) for path in git.run("ls-files", "-z").split(b"\0")[:-1]}
 
 
 def _join(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
-
-
-def _run(git: Git, *arguments: str, stdin: bytes) -> bytes:
-    status, output, _ = git.try_run(*arguments, stdin=stdin)
-    if status:
-        raise GitError(f"git {arguments[0]} ended with status {status}")
-    return output

@@ -54,20 +54,24 @@ def copy_steps(data: Path, session: str, fork: str, turns: int) -> None:
 
 def read_steps(data: Path, session: str) -> list[Step]:
     """Return the steps of a session, oldest first. [] without a journal."""
-    return [step for step, is_begun in _read(data, session) if not is_begun]
+    rows = _read_rows(journal_path(data, session))
+    return [step for row in rows if "begun" not in row and (step := _parse(row))]
 
 
 def read_begun(data: Path, session: str) -> list[Step]:
     """Return the steps that began and did not end, oldest first: of a killed process, or of one that runs."""
     begun: dict[str, Step] = {}
-    for step, is_begun in _read(data, session):
-        if is_begun:
+    for row in _read_rows(journal_path(data, session)):
+        step = _parse(row)
+        begun.pop(step.id if step else str(row.get("ended", "")), None)
+        if step and "begun" in row:
             begun[step.id] = step
-        else:
-            begun.pop(step.id, None)
-    for row in _read_rows(data, session):
-        begun.pop(str(row.get("ended", "")), None)
     return list(begun.values())
+
+
+def read_begun_undos(data: Path, session: str) -> list[Step]:
+    """Return the steps of an undo that was killed, [] if there is none; the next undo completes it."""
+    return [step for step in read_begun(data, session) if step.undoes]
 
 
 def read_steps_since(data: Path, at: str) -> list[Step]:
@@ -83,15 +87,12 @@ def read_steps_since(data: Path, at: str) -> list[Step]:
 def _read_newest(place: Path, since: float) -> list[Step]:
     """Return the steps that ended since then, newest first, without parsing older lines."""
     found = []
-    for line in reversed(place.read_bytes().split(b"\n")):
-        with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
-            row = json.loads(line)
-            if "ended" in row:
-                continue
-            step = parse_step(row.get("begun", row))
-            if datetime.fromisoformat(step.at).timestamp() < since:
-                break
-            found += [] if "begun" in row else [step]
+    for row in _read_rows(place, -1):
+        with suppress(ValueError):
+            if step := _parse(row):
+                if datetime.fromisoformat(step.at).timestamp() < since:
+                    break
+                found += [] if "begun" in row else [step]
     return found
 
 
@@ -110,17 +111,18 @@ def _append(place: Path, line: str, *, synced: bool = True) -> None:
         os.close(descriptor)
 
 
-def _read(data: Path, session: str) -> Iterator[tuple[Step, bool]]:
-    """Yield the steps of the readable lines, each with True if the line says that it has begun."""
-    for row in _read_rows(data, session):
-        with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
-            yield parse_step(row.get("begun", row)), "begun" in row
+def _parse(row: dict[str, Any]) -> Step | None:
+    """Return the step that a line records or says to have begun; None for a damaged line, or one of the end."""
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        return parse_step(row.get("begun", row))
+    return None
 
 
-def _read_rows(data: Path, session: str) -> Iterator[dict[str, Any]]:
+def _read_rows(place: Path, order: int = 1) -> Iterator[dict[str, Any]]:
+    """Yield the readable lines of a journal, with the `order` -1 the last one first."""
     lines: list[bytes] = []
     with suppress(FileNotFoundError):
-        lines = journal_path(data, session).read_bytes().split(b"\n")
+        lines = place.read_bytes().split(b"\n")[::order]
     for line in lines:
         with suppress(ValueError):
             row = json.loads(line)

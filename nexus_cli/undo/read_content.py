@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Self
@@ -16,21 +15,21 @@ from nexus_cli.tree.blob_hash import HASHES, blob_id
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import GIT
 from nexus_cli.undo.repository_copy import find_copy
+from nexus_cli.worktrees.snapshot_store import BlobReader
 
 
 class ContentReader:
     """Opens the bytes of a `FileState.content`. `close` ends the runs of git."""
 
     def __init__(self, store: ByteStore) -> None:
-        self.store = store
-        self._runs: dict[str, subprocess.Popen[bytes]] = {}
+        self.store, self._stack = store, ExitStack()
+        self._readers: dict[Path, BlobReader] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for run in self._runs.values():
-            run.communicate()
+        self._stack.close()
 
     def open(self, root: str, content: str) -> IO[bytes]:
         """Open the bytes of `content`, blobs from the repository of `root`; raise `OSError` unless they are as kept."""
@@ -50,21 +49,18 @@ class ContentReader:
         if len(oid) not in HASHES or not set(oid) <= set("0123456789abcdef"):
             raise FileNotFoundError(oid)
         folder = copy or Path(root)
-        if (run := self._runs.get(str(folder))) is None:
+        if folder not in self._readers:
             git = find_git(folder, copy)
             if git is None:
                 raise FileNotFoundError("git is not installed")
             own = {"GIT_DIR": str(copy), "GIT_WORK_TREE": str(copy)} if copy else {}
-            run = self._runs[str(folder)] = replace(git, variables=own).start("cat-file", "--batch")
-        assert run.stdin is not None and run.stdout is not None
-        run.stdin.write(f"{oid}\n".encode())
-        run.stdin.flush()
-        header = run.stdout.readline().split()
-        if header[1:2] != [b"blob"]:
-            raise FileNotFoundError(f"{oid}: no such blob")
-        data = run.stdout.read(int(header[2]))
-        run.stdout.read(1)
-        return data
+            self._readers[folder] = self._stack.enter_context(BlobReader(replace(git, variables=own)))
+        data = io.BytesIO()
+        try:
+            self._readers[folder].copy(oid, data)
+        except GitError as error:
+            raise FileNotFoundError(str(error)) from error
+        return data.getvalue()
 
 
 def read_all(reader: ContentReader, root: str, content: str, most: int) -> bytes | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from nexus_cli.core.real_files import open_folder, open_listable, open_regular, read_regular, walk_below
+from nexus_cli.core.real_files import open_folder, open_listable, open_real, read_regular, stat_at, walk_below
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import SHA256
 from nexus_cli.undo.git_index import read_index
@@ -64,10 +64,10 @@ class RepositoryState:
     """False if it has no object yet, or no HEAD that can be read."""
 
 
-def read_state(folders: GitFolders, store: ByteStore | None, known: RepositoryState | None = None) -> RepositoryState:
-    """Read a repository, files that changed since `known` alone, and keep the bytes of files. Blocks; raises `OSError`.
+def read_state(folders: GitFolders, store: ByteStore, known: RepositoryState | None = None) -> RepositoryState:
+    """Read a repository, files that changed since `known` alone, and keep the bytes of files. Blocks.
 
-    Without a `store` a file has its value of `known`, or none.
+    Raises `OSError`.
     """
     state = RepositoryState(folders, at=time.time_ns())
     known, left = known or RepositoryState(folders), _MOST_KEPT
@@ -109,20 +109,17 @@ def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
                         if below.is_file(follow_symlinks=False) and not place.endswith(_PASSING):
                             yield place, below.stat(follow_symlinks=False)
     with suppress(OSError), open_folder("logs/refs", inside=git_dir) as folder:
-        about = os.stat("stash", dir_fd=folder, follow_symlinks=False)
+        about = stat_at(folder, "stash")
         if stat.S_ISREG(about.st_mode):
             yield STASH_LOG, about
 
 
-def _read_value(git_dir: int, path: str, about: os.stat_result, store: ByteStore | None) -> str:
+def _read_value(git_dir: int, path: str, about: os.stat_result, store: ByteStore) -> str:
     """Return the value of a reference or a file, "" of what is none. Raises `OSError`, `ValueError`."""
     if is_reference(path):
         found = _REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
         return os.fsdecode(found[2] or os.fsencode(SYMBOLIC) + found[1]) if found else ""
-    if store is None:
-        return ""
-    parent, _, name = path.rpartition("/")
-    with open_folder(parent, inside=git_dir) as folder, open_regular(folder, name) as file:
+    with open_real(path, inside=git_dir) as file:
         return store.put(file, synced=False, most=about.st_size) + f"{MODE}{stat.S_IMODE(about.st_mode):o}"
 
 

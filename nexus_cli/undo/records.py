@@ -89,6 +89,11 @@ class Step:
     """True if jobs ran beside the calls: each of the changes is unsure then."""
 
 
+def place_of(step: Step, change: FileChange) -> str:
+    """Return the absolute path of a change of a step."""
+    return f"{step.root}/{change.path}"
+
+
 def format_step(step: Step) -> str:
     """Return a step as one line of JSON in ASCII, without the line end."""
     return json.dumps(step, default=fields_of, separators=(",", ":"))
@@ -108,25 +113,19 @@ def parse_step(row: Mapping[str, Any]) -> Step:
     known = {field.name: row[field.name] for field in fields(Step) if field.name in row}
     changes = tuple(
         FileChange(
-            one["path"],
-            parse_state(one["before"]),
-            parse_state(one["after"]),
-            (int(one["stamp"][0]), int(one["stamp"][1]), int(one["stamp"][2])),
-            bool(one.get("is_moved_in")),
-            bool(one.get("is_earlier")),
-            bool(one.get("is_unsure") or row.get("is_unsure")),
+            **one
+            | {
+                "before": parse_state(one["before"]),
+                "after": parse_state(one["after"]),
+                "stamp": tuple(one["stamp"]),
+                "is_unsure": bool(one.get("is_unsure") or row.get("is_unsure")),
+            }
         )
         for one in row.get("changes", ())
     )
-    references = tuple(
-        ReferenceChange(
-            str(one["repository"]), str(one["name"]), str(one["before"]), str(one["after"]), bool(one.get("is_unsure"))
-        )
-        for one in row.get("references") or _read_moved_head(row)
-    )
-    uncovered = tuple((str(path), str(why)) for path, why in row.get("not_covered", ()))
-    known |= {"changes": changes, "references": references, "not_covered": uncovered}
-    known["undoes"] = tuple(row.get("undoes", ()))
+    references = tuple(ReferenceChange(**one) for one in row.get("references") or _read_moved_head(row))
+    uncovered, undoes = tuple(map(tuple, row.get("not_covered", ()))), tuple(row.get("undoes", ()))
+    known |= {"changes": changes, "references": references, "not_covered": uncovered, "undoes": undoes}
     return Step(**known)
 
 

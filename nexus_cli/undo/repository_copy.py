@@ -15,23 +15,25 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from nexus_cli.config.paths import is_below, private_dir
 from nexus_cli.config.worktree_record import read_git_file
 from nexus_cli.core.real_files import (
     NEW,
     READ,
-    copy_content,
+    copy_file,
     is_there,
     list_folder,
     open_folder,
     open_listable,
     open_regular,
     read_regular,
+    stat_at,
+    suppress_errors,
 )
 from nexus_cli.sandbox.own_git import find_git
 from nexus_cli.sandbox.profile import find_worktree_folder
@@ -223,7 +225,7 @@ def trim_copies(data: Path, most: int) -> None:
         if time.time() - mark.stat().st_mtime < _TRIMMED:
             return
     found = []
-    for path, about, is_lost in _list_kept(data):
+    for path, about, is_lost in list_kept(data):
         with suppress(OSError):
             if is_lost == (about.st_mtime_ns != 0):  # a lost file has the time 0, and the change time of its loss
                 os.utime(path, (0, 0) if is_lost else None, follow_symlinks=False)
@@ -239,9 +241,9 @@ def trim_copies(data: Path, most: int) -> None:
         mark.touch()
 
 
-def count_kept(data: Path, *, only_lost: bool = False) -> int:
-    """Return the bytes of copies, or of what only a copy has; links to files that still exist take none. Blocks."""
-    return sum(about.st_size for _, about, is_lost in _list_kept(data) if is_lost or not only_lost)
+def count_kept(data: Path) -> int:
+    """Return the bytes of copies; links to files that still exist take none. Blocks."""
+    return sum(about.st_size for _, about, _ in list_kept(data))
 
 
 def forget_copies(data: Path, roots: set[str]) -> None:
@@ -292,7 +294,7 @@ class _Mirror:
                 if name.endswith(_PASSING) or name.startswith(("tmp_", "nexus-")):
                     continue
                 names.add(name)
-                with _unless_replaced():
+                with suppress_errors():
                     if entry.is_file(follow_symlinks=False):
                         self._keep(source, name, place, stays=grows)
                     elif entry.is_dir(follow_symlinks=False):
@@ -309,7 +311,7 @@ class _Mirror:
             self._is_deep = True
             return
         is_loose = grows and len(name) == 2
-        changed = os.stat(name, dir_fd=source, follow_symlinks=False).st_mtime_ns
+        changed = stat_at(source, name).st_mtime_ns
         with suppress(FileNotFoundError):
             if is_loose and os.stat(place).st_mtime_ns == changed:
                 return
@@ -320,16 +322,15 @@ class _Mirror:
 
     def _keep(self, folder: int, name: str, place: str, *, stays: bool) -> None:
         """Copy a file, or link it; with `stays` one that is there already is left, unless it was emptied."""
-        new, old = os.stat(name, dir_fd=folder, follow_symlinks=False), None
+        new, old = stat_at(folder, name), None
         if not stat.S_ISREG(new.st_mode):
             return
         with suppress(FileNotFoundError):
             old = os.lstat(place)
-            is_linked = os.path.samestat(old, new)
-            if is_linked or (stays and old.st_size):
+            if os.path.samestat(old, new) or (stays and old.st_size):
                 return
             is_same = (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
-            if is_same and not is_linked and new.st_ctime_ns + RACY < old.st_ctime_ns:
+            if is_same and new.st_ctime_ns + RACY < old.st_ctime_ns:
                 return
         draft = f"{os.path.dirname(place)}/.new-{os.urandom(8).hex()}"  # never one that exists: it may be a link
         with suppress(FileNotFoundError):  # removed just now
@@ -366,34 +367,13 @@ class _Mirror:
             with open_regular(folder, name) as source:
                 if not os.path.samestat(os.fstat(source.fileno()), about):
                     raise FileNotFoundError(errno.ENOENT, "was replaced", name)
-                is_cloned = _copy_file(source, os.open(draft, NEW, 0o600), about)
-            os.utime(draft, ns=(about.st_mtime_ns, about.st_mtime_ns))
+                is_cloned = copy_file(source.fileno(), os.open(draft, NEW, 0o600))
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
             raise
         self.bounds.copied += 0 if is_cloned else about.st_size
         self.bounds.files += 1
-
-
-def _copy_file(source: IO[bytes], target: int, about: os.stat_result) -> bool:
-    """Copy a file of the status `about` to the descriptor of an empty one and close that; return as `copy_content`."""
-    try:
-        is_cloned = copy_content(source.fileno(), target, about.st_size)
-        os.fchmod(target, stat.S_IMODE(about.st_mode))
-        return is_cloned
-    finally:
-        os.close(target)
-
-
-@contextmanager
-def _unless_replaced() -> Iterator[None]:
-    """Go on after an error that means that something else was put in the place of a file or a folder meanwhile."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            raise
 
 
 def _rank(entry: os.DirEntry[str]) -> int:
@@ -406,7 +386,7 @@ def _rank(entry: os.DirEntry[str]) -> int:
 def _has_head(git_dir: Path) -> bool:
     try:
         with open_folder(git_dir) as folder:
-            is_link = stat.S_ISLNK(os.stat("HEAD", dir_fd=folder, follow_symlinks=False).st_mode)
+            is_link = stat.S_ISLNK(stat_at(folder, "HEAD").st_mode)
             return is_link or _HEAD.fullmatch(read_regular("HEAD", 5000, inside=folder)) is not None
     except OSError:
         return False
@@ -438,7 +418,7 @@ def _is_wanted(entry: os.DirEntry[str], target: int, kind: str, *, only_broken: 
     """Return True if the file in `target` is not there or broken, and the one of the copy is not. Another HEAD is
     renamed, what else is broken removed."""
     try:
-        about = os.stat(entry.name, dir_fd=target, follow_symlinks=False)
+        about = stat_at(target, entry.name)
     except FileNotFoundError:
         return not only_broken
     if not stat.S_ISREG(about.st_mode):
@@ -462,19 +442,17 @@ def _copy_into(entry: os.DirEntry[str], target: int) -> None:
     draft = f".{entry.name}.nexus-new"
     with suppress(FileNotFoundError):
         os.unlink(draft, dir_fd=target)
-    about = entry.stat(follow_symlinks=False)
     with open(os.open(entry.path, READ), "rb") as source:
-        _copy_file(source, os.open(draft, NEW, 0o600, dir_fd=target), about)
+        # With its time: git trusts a file that is older than the index, and a younger index would hide changes.
+        copy_file(source.fileno(), os.open(draft, NEW, 0o600, dir_fd=target))
     try:
-        # git trusts a file that is older than the index: a younger index would hide changes.
-        os.utime(draft, ns=(about.st_mtime_ns, about.st_mtime_ns), dir_fd=target, follow_symlinks=False)
         with suppress(FileExistsError):
             os.link(draft, entry.name, src_dir_fd=target, dst_dir_fd=target, follow_symlinks=False)
     finally:
         os.unlink(draft, dir_fd=target)
 
 
-def _list_kept(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
+def list_kept(data: Path) -> Iterator[tuple[Path, os.stat_result, bool]]:
     """Yield the files of copies that take room, with their status, and True for what no project has any more."""
     with suppress(OSError):
         for copy in (data / "undo" / "git").iterdir():

@@ -7,7 +7,6 @@ that was killed or failed halfway is carried on by the next one.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,7 +19,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import open_folder
-from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore, hash_file
 from nexus_cli.tree.file_state import (
     ABSENT,
     ABSENT_STATE,
@@ -29,7 +28,6 @@ from nexus_cli.tree.file_state import (
     FOLDER,
     HARD_LINK,
     NOT_THERE,
-    SHA256,
     FileState,
     PresentState,
 )
@@ -53,7 +51,7 @@ from nexus_cli.undo.journal import append_step, begin_step
 from nexus_cli.undo.plan_references import TurnReference
 from nexus_cli.undo.plan_restore import Action, PathChange, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
-from nexus_cli.undo.records import FileChange, ReferenceChange, Step
+from nexus_cli.undo.records import FileChange, ReferenceChange, Step, place_of
 from nexus_cli.undo.restore_references import FULL, put_references
 
 ASIDE = ".nexus-undo"
@@ -185,10 +183,7 @@ class Restorer:
         """Return True if a file has the bytes of a hard link in the store, as one that an undo restored has."""
         with suppress(OSError), self._store.open(content) as file:
             if os.fstat(file.fileno()).st_size == now.state.size:
-                digest = hashlib.sha256()
-                while piece := file.read(1 << 20):
-                    digest.update(piece)
-                return f"{SHA256}{digest.hexdigest()}" in now.contents
+                return hash_file(file) in now.contents
         return False
 
     def _merge(self, action: Action) -> Action:
@@ -247,7 +242,7 @@ class Restorer:
                 path = change.path.partition(ASIDE)[0]
                 if change.path != path and path in paths:
                     kept = KeptPath(f"{step.root}/{path}", plans.CHANGED)
-                    self._kept[f"{step.root}/{change.path}"] = kept
+                    self._kept[place_of(step, change)] = kept
         self._execute(begun)
 
     def _prepare(self, action: Action) -> list[FileChange]:
@@ -390,7 +385,7 @@ class Restorer:
         """Give a folder that was made, or has other rights now, its planned ones; return the change that was made."""
         if change.after.kind != FOLDER or change.before == change.after:
             return [change]
-        place = f"{step.root}/{change.path}"
+        place = place_of(step, change)
         try:
             self._note_refused(place, finish_folder(self._roots[step.root], change.path, change.before, change.after))
         except (ChangedMeanwhileError, OSError) as error:
@@ -401,7 +396,7 @@ class Restorer:
 
     def _write(self, step: Step, change: FileChange, now: PresentState) -> FileChange:
         """Give a path its planned state; return the change with its stamp."""
-        root, state, place = self._roots[step.root], change.after, f"{step.root}/{change.path}"
+        root, state, place = self._roots[step.root], change.after, place_of(step, change)
         if state.kind == ABSENT:
             remove_path(root, change.path, now)
             remove_empty_folders(root, change.path, ASIDE)
@@ -450,7 +445,7 @@ class Restorer:
 
     def _keep(self, step: Step, change: FileChange, now: PresentState, why: str) -> list[FileChange]:
         """Put the planned state beside a path that turned out not to be as planned."""
-        place = f"{step.root}/{change.path}"
+        place = place_of(step, change)
         known = self._kept.get(place)
         kept = known or KeptPath(place, why)
         same = [] if known else [unchanged(change.path, now)]
@@ -459,7 +454,7 @@ class Restorer:
         if beside is not None:
             aside = FileChange(beside, ABSENT_STATE, change.after)
             with suppress(ChangedMeanwhileError, OSError):
-                self._kept[f"{step.root}/{beside}"] = kept
+                self._kept[place_of(step, aside)] = kept
                 return [*same, self._write(step, aside, NOT_THERE)]
         self.result.kept.append(kept)
         return same

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
-from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.plan_restore import PathChange, find_changes
-from nexus_cli.undo.records import Step
 from nexus_cli.undo.undone_steps import group_by_turn, has_effect, steps_in_force
 
 
@@ -39,22 +38,13 @@ def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
     return found
 
 
-def is_cut_short(data: Path, session: str) -> bool:
-    """Return True if an undo of the session was killed; the next one completes it."""
-    return any(step.undoes for step in read_begun(data, session))
-
-
 def find_turns(data: Path, session: str, first: int) -> list[int]:
     """Return the turns from `first` in force, newest first; raise `NexusError` if nexus was killed in one."""
     settle_killed(data, session)
     turns = group_by_turn(steps_in_force(read_steps(data, session)))
     found = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)
-    killed = (turn for turn in found if any(_was_killed(step) for step in turns[turn]))
-    if (turn := next(killed, None)) is not None:
-        hint = f"/diff {turn} shows them, /undo {turn} takes all back; then repeat /rewind"
-        raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
+    for turn in found:
+        if any(step.unfollowed == KILLED_SINCE and not step.is_unsure for step in turns[turn]):
+            hint = f"/diff {turn} shows them, /undo {turn} takes all back; then repeat /rewind"
+            raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
     return found
-
-
-def _was_killed(step: Step) -> bool:
-    return step.unfollowed == KILLED_SINCE and not step.is_unsure

@@ -78,11 +78,10 @@ def _make_row(one: Seen) -> tuple[object, ...]:
 def parse_rows(rows: Mapping[str, Any]) -> dict[str, Seen]:
     """Make states of the rows that `read_rows` returns. Raises `KeyError`, `TypeError`, `ValueError`."""
     found = {}
-    for path, (kind, mode, content, size, target, owner, attributes, pair, stamp, is_settled) in rows.items():
-        pairs = tuple((str(name), str(value)) for name, value in attributes)
-        state = FileState(kind, mode, content, size, target, owner, pairs, pair)
-        a, b, c, d, e = stamp
-        found[path] = Seen(state, (a, b, c, d, e), is_settled)
+    for path, (*own, stamp, is_settled) in rows.items():
+        # The attributes are a list in JSON.
+        fields: list[Any] = [tuple(map(tuple, one)) if isinstance(one, list) else one for one in own]
+        found[path] = Seen(FileState(*fields), tuple(stamp), is_settled)
     return found
 
 

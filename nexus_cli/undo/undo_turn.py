@@ -19,7 +19,7 @@ from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
-from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo.journal import read_begun_undos, read_steps
 from nexus_cli.undo.plan_references import (
     TurnReference,
     find_commands,
@@ -38,7 +38,7 @@ from nexus_cli.undo.plan_restore import (
     merge_changes,
 )
 from nexus_cli.undo.read_references import is_same_value
-from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step
+from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step, place_of
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
 from nexus_cli.undo.restore_references import bring_objects, read_present
@@ -81,12 +81,8 @@ def redo_turn(request: UndoRequest) -> UndoReport:
 
 def find_unsure(request: UndoRequest) -> list[str]:
     """Return the absolute paths that an undo would leave as perhaps the person's. Raises as `undo_turn`."""
-    with suppress(OSError, ValueError):
-        settle_killed(request.data, request.session)
-    every = read_steps(request.data, request.session)
-    _refuse_unknown(request, every)
-    is_cut_short = any(step.undoes for step in read_begun(request.data, request.session))
-    return [] if is_cut_short else _choose(request, every, redo=False)[2]
+    every = _read_settled(request)
+    return [] if read_begun_undos(request.data, request.session) else _choose(request, every, redo=False)[2]
 
 
 def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
@@ -94,13 +90,20 @@ def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
 
     Undone changes count too. Raises `NexusError` for an unknown turn.
     """
+    every = _read_settled(request)
+    own = [step for step in every if not step.undoes]
+    turn = request.turn or newest_turn(_of_paths(own, request))
+    return turn, [step for step in _of_paths(own, request) if step.turn == turn]
+
+
+def _read_settled(request: UndoRequest) -> list[Step]:
+    """Return all steps of the session, with those of killed processes if they can be found out. Raises as
+    `undo_turn`."""
     with suppress(OSError, ValueError):
         settle_killed(request.data, request.session)
     every = read_steps(request.data, request.session)
     _refuse_unknown(request, every)
-    own = [step for step in every if not step.undoes]
-    turn = request.turn or newest_turn(_of_paths(own, request))
-    return turn, [step for step in _of_paths(own, request) if step.turn == turn]
+    return every
 
 
 def _of_paths(steps: Sequence[Step], request: UndoRequest) -> list[Step]:
@@ -128,7 +131,7 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
             "internal", "nothing was undone", why, write_failure_hint(error, "Try again in a moment")
         ) from error
     with lock:
-        if begun := [step for step in read_begun(data, session) if step.undoes]:
+        if begun := read_begun_undos(data, session):
             if request.dry_run:
                 raise NexusError("usage", "--dry-run", "an earlier undo was cut short", "nexus undo completes it")
             with Restorer(data, {step.root for step in begun}) as restorer:
@@ -239,9 +242,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
         is_same = bool(head := _find_head(root)) and copy is not None and head == _find_head(str(copy))
         if not is_back and copy is not None and not is_same:
             fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
-            what = next(
-                step.what for step in steps if any(f"{step.root}/{one.path}" == change.place for one in step.changes)
-            )
+            what = next(step.what for step in steps if any(place_of(step, one) == change.place for one in step.changes))
             told.append(f"{what}: the repository was not put back ({why}); {fetch} brings its commits")
     inner = {os.path.join(step.root, one.repository).rstrip("/") for step in steps for one in step.references}
     for root in {step.root for step in steps} | inner:

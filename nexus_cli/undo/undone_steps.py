@@ -12,7 +12,7 @@ from dataclasses import replace
 from nexus_cli.tree.file_state import ABSENT, FOLDER
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
-from nexus_cli.undo.records import GIT_FOLDER, MODE, ReferenceChange, Step
+from nexus_cli.undo.records import GIT_FOLDER, MODE, ReferenceChange, Step, place_of
 
 
 def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:
@@ -22,17 +22,18 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
     gone: set[tuple[str, ...]] = set()
     found = []
     for step in reversed(steps):
-        left = [one for one in step.changes if (step.id, f"{step.root}/{one.path}") not in gone]
-        gone.update((id_, f"{step.root}/{one.path}") for one in left for id_ in step.undoes)
+        left = [(place, one) for one in step.changes if (step.id, place := place_of(step, one)) not in gone]
+        gone.update((id_, place) for place, _ in left for id_ in step.undoes)
         moved = tuple(one for one in step.references if (step.id, step.root, one.repository, one.name) not in gone)
         gone.update((id_, step.root, one.repository, one.name) for one in moved for id_ in step.undoes)
-        kept = [one for one in left if is_inside(f"{step.root}/{one.path}", paths)]
-        if kept and paths:
-            above = {place for one in kept for place in folders_above(f"{step.root}/{one.path}")}
-            above -= {f"{step.root}/{one.path}" for one in kept}
-            for one in left:
-                if f"{step.root}/{one.path}" in above and {one.before.kind, one.after.kind} == {FOLDER, ABSENT}:
-                    kept.append(one)
+        inside = {place for place, _ in left if is_inside(place, paths)}
+        above = {folder for place in (inside if paths else ()) for folder in folders_above(place)}
+        whole = {FOLDER, ABSENT}
+        kept = [
+            one
+            for place, one in left
+            if place in inside or (place in above and {one.before.kind, one.after.kind} == whole)
+        ]
         own = {path.removesuffix(f"/{GIT_FOLDER}") for path in paths if path.endswith(f"/{GIT_FOLDER}")}
         moved = tuple(one for one in moved if not paths or f"{step.root}/{one.repository}".rstrip("/") in own)
         if kept or moved:

@@ -24,7 +24,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.core.real_files import list_folder, open_folder, open_regular
+from nexus_cli.core.real_files import list_folder, open_folder, open_real
 from nexus_cli.sandbox.own_git import GitError, failure, merge_files
 from nexus_cli.tree import file_state
 from nexus_cli.tree.blob_hash import blob_id
@@ -49,7 +49,7 @@ from nexus_cli.tree.write_state import (
     write_state,
 )
 from nexus_cli.worktrees.inspect_worktree import open_store, save_state
-from nexus_cli.worktrees.make_worktree import find_git
+from nexus_cli.worktrees.own_repository import find_git
 from nexus_cli.worktrees.snapshot_store import (
     EXECUTABLE,
     LINK,
@@ -58,7 +58,7 @@ from nexus_cli.worktrees.snapshot_store import (
     SnapshotStore,
     TreeChange,
 )
-from nexus_cli.worktrees.worktrees import require_folder
+from nexus_cli.worktrees.worktrees import compare_states, require_folder
 
 PLAIN = "100644"
 _MODES = {ABSENT: MISSING, PIPE: SPECIAL}
@@ -67,6 +67,7 @@ DRAFT = "draft"
 """File of a record folder that names the draft being written in the project."""
 _DRAFTS = ".nexus-"
 """The beginning of the names of drafts."""
+_CHANGED = "it has changed since it was shown"
 _FAILED = 128
 """`git merge-file` exits with at least this status on errors, below it with the number of conflicts."""
 
@@ -122,8 +123,8 @@ class _Step:
     origin: PresentState = NOT_THERE
     """The project's file that is changed or moved: its rights stay."""
     """The file after the step; its blob is "" for a merged text."""
-    merged: Path | None = None
-    """A file with the merged text."""
+    merged: bytes | None = None
+    """The merged text."""
     conflict: str = ""
     is_marked: bool = False
     is_there: bool = False
@@ -148,10 +149,8 @@ class UnappliedChanges:
 
 def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     """Return the changes that applying a worktree would make. Raises `NexusError`."""
-    require_folder(record)
     links = {}
-    try:
-        store = open_store(record)
+    with compare_states(record) as store:
         tree = save_state(record)
         changes = _list_changes(record, store, tree)
         with store.open_blobs() as blobs:
@@ -160,8 +159,6 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
                     target = io.BytesIO()
                     blobs.copy(one.new, target)
                     links[os.fsdecode(one.path)] = os.fsdecode(target.getvalue())
-    except GitError as error:
-        raise failure(f"worktree {record.name} cannot be compared", error) from error
     paths = {os.fsdecode(path) for one in changes for path in (one.path, one.before)}
     return UnappliedChanges(tree, sorted(paths), links)
 
@@ -189,14 +186,13 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
     """
     require_folder(record)
     if not record.source.is_dir():
-        why = f"its project is gone: {record.source}"
-        raise NexusError("usage", f"worktree {record.name} cannot be applied", why, "nexus worktree diff prints it")
+        raise _refuse(record, f"its project is gone: {record.source}", "nexus worktree diff prints it")
     what = f"worktree {record.name} cannot be applied"
     try:
         with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
             now = read_record(record.folder) or record
             if reviewed and now.applied != record.applied:
-                raise _describe_change(record)
+                raise _refuse(record, _CHANGED, "Review it again")
             return _apply(now, reviewed)
     except GitError as error:
         raise failure(what, error) from error
@@ -209,12 +205,11 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
 def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     store = open_store(record)
     tree = save_state(record)
-    what = f"worktree {record.name} cannot be applied"
     if reviewed not in ("", tree):
-        raise _describe_change(record)
+        raise _refuse(record, _CHANGED, "Review it again")
     if list_folder(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"nexus worktree remove {record.name} --force forgets it"
-        raise NexusError("usage", what, "its folder is empty: every file of the project would be deleted", hint)
+        raise _refuse(record, "its folder is empty: every file of the project would be deleted", hint)
     _remove_draft(record)
     changes = _list_changes(record, store, tree)
     result = ApplyResult(nothing_new=tree == record.applied and not changes)
@@ -222,8 +217,8 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         return result
     store.hold(tree, record.start)
     done: list[TreeChange] = []
-    with tempfile.TemporaryDirectory(dir=record.home) as folder, store.open_blobs() as blobs:
-        planner = _Planner(record, blobs, Path(folder))
+    with store.open_blobs() as blobs:
+        planner = _Planner(record, blobs)
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
         # Steps that come first move files out of the way of the others; deletions make room for the rest.
         steps.sort(key=lambda step: 2 if step.seen.mode in (FOLDER, BLOCKED) else step.result.mode == MISSING)
@@ -240,9 +235,8 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     return result
 
 
-def _describe_change(record: WorktreeRecord) -> NexusError:
-    what = f"worktree {record.name} cannot be applied"
-    return NexusError("usage", what, "it has changed since it was shown", "Review it again")
+def _refuse(record: WorktreeRecord, why: str, hint: str) -> NexusError:
+    return NexusError("usage", f"worktree {record.name} cannot be applied", why, hint)
 
 
 def _record_applied(
@@ -259,13 +253,12 @@ def _record_applied(
 
 
 class _Planner:
-    """Plans each change; writes merged texts to a temporary folder."""
+    """Plans each change."""
 
-    def __init__(self, record: WorktreeRecord, blobs: BlobReader, folder: Path) -> None:
+    def __init__(self, record: WorktreeRecord, blobs: BlobReader) -> None:
         self.root = record.source
         self.record = record
         self._blobs = blobs
-        self._folder = folder
         self._label = f"worktree {record.name}"
         self._length = len(record.base)
         self._git = find_git(record.source)
@@ -327,27 +320,29 @@ class _Planner:
         if ours.blob == base.blob:
             return replace(step, result=_File(mode, new.blob))
         merged, conflicts = self._merge_text(step, ours, base, new)
-        if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + (merged.parent / "ours").read_bytes():
+        if merged is None:
             return replace(step, conflict="resolve the conflict markers in it first, then apply it again")
-        if conflicts < 0:
+        if conflicts >= _FAILED:
             return replace(step, conflict="a binary file that both changed")
         why = f"{plural(conflicts, 'place')} marked in the file" if conflicts else ""
         return replace(step, result=_File(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
 
-    def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[Path, int]:
-        """Merge three texts into a file; return it with the number of conflicts, -1 if one of them is not text."""
-        place = Path(tempfile.mkdtemp(dir=self._folder))
-        for name, blob in (("base", base.blob), ("new", new.blob)):
-            with open(place / name, "wb") as file:
-                self._blobs.copy(blob, file)
-        with open(place / "ours", "wb") as copy:
-            _copy_whole(self.root / os.fsdecode(step.change.before), copy)
-        if _look_at(place, b"ours", self._length).blob != ours.blob:
-            raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
-        labels = ("-L", "yours", "-L", "before", "-L", self._label)
-        done = merge_files(self._git, place, *labels)
-        (place / "merged").write_bytes(done.stdout)
-        return place / "merged", done.returncode if done.returncode < _FAILED else -1
+    def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[bytes | None, int]:
+        """Merge three texts; return the result, None if the project's has markers of an earlier merge, with the number
+        of conflicts: at least `_FAILED` if one of the texts is none."""
+        with tempfile.TemporaryDirectory(dir=self.record.home) as folder:
+            place = Path(folder)
+            for name, blob in (("base", base.blob), ("new", new.blob)):
+                with open(place / name, "wb") as file:
+                    self._blobs.copy(blob, file)
+            with open(place / "ours", "wb") as copy:
+                _copy_whole(self.root / os.fsdecode(step.change.before), copy)
+            if _look_at(place, b"ours", self._length).blob != ours.blob:
+                raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
+            if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + (place / "ours").read_bytes():
+                return None, 0
+            done = merge_files(self._git, place, "-L", "yours", "-L", "before", "-L", self._label)
+            return done.stdout, done.returncode
 
 
 def _side(mode: str, blob: str) -> _File:
@@ -403,8 +398,8 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
 def clean_killed_apply(record: WorktreeRecord) -> None:
     """Remove the file that a killed apply left in the project."""
     if (record.home / DRAFT).exists() and (lock := FileLock.take(record.home / "apply.lock")) is not None:
-        _remove_draft(record)
-        lock.release()
+        with lock:
+            _remove_draft(record)
 
 
 def _remove_draft(record: WorktreeRecord) -> None:
@@ -466,18 +461,17 @@ def _write_result(record: WorktreeRecord, step: _Step, now: PresentState, blobs:
 
 def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:
     """Write the new content: the merged text, the worktree's, or the project's own if only mode or name change."""
-    own = step.merged
-    if own is None and step.result.blob == step.seen_before.blob:
-        own = Path(root, os.fsdecode(step.change.before))
-    if own is None:
+    if step.merged is not None:
+        file.write(step.merged)
+    elif step.result.blob == step.seen_before.blob:
+        _copy_whole(root / os.fsdecode(step.change.before), file)
+    else:
         blobs.copy(step.result.blob, file)
-        return
-    _copy_whole(own, file)
 
 
 def _copy_whole(path: Path, file: IO[bytes]) -> None:
     """Write the regular file at `path` to `file`. Raises `OSError`."""
-    with open_folder(path.parent) as folder, open_regular(folder, path.name) as source:
+    with open_real(path) as source:
         shutil.copyfileobj(source, file)
 
 

@@ -21,13 +21,19 @@ from pathlib import Path
 
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import (
-    copy_content,
+    LISTED,
+    NEW,
+    REPLACED,
+    copy_file,
     is_there,
     list_folder,
     open_folder,
     open_listable,
+    open_parent,
     open_regular,
     read_regular,
+    stat_at,
+    suppress_errors,
     walk_below,
 )
 from nexus_cli.sandbox.own_git import Git
@@ -44,7 +50,6 @@ MOST_FILES, MOST_DEPTH = 200_000, 100
 _MOST_PATTERNS = 64 * 1024
 _MOST_TEXT = 1 << 20
 """Most bytes of a script whose paths are changed."""
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EINVAL)
 _NAMING_PATHS = re.compile(r"bin/[^/]+|pyvenv\.cfg|lib/python[^/]*/site-packages/[^/]+\.(?:pth|py|egg-link)")
 """Files of a Python environment that name its folder or the project."""
 
@@ -107,12 +112,13 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
             told.append(f"{path} ({plural(measured[0], 'file')}, {_megabytes(measured[1])})")
         elif not (target / name).is_symlink():
             told.append(path)
-    notices = [f"copied, and not part of the changes: {list_names(told)}"] if told else []
-    notices += [f"not copied: {list_names(refused)}; the limit is worktree.include_mb"] if refused else []
-    notices += [f"links to the originals, which a write changes: {list_names(outside)}"] if outside else []
-    unread = [one.removeprefix(f"{source}{os.sep}") for one in unread]
-    notices += [f"not copied, for want of permission to read: {list_names(unread)}"] if unread else []
-    return CarriedFiles(stamps, tuple(notices))
+    lines = (
+        ("copied, and not part of the changes: {}", told),
+        ("not copied: {}; the limit is worktree.include_mb", refused),
+        ("links to the originals, which a write changes: {}", outside),
+        ("not copied, for want of permission to read: {}", [one.removeprefix(f"{source}{os.sep}") for one in unread]),
+    )
+    return CarriedFiles(stamps, tuple(text.format(list_names(names)) for text, names in lines if names))
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -162,12 +168,12 @@ def _measure(path: Path) -> tuple[int, int] | None:
 
 def _list_below(path: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the status of a file, with "", or path and status of everything below a folder; no link is followed."""
-    with suppress(OSError), open_folder(path.parent) as parent:
-        about = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+    with suppress(OSError), open_parent(path) as (parent, name):
+        about = stat_at(parent, name)
         if not stat.S_ISDIR(about.st_mode):
             yield "", about
             return
-        with open_folder(path.name, inside=parent) as folder:
+        with open_folder(name, inside=parent) as folder:
             for name, entry in walk_below(folder, levels=MOST_DEPTH + 2):
                 with suppress(FileNotFoundError):
                     yield name, entry.stat(follow_symlinks=False)
@@ -181,29 +187,29 @@ def _copy_path(source: Path, target: Path, name: str, unread: list[str], outside
     """
     parent, _, last = name.rpartition("/")
     relink = _relinker(source, target, outside)
-    try:
-        with open_folder(target / parent, create=True) as into, open_folder(source / parent) as folder:
-            _copy_entry(folder, last, into, f"{source}/{parent}".rstrip("/"), relink, unread)
-    except OSError as error:
-        if error.errno not in _GONE:
-            raise
+    with (
+        suppress_errors((*REPLACED, errno.EACCES)),
+        open_folder(target / parent, create=True) as into,
+        open_folder(source / parent) as folder,
+    ):
+        _copy_entry(folder, last, into, f"{source}/{parent}".rstrip("/"), relink, unread)
     return is_there(target / name)
 
 
 def _copy_entry(
     folder: int, name: str, target: int, place: str, relink: Callable[[str, str], str], unread: list[str]
 ) -> None:
-    about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    about = stat_at(folder, name)
     if stat.S_ISLNK(about.st_mode):
         os.symlink(relink(f"{place}/{name}", os.readlink(name, dir_fd=folder)), name, dir_fd=target)
     elif stat.S_ISREG(about.st_mode):
         try:
-            copy_file(folder, name, target)
+            copy_regular(folder, name, target)
         except PermissionError:
             unread.append(f"{place}/{name}")
     elif stat.S_ISDIR(about.st_mode):
         try:
-            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            handle = os.open(name, LISTED, dir_fd=folder)
         except PermissionError:
             unread.append(f"{place}/{name}")
             return
@@ -218,20 +224,13 @@ def _copy_entry(
             os.close(handle)
 
 
-def copy_file(folder: int, name: str, target: int) -> None:
+def copy_regular(folder: int, name: str, target: int) -> None:
     """Copy a regular file of an open folder to the open folder `target`, with mode and times, as a clone if possible.
 
     Raises `OSError`, with `EINVAL` if it is no regular file any more.
     """
     with open_regular(folder, name) as source:
-        about = os.fstat(source.fileno())
-        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=target)
-        try:
-            copy_content(source.fileno(), file, about.st_size)
-            os.fchmod(file, stat.S_IMODE(about.st_mode))
-            os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
-        finally:
-            os.close(file)
+        copy_file(source.fileno(), os.open(name, NEW, 0o600, dir_fd=target))
 
 
 def _relinker(source: Path, target: Path, outside: list[str]) -> Callable[[str, str], str]:

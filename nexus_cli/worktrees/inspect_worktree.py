@@ -14,12 +14,14 @@ from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import list_folder, open_folder, read_regular, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
-from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, find_git, list_files
+from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, list_files
 from nexus_cli.worktrees.own_repository import (
     OWN_REFERENCES,
+    find_git,
     has_own_repository,
     list_own_references,
     own_repository_git,
+    read_tips,
 )
 from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
 
@@ -105,12 +107,11 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
     kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
     if has_own_repository(record):
-        kept += [f"the reference {name}" for name in list_own_references(record, git.program)]
+        kept += [f"the reference {name}" for name in list_own_references(record)]
     else:
         named = git.line("for-each-ref", "--format=%(refname)", OWN_REFERENCES).splitlines()
         kept += [f"the reference {name}" for name in named if name != _FORMER_HOLD]
-    tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
-    head = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
+    tip, head = read_tips(git, record.branch)
     tips = [one for one in (head, tip) if one]
     commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0
     has_moved = {*tips} != {record.start} or not tip or not head or _has_moved(record)
@@ -201,7 +202,7 @@ def _git_folder(record: WorktreeRecord) -> Path | None:
 def _git_of(record: WorktreeRecord) -> Git | None:
     """Return git in a worktree, None if the repository no longer lists it."""
     if has_own_repository(record):
-        return own_repository_git(record, find_git(record.source))
+        return own_repository_git(record)
     folder = _git_folder(record)
     if folder is None:
         return None

@@ -6,30 +6,29 @@ links. No program that a repository names is run. The project's index and files 
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from nexus_cli.config.paths import places, private_dir
-from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import is_there, list_folder, open_folder, walk_below
+from nexus_cli.core.real_files import is_there, list_folder, open_folder, stat_at, suppress_errors, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError, explain, failure
-from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_file, find_needed, list_names
+from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_regular, find_needed, list_names
 from nexus_cli.worktrees.own_repository import (
     create_branch,
     create_repository,
+    find_git,
     is_closed,
     own_repository_git,
     repository_git,
@@ -69,14 +68,6 @@ class ProjectFiles:
     submodules: tuple[bytes, ...]
     nested: tuple[bytes, ...]
     """Nested repositories that are not submodules."""
-
-
-def find_git(project: Path) -> str:
-    """Return the path of git; raise `NexusError("config", ...)` if it is not installed."""
-    found = find_program("git", project)
-    if found is None:
-        raise NexusError("config", "no worktree", "git is not installed", "Install git")
-    return found
 
 
 def read_source(root: Path) -> SourceProject:
@@ -151,7 +142,7 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     Raises `GitError` and `OSError` with the worktree half made.
     """
     files = list_files(source.git)
-    main = repository_git(record, source.git.program)
+    main = repository_git(record)
     record = create_branch(record, main)
     record.folder.mkdir()
     create_repository(record, main, source.git_dir, files.staged)
@@ -159,11 +150,11 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     copied = _copy_files(source.root, record.folder, carried)
     for path in map(os.fsdecode, files.submodules):
         if (source.root / path).is_dir():
-            with _unless_replaced(), open_folder(record.folder / path, create=True):
+            with suppress_errors(), open_folder(record.folder / path, create=True):
                 pass
     staged = b"".join(entry + b"\0" for entry in files.staged)
     (record.home / STAGED).write_bytes(staged)
-    _write_index(record, source.git.program, staged, files.sparse)
+    _write_index(record, staged, files.sparse)
     objects = source.repository / "objects"
     store = SnapshotStore.create(source.git.program, record.store, record.folder, objects, source.object_format)
     base = store.save_base(copied)
@@ -174,11 +165,11 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     return record, [*notices, *_describe_left_out(source, files)]
 
 
-def _write_index(record: WorktreeRecord, program: str, staged: bytes, sparse: Iterable[bytes]) -> None:
+def _write_index(record: WorktreeRecord, staged: bytes, sparse: Iterable[bytes]) -> None:
     """Write the index of a new worktree. Git makes it in a folder that has nothing else."""
     with tempfile.TemporaryDirectory(prefix="index-", dir=record.home) as name:
         index = Path(name, "index")
-        git = own_repository_git(record, program)
+        git = own_repository_git(record)
         git = replace(git, variables={**git.variables, "GIT_INDEX_FILE": str(index)}, writes=(index.parent,))
         git.run("update-index", "-z", "--index-info", stdin=staged)
         if skipped := b"".join(path + b"\0" for path in sparse):
@@ -221,29 +212,19 @@ def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[byte
     present, _ = split_present(source, paths)
     copied = []
     for folder, paths_there in groupby(present, lambda path: os.fsdecode(path).rpartition("/")[0]):
-        with _unless_replaced(), open_folder(target / folder, create=True) as into, open_folder(source / folder) as own:
+        with suppress_errors(), open_folder(target / folder, create=True) as into, open_folder(source / folder) as own:
             for path in paths_there:
-                with _unless_replaced():
+                with suppress_errors():
                     _copy_file(own, os.fsdecode(path).rpartition("/")[2], into)
                     copied.append(path)
     return copied
 
 
-@contextmanager
-def _unless_replaced() -> Iterator[None]:
-    """Go on after an error that means that a file or a folder was deleted or replaced meanwhile."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL):
-            raise
-
-
 def _copy_file(folder: int, name: str, target: int) -> None:
-    if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+    if stat.S_ISLNK(stat_at(folder, name).st_mode):
         os.symlink(os.readlink(name, dir_fd=folder), name, dir_fd=target)
     else:
-        copy_file(folder, name, target)
+        copy_regular(folder, name, target)
 
 
 def _carry_ignored(record: WorktreeRecord, source: SourceProject) -> tuple[str, ...]:

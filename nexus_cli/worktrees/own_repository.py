@@ -19,8 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.programs import find_program
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
-from nexus_cli.core.real_files import open_folder, open_listable, read_regular
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import NEW, REPLACED, open_folder, open_listable, read_regular, suppress_errors
 from nexus_cli.sandbox.own_git import Git, GitError, explain
 from nexus_cli.worktrees.snapshot_store import quote_alternate
 
@@ -104,7 +106,7 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     (own / "objects/info/alternates").write_bytes(os.fsencode(quote_alternate(record.repository / "objects")) + b"\n")
     references = _list_references(git, record)
     _hold_references(record, git, references)
-    (own / "packed-refs").write_bytes(b"".join(b"%s %s\n" % (oid, name) for name, oid in references.items()))
+    (own / "packed-refs").write_bytes(_format(references))
     (record.home / REFERENCES).write_bytes(_format(references))
     (own / "refs/heads" / record.branch).write_text(f"{record.start}\n")
     (own / "HEAD").write_text(f"ref: refs/heads/{record.branch}\n")
@@ -112,15 +114,23 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     of_head = {entry.split(None, 3)[2] for entry in listed}
     blobs = {entry.split(b" ", 2)[1] for entry in staged if not entry.startswith(b"160000")} - of_head
     if blobs:
-        own_git = replace(own_repository_git(record, git.program), writes=(own / "objects",))
+        own_git = replace(own_repository_git(record), writes=(own / "objects",))
         own_git.run("pack-objects", "-q", str(own / "objects/pack/pack"), stdin=b"\n".join(sorted(blobs)) + b"\n")
 
 
-def own_repository_git(record: WorktreeRecord, program: str) -> Git:
+def find_git(project: Path) -> str:
+    """Return the path of git; raise `NexusError("config", ...)` if it is not installed."""
+    found = find_program("git", project)
+    if found is None:
+        raise NexusError("config", "no worktree", "git is not installed", "Install git")
+    return found
+
+
+def own_repository_git(record: WorktreeRecord) -> Git:
     """Return git in the repository of a worktree; no `commondir` file that a command left there is obeyed."""
     own = str(record.folder / ".git")
     variables = {"GIT_DIR": own, "GIT_COMMON_DIR": own, "GIT_WORK_TREE": str(record.folder)}
-    return Git(program, record.folder, variables, project=record.folder)
+    return Git(find_git(record.source), record.folder, variables, project=record.folder)
 
 
 def has_own_repository(record: WorktreeRecord) -> bool:
@@ -137,24 +147,23 @@ def is_closed(git_dir: Path) -> bool:
         with open_folder(git_dir) as root:
             while waiting:
                 place = waiting.pop()
-                with open_folder(place, inside=root) as folder, open_listable(folder) as listed:
-                    found = [(entry.name, _kind(entry)) for entry in os.scandir(listed)]
-                for name, kind in found:
-                    if not place and name == "hooks":
-                        continue
-                    if not kind or (not place and name == "commondir"):
-                        return False
-                    if kind == "folder" and (place or name in _READ_FOLDERS):
-                        waiting.append(f"{place}/{name}")
+                with (
+                    open_folder(place, inside=root) as folder,
+                    open_listable(folder) as listed,
+                    os.scandir(listed) as entries,
+                ):
+                    for entry in entries:
+                        name, is_folder = entry.name, entry.is_dir(follow_symlinks=False)
+                        if not place and name == "hooks":
+                            continue
+                        is_known = is_folder or entry.is_file(follow_symlinks=False)
+                        if not is_known or (not place and name == "commondir"):
+                            return False
+                        if is_folder and (place or name in _READ_FOLDERS):
+                            waiting.append(f"{place}/{name}")
     except OSError:
         return False
     return True
-
-
-def _kind(entry: os.DirEntry[str]) -> str:
-    """Return "file" or "folder", "" for a link and everything else."""
-    is_folder = entry.is_dir(follow_symlinks=False)
-    return "folder" if is_folder else "file" if entry.is_file(follow_symlinks=False) else ""
 
 
 def borrows_objects(git_dir: Path, record: WorktreeRecord) -> bool:
@@ -177,7 +186,13 @@ def read_published(record: WorktreeRecord) -> dict[str, str]:
     return found
 
 
-def publish_branch(record: WorktreeRecord, program: str, *, everything: bool = False) -> str:
+def read_tips(git: Git, branch: str) -> tuple[str, str]:
+    """Return the commits of a branch and of HEAD, "" for none. Raises `GitError`."""
+    tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
+    return tip, git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
+
+
+def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     """Copy the commits of a worktree to the project's repository, and move the worktree's branch there.
 
     A branch that somebody else moved, deleted or checked out stays as it is: the commits get another one, of which a
@@ -187,12 +202,11 @@ def publish_branch(record: WorktreeRecord, program: str, *, everything: bool = F
     if not has_own_repository(record):
         is_own = (record.home / REFERENCES).exists()
         return "its repository is gone, or links lead out of it: its commits are not published" if is_own else ""
-    own, main = own_repository_git(record, program), repository_git(record, program)
-    tip = own.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
-    head = own.try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")[1].decode().strip()
+    own, main = own_repository_git(record), repository_git(record)
+    tip, head = read_tips(own, record.branch)
     published = read_published(record)
     branch, last = list(published.items())[-1]
-    others = list_own_references(record, program).values() if everything else ()
+    others = list_own_references(record).values() if everything else ()
     new = {one for one in (tip, head, *others) if one not in ("", record.start, last)}
     if new:
         objects = quote_alternate(record.folder / ".git/objects", always=True)
@@ -208,18 +222,16 @@ def publish_branch(record: WorktreeRecord, program: str, *, everything: bool = F
     old, _, checked_out = place.partition(" ")
     # A process that was killed before it noted what it published leaves the branch behind the commits.
     is_behind = old == last or (bool(old) and main.try_run("merge-base", "--is-ancestor", old, tip)[0] == 0)
-    if is_behind and not checked_out:
-        with writing_git(record, main) as writer:
+    with writing_git(record, main) as writer:
+        if is_behind and not checked_out:
             writer.run("update-ref", "-m", "nexus: work in the worktree", f"refs/heads/{branch}", tip, old)
-        _save_published(record, {**published, branch: tip})
-        return ""
-    for number in range(2, _BRANCHES):
-        other = f"{record.branch}-{number}"
-        with writing_git(record, main) as writer:
-            status = writer.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0]
-        if status == 0:
-            _save_published(record, {**published, other: tip})
-            return f"branch {branch} is not as nexus left it, or is checked out: the commits are on {other}"
+            _save_published(record, {**published, branch: tip})
+            return ""
+        for number in range(2, _BRANCHES):
+            other = f"{record.branch}-{number}"
+            if not writer.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0]:
+                _save_published(record, {**published, other: tip})
+                return f"branch {branch} is not as nexus left it, or is checked out: the commits are on {other}"
     raise GitError(f"too many branches begin with {record.branch}")
 
 
@@ -241,24 +253,23 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
     places = {name: place for name, _, place in (line.partition(" ") for line in lines)}
     holds = [name for name in places if name.startswith(hold_prefix(record))]
     stay = []
-    # Without a hold, a making that was killed has not created the branch.
-    for branch, tip in published.items() if record.base or holds else ():
-        old, _, checked_out = places.get(f"refs/heads/{branch}", "").partition(" ")
-        if not old:
-            continue
-        if record.base and not (record.home / REFERENCES).exists():
-            # Linked, of an earlier version: its commits went to the branch itself.
-            tip = record.start if only_empty else old
-        is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
-        with writing_git(record, git, deletes=True) as writer:
+    with writing_git(record, git, deletes=True) as writer:
+        # Without a hold, a making that was killed has not created the branch.
+        for branch, tip in published.items() if record.base or holds else ():
+            old, _, checked_out = places.get(f"refs/heads/{branch}", "").partition(" ")
+            if not old:
+                continue
+            if record.base and not (record.home / REFERENCES).exists():
+                # Linked, of an earlier version: its commits went to the branch itself.
+                tip = record.start if only_empty else old
+            is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
             if not is_ours or writer.try_run("update-ref", "-d", f"refs/heads/{branch}", old)[0]:
                 stay.append(branch)
-    with writing_git(record, git, deletes=True) as writer:
         writer.run("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in holds).encode())
     return stay
 
 
-def refresh_references(record: WorktreeRecord, program: str) -> None:
+def refresh_references(record: WorktreeRecord) -> None:
     """Bring references that the project's repository has moved to the worktree, except those that the worktree moved.
 
     They go to `packed-refs`, and a reference of the worktree's own wins over that file. Raises `GitError` and
@@ -266,14 +277,13 @@ def refresh_references(record: WorktreeRecord, program: str) -> None:
     """
     if not has_own_repository(record):
         return
-    main = repository_git(record, program)
+    main = repository_git(record)
     before, now = read_references(record), _list_references(main, record)
     if before == now:
         return
     _hold_references(record, main, now)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open_folder(record.folder / ".git") as folder:
-        descriptor = os.open("packed-refs.lock", flags, 0o644, dir_fd=folder)  # as git locks it
+        descriptor = os.open("packed-refs.lock", NEW, 0o644, dir_fd=folder)  # as git locks it
         try:
             with open(descriptor, "wb") as file:
                 packed = _read_packed(folder)
@@ -289,36 +299,30 @@ def refresh_references(record: WorktreeRecord, program: str) -> None:
 
 def _read_packed(folder: int) -> dict[bytes, bytes]:
     """Return the packed references of an open git folder; lines that peel tags are left out."""
-    try:
-        lines = read_regular("packed-refs", _MOST_REFERENCES, inside=folder).splitlines()
-    except FileNotFoundError:
-        return {}
-    pairs = (line.partition(b" ") for line in lines if not line.startswith((b"#", b"^")))
-    return {name: oid for oid, _, name in pairs}
+    with suppress(FileNotFoundError):
+        return _parse(read_regular("packed-refs", _MOST_REFERENCES, inside=folder))
+    return {}
 
 
 def read_references(record: WorktreeRecord) -> dict[bytes, bytes]:
     """Return the references that a worktree got from the project's repository, with their objects."""
     with suppress(OSError):
-        lines = (record.home / REFERENCES).read_bytes().splitlines()
-        return {name: oid for oid, _, name in (line.partition(b" ") for line in lines)}
+        return _parse((record.home / REFERENCES).read_bytes())
     return {}
 
 
-def list_own_references(record: WorktreeRecord, program: str) -> dict[str, str]:
+def list_own_references(record: WorktreeRecord) -> dict[str, str]:
     """Return the references that were created or moved in a worktree, its branch apart, with their objects: branches,
     tags, the stash."""
-    own, got = own_repository_git(record, program), read_references(record)
-    found = (line.split(b" ", 1) for line in own.run("for-each-ref", "--format=%(objectname) %(refname)").splitlines())
-    mine = f"refs/heads/{record.branch}".encode()
+    got = read_references(record)
     return {
         os.fsdecode(name): oid.decode()
-        for oid, name in found
-        if got.get(name) != oid and name != mine and not name.startswith((b"refs/remotes/", HOLDS.encode()))
+        for name, oid in _list_references(own_repository_git(record), record, ("refs/remotes/", HOLDS)).items()
+        if got.get(name) != oid
     }
 
 
-def repository_git(record: WorktreeRecord, program: str) -> Git:
+def repository_git(record: WorktreeRecord) -> Git:
     """Return git in the repository of a worktree's project; raise `GitError` if a command led it elsewhere."""
     place = record.repository
     variables = {"GIT_DIR": str(place)}
@@ -326,7 +330,7 @@ def repository_git(record: WorktreeRecord, program: str) -> Git:
         variables["GIT_COMMON_DIR"] = str(place)
         if not is_closed(place):
             raise GitError(f"links lead out of the repository {place}")
-    return Git(program, place if place.is_dir() else record.home, variables, project=place)
+    return Git(find_git(record.source), place if place.is_dir() else record.home, variables, project=place)
 
 
 @contextmanager
@@ -351,22 +355,25 @@ def writing_git(record: WorktreeRecord, git: Git, *, deletes: bool = False) -> I
         yield replace(git, variables={"GIT_DIR": name}, reads=(*git.reads, own), writes=writes)
 
 
-def _list_references(git: Git, record: WorktreeRecord) -> dict[bytes, bytes]:
-    """Return the references that a worktree shares with the project's repository, with their objects."""
-    listed = git.run("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
-    pairs = ((name, oid) for oid, _, name in (line.partition(b" ") for line in listed))
+def _list_references(git: Git, record: WorktreeRecord, others: tuple[str, ...] = _NOT_COPIED) -> dict[bytes, bytes]:
+    """Return the references of a repository with their objects, without the branch of the worktree and those that
+    begin with `others`; by default those that a worktree shares with the project's repository."""
+    found = _parse(git.run("for-each-ref", "--format=%(objectname) %(refname)"))
     mine = os.fsencode(f"refs/heads/{record.branch}")
-    return {name: oid for name, oid in pairs if name != mine and not os.fsdecode(name).startswith(_NOT_COPIED)}
+    return {name: oid for name, oid in found.items() if name != mine and not os.fsdecode(name).startswith(others)}
 
 
 def _read_settings(git_dir: Path, name: str) -> bytes | None:
     """Return a small file of a repository; None for none, a link, or what is too large to be settings."""
-    try:
+    with suppress_errors((*REPLACED, errno.EFBIG)):
         return read_regular(git_dir / name, _MOST_SETTINGS)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG):
-            raise
-        return None
+    return None
+
+
+def _parse(lines: bytes) -> dict[bytes, bytes]:
+    """Return references with their objects from lines of `_format`, as git writes `packed-refs` too."""
+    pairs = (line.partition(b" ") for line in lines.splitlines() if not line.startswith((b"#", b"^")))
+    return {name: oid for oid, _, name in pairs}
 
 
 def _format(references: dict[bytes, bytes]) -> bytes:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.paths import private_dir
+from nexus_cli.core.real_files import FolderChain, open_folder
 from nexus_cli.sandbox.own_git import Git, GitError
 
 MISSING = "000000"
@@ -204,28 +205,17 @@ class BlobReader:
 
 def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Split `paths` into those that are files or links below `root` and the others; no link is followed."""
-    folders: dict[bytes, bool] = {b"": True}
-    base = os.fsencode(root)
-
-    def is_folder(name: bytes) -> bool:
-        if name not in folders:
-            parent = name.rpartition(b"/")[0]
-            folders[name] = is_folder(parent) and _has_kind(os.path.join(base, name), stat.S_ISDIR)
-        return folders[name]
-
     present, absent = list[bytes](), list[bytes]()
-    for path in sorted(set(paths)):
-        here = is_folder(path.rpartition(b"/")[0]) and _has_kind(os.path.join(base, path), stat.S_ISREG, stat.S_ISLNK)
-        (present if here else absent).append(path)
+    with open_folder(root) as folder:
+        chain = FolderChain(folder)
+        for path in sorted(set(paths)):
+            parent, _, name = os.fsdecode(path).rpartition("/")
+            mode = 0
+            with suppress(OSError):
+                mode = os.stat(name, dir_fd=chain.open(parent), follow_symlinks=False).st_mode
+            (present if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else absent).append(path)
+        chain.forget()
     return present, absent
-
-
-def _has_kind(path: bytes, *kinds: Callable[[int], bool]) -> bool:
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return False
-    return any(kind(mode) for kind in kinds)
 
 
 def _update(git: Git, present: Sequence[bytes], absent: Sequence[bytes]) -> None:

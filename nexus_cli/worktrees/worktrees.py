@@ -10,7 +10,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from nexus_cli.sandbox.own_git import GitError, failure
 from nexus_cli.tree.real_tree import RealTree
 from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
-from nexus_cli.worktrees.make_worktree import fill_worktree, find_git, prepare_record, read_source
+from nexus_cli.worktrees.make_worktree import fill_worktree, prepare_record, read_source
 from nexus_cli.worktrees.own_repository import (
     REFERENCES,
     delete_references,
@@ -37,10 +37,11 @@ from nexus_cli.worktrees.own_repository import (
     list_own_references,
     publish_branch,
     read_published,
+    read_tips,
     refresh_references,
     repository_git,
 )
-from nexus_cli.worktrees.snapshot_store import ChangeCounts
+from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
@@ -93,10 +94,8 @@ class WorktreeStay:
                 alone = FileLock.take(self.record.lock)
                 if alone is None:
                     return ""
-                try:
+                with alone:
                     return self._remove_if_empty()
-                finally:
-                    alone.release()
         except (NexusError, GitError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
             return f"kept worktree {self.record.name} in {self.record.folder}: {why}"
@@ -111,7 +110,7 @@ class WorktreeStay:
         if state.is_empty(record):
             kept = _delete(record, with_branch=True)
             return f"removed the empty worktree {record.name}; {_tell_kept(kept)}" if kept else ""
-        told = publish_branch(record, find_git(record.source))
+        told = publish_branch(record)
         name = record.name
         what = f"worktree {record.folder}: {state.describe()}{told and f'; {told}'}"
         if state.is_applied(record) and state.counts.files:
@@ -124,7 +123,7 @@ class WorktreeStay:
         if lock is not None:
             with suppress(GitError, NexusError, OSError):
                 (self.record.home / STAY).unlink(missing_ok=True)
-                publish_branch(self.record, find_git(self.record.source))
+                publish_branch(self.record)
             lock.release()
 
 
@@ -146,30 +145,25 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
     """Enter the worktree of this name, made if it does not exist. Raises `NexusError`."""
     check_name(name)
     folder = worktrees_of(project_root)
-    what = f"worktree {name} cannot be made"
-    try:
-        with _change_worktrees(folder):
-            record = _find_whole(folder / name)
-            found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
-            if record is not None:
-                with suppress(GitError, OSError):
-                    refresh_references(record, find_git(record.source))
-            lock = FileLock.wait(found.lock, shared=True)
-            (found.home / STAY).touch()
-            return WorktreeStay(found, notices, is_new=record is None, _lock=lock)
-    except (GitError, OSError) as error:
-        raise failure(what, error) from error
+    with _explain_failure(f"worktree {name} cannot be made"), _change_worktrees(folder):
+        record = _find_whole(folder / name)
+        found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
+        if record is not None:
+            with suppress(GitError, OSError):
+                refresh_references(record)
+        return _stay(found, notices, is_new=record is None)
 
 
 def stay_in(record: WorktreeRecord) -> WorktreeStay:
     """Enter an existing worktree. Raises `NexusError`."""
-    try:
-        with _change_worktrees(record.folder.parent):
-            lock = FileLock.wait(record.lock, shared=True)
-            (record.home / STAY).touch()
-            return WorktreeStay(record, [], _lock=lock)
-    except OSError as error:
-        raise failure(f"worktree {record.name} cannot be entered", error) from error
+    with _explain_failure(f"worktree {record.name} cannot be entered"), _change_worktrees(record.folder.parent):
+        return _stay(record, [], is_new=False)
+
+
+def _stay(record: WorktreeRecord, notices: list[str], *, is_new: bool) -> WorktreeStay:
+    lock = FileLock.wait(record.lock, shared=True)
+    (record.home / STAY).touch()
+    return WorktreeStay(record, notices, is_new=is_new, _lock=lock)
 
 
 def _find_whole(place: Path) -> WorktreeRecord | None:
@@ -209,12 +203,11 @@ def _remove_abandoned(folder: Path) -> None:
         alone = FileLock.take(record.lock)
         if alone is None:
             continue
-        with suppress(GitError, NexusError, OSError):
+        with alone, suppress(GitError, NexusError, OSError):
             if record.folder.is_dir() and inspect_worktree(record).is_empty(record):
                 _delete(record, with_branch=True)
             else:
                 (record.home / STAY).unlink()
-        alone.release()
 
 
 def _discard(place: Path) -> None:
@@ -267,12 +260,9 @@ def require_folder(record: WorktreeRecord) -> None:
 def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
     """Return the changes of a worktree, as a patch or counted by file, up to the state `tree`, by default its current
     one. Raises `NexusError`."""
-    require_folder(record)
     options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
-    try:
-        return open_store(record).diff(record.base, tree or save_state(record), *options)
-    except GitError as error:
-        raise failure(f"worktree {record.name} cannot be compared", error) from error
+    with compare_states(record) as store:
+        return store.diff(record.base, tree or save_state(record), *options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,14 +280,11 @@ def read_changes(record: WorktreeRecord, *, since: str = "", path: str = "") -> 
 
     The present state gives the same as the first one. Raises `NexusError`.
     """
-    require_folder(record)
     paths = (path,) if path else ()
-    try:
-        store, tree = open_store(record), save_state(record)
+    with compare_states(record) as store:
+        tree = save_state(record)
         old = since if since not in ("", tree) else record.base
         return WorktreeChanges(store.diff(old, tree, paths=paths), store.count_changes(old, tree, paths), tree)
-    except GitError as error:
-        raise failure(f"worktree {record.name} cannot be compared", error) from error
 
 
 def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
@@ -347,19 +334,13 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
     Raises `NexusError("usage", ...)` while it is in use or, unless `force`, has unapplied changes.
     """
     name = record.name
-    try:
-        with _change_worktrees(record.folder.parent):
-            alone = FileLock.take(record.lock)
-            if alone is None and not force:
-                why = "a session is working in it"
-                raise NexusError("usage", f"worktree {name} stays", why, "End that session first, or use --force")
-            try:
-                return _remove(record, force)
-            finally:
-                if alone is not None:
-                    alone.release()
-    except (GitError, OSError) as error:
-        raise failure(f"worktree {name} cannot be removed", error) from error
+    with _explain_failure(f"worktree {name} cannot be removed"), _change_worktrees(record.folder.parent):
+        alone = FileLock.take(record.lock)
+        if alone is None and not force:
+            why = "a session is working in it"
+            raise NexusError("usage", f"worktree {name} stays", why, "End that session first, or use --force")
+        with alone or nullcontext():
+            return _remove(record, force)
 
 
 def _remove(record: WorktreeRecord, force: bool) -> str:
@@ -382,13 +363,11 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
     found: dict[str, str] = {}
     told = ""
     with suppress(GitError, NexusError, OSError):
-        program = find_git(record.source)
-        told = publish_branch(record, program, everything=True)
+        told = publish_branch(record, everything=True)
         if has_own_repository(record):
-            tip, found = read_published(record).popitem()[1], list_own_references(record, program)
+            tip, found = read_published(record).popitem()[1], list_own_references(record)
         else:
-            branch = f"refs/heads/{record.branch}"
-            tip = repository_git(record, program).line("for-each-ref", "--format=%(objectname)", branch)
+            tip, _ = read_tips(repository_git(record), record.branch)
         found = {"": tip, **found} if tip not in ("", record.start) else found
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
@@ -425,7 +404,7 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:
         _take_away(record)
     kept: list[str] = []
     try:
-        git = repository_git(record, find_git(record.source))
+        git = repository_git(record)
         if (linked := record.repository / "worktrees").is_dir() and not (record.home / REFERENCES).exists():
             # Made by an earlier version.
             remover = replace(git, writes=(linked,))
@@ -457,6 +436,23 @@ def _delete_tree(folder: Path) -> None:
             tree.remove(str(folder))
         finally:
             tree.close()
+
+
+@contextmanager
+def compare_states(record: WorktreeRecord) -> Iterator[SnapshotStore]:
+    """Yield the store of a worktree; raise `NexusError` if its folder is gone, or git fails in the block."""
+    require_folder(record)
+    with _explain_failure(f"worktree {record.name} cannot be compared"):
+        yield open_store(record)
+
+
+@contextmanager
+def _explain_failure(what: str) -> Iterator[None]:
+    """Turn a failure of git or the disk into `NexusError`."""
+    try:
+        yield
+    except (GitError, OSError) as error:
+        raise failure(what, error) from error
 
 
 @contextmanager

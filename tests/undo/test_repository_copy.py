@@ -21,7 +21,7 @@ from undo.world import World, files, tree
 from nexus_cli.undo import git_index, project_look, repository_copy
 from nexus_cli.undo.follow_repositories import WRITTEN
 from nexus_cli.undo.linked_objects import is_intact
-from nexus_cli.undo.repository_copy import count_kept, find_copy, trim_copies
+from nexus_cli.undo.repository_copy import count_kept, find_copy, list_kept, trim_copies
 from nexus_cli.undo.retention import count_used, forget_session
 
 
@@ -36,7 +36,7 @@ def pack(world: World) -> None:
 
 
 def count_lost(data: Path) -> int:
-    return count_kept(data, only_lost=True)
+    return sum(about.st_size for _, about, is_lost in list_kept(data) if is_lost)
 
 
 @pytest.mark.matrix

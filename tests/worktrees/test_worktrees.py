@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.sandbox.own_git import Git
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
-from nexus_cli.worktrees.make_worktree import find_git
+from nexus_cli.worktrees.own_repository import find_git
 from nexus_cli.worktrees.snapshot_store import split_present
 from nexus_cli.worktrees.worktrees import (
     check_name,

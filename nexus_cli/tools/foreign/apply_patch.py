@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.core.file_names import resolve_spelling
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.real_files import open_at, open_folder
+from nexus_cli.core.real_files import open_at, open_folder, stat_at
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
@@ -305,7 +305,7 @@ def _write(change: _Change, stop: StopFlag) -> None:
             if change.moved is None:
                 os.unlink(change.target.name, dir_fd=folder)
                 return
-            mode = os.stat(change.target.name, dir_fd=folder, follow_symlinks=False).st_mode
+            mode = stat_at(folder, change.target.name).st_mode
             with open_folder(change.moved.parent, create=True) as other:  # it may be on another file system
                 replace_file(change.moved, change.data, stop, expected=None)
                 try:

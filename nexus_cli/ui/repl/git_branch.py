@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from nexus_cli.config.paths import repository_root
-from nexus_cli.core.real_files import open_folder, open_regular
+from nexus_cli.core.real_files import open_real
 
 _LEAST = 7
 """Length of an abbreviated commit."""
@@ -32,6 +32,6 @@ def read_branch(folder: Path) -> str:
 
 def _first_line(path: Path) -> str:
     """Return the first line of a regular file. Raises `OSError`, also for a link."""
-    with open_folder(os.path.realpath(path.parent)) as folder, open_regular(folder, path.name) as file:
+    with open_real(Path(os.path.realpath(path.parent), path.name)) as file:
         data = file.read(_MOST)
     return data.decode("utf-8", "replace").strip().partition("\n")[0].rstrip()
