@@ -11,10 +11,9 @@ from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
-from nexus_cli.tools.files import ToolError, decode_file, read_file_at, sha256_hex
-from nexus_cli.tree.blob_hash import blob_id
+from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.byte_store import ByteStore
-from nexus_cli.tree.file_state import FILE, GIT, LINK, SHA256, FileState
+from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
 from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
@@ -186,6 +185,5 @@ def _read_present(change: PathChange, state: FileState) -> bytes | None:
     """Return the bytes of a file if it is still in `state`."""
     with suppress(OSError, ToolError), open_folder(change.root) as root, open_parent(change.path, inside=root) as place:
         data = read_file_at(*place, LARGEST).data
-        if state.content in (f"{SHA256}{sha256_hex(data)}", f"{GIT}{blob_id(data, len(state.content) - len(GIT))}"):
-            return data
+        return data if is_content(data, state.content) else None
     return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from nexus_cli.tree.blob_hash import blob_id
 
 FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "special", "absent"
 SHA256, GIT, HARD_LINK = "sha256:", "git:", "link:"
@@ -80,6 +83,12 @@ class PresentState:
 
 
 NOT_THERE = PresentState(ABSENT_STATE)
+
+
+def is_content(data: bytes, content: str) -> bool:
+    """Return True if these are the bytes of a `FileState.content`; False for one that is kept by a hard link."""
+    plain = f"{SHA256}{hashlib.sha256(data).hexdigest()}"
+    return content in (plain, f"{GIT}{blob_id(data, len(content) - len(GIT))}")
 
 
 def parse_state(row: Mapping[str, Any]) -> FileState:
