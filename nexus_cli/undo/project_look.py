@@ -41,7 +41,7 @@ WALK_SECONDS = 20.0
 """Time limit of one walk over all entries."""
 _LATER_SECONDS = 0.5
 """Time limit of copying what an earlier look only had the time to link."""
-_CHECKED_SECONDS = 0.1
+_CHECKED_SECONDS = 0.05
 """Time limit of reading what git's index says not to have changed, in one look before a command."""
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
