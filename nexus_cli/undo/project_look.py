@@ -142,13 +142,15 @@ class LookedProject:
             self._saved.place.unlink()
 
     def find_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that the innermost repository around each ignores."""
+        """Return those of `paths` that the innermost repository around each ignores, as far as there is time to ask."""
         groups: dict[str, list[str]] = {}
         for path in paths:
             if (above := self._find_repository(path)) is not None:
                 groups.setdefault(f"{above}/" if above else "", []).append(path)
-        found = set[str]()
+        found, end = set[str](), time.monotonic() + WALK_SECONDS
         for base, own in groups.items():
+            if time.monotonic() > end:
+                break  # each may have a pipe for which git waits
             with suppress(GitError, OSError):
                 if git := self._make_git(base) if base else self._git:
                     found |= {f"{base}{path}" for path in find_ignored(git, [path[len(base) :] for path in own])}
