@@ -43,6 +43,8 @@ _LATER_SECONDS = 0.5
 """Time limit of copying what an earlier look only had the time to link."""
 _CHECKED_SECONDS = 0.05
 """Time limit of reading what git's index says not to have changed, in one look before a command."""
+_ASKED_SECONDS = 1.0
+"""Time after which no further repository inside is asked what it ignores."""
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
 _KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
@@ -142,15 +144,16 @@ class LookedProject:
             self._saved.place.unlink()
 
     def find_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that the innermost repository around each ignores, as far as there is time to ask."""
+        """Return those of `paths` that the innermost repository around each ignores, or was not asked in time."""
         groups: dict[str, list[str]] = {}
         for path in paths:
             if (above := self._find_repository(path)) is not None:
                 groups.setdefault(f"{above}/" if above else "", []).append(path)
-        found, end = set[str](), time.monotonic() + WALK_SECONDS
+        found, end = set[str](), time.monotonic() + _ASKED_SECONDS
         for base, own in groups.items():
-            if time.monotonic() > end:
-                break  # each may have a pipe for which git waits
+            if base and time.monotonic() > end:  # in each git may wait for a pipe
+                found.update(own)
+                continue
             with suppress(GitError, OSError):
                 if git := self._make_git(base) if base else self._git:
                     found |= {f"{base}{path}" for path in find_ignored(git, [path[len(base) :] for path in own])}
