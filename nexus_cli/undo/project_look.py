@@ -145,6 +145,11 @@ class LookedProject:
 
     def find_ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that the innermost repository around each ignores, or was not asked in time."""
+        return self._ask(paths, find_ignored)
+
+    def _ask(self, paths: Iterable[str], ask: Callable[[Git, list[str]], set[str]]) -> set[str]:
+        """Return what the innermost repository around each of `paths` says, or those of which it was not asked in
+        time."""
         groups: dict[str, list[str]] = {}
         for path in paths:
             if (above := self._find_repository(path)) is not None:
@@ -156,7 +161,7 @@ class LookedProject:
                 continue
             with suppress(GitError, OSError):
                 if git := self._make_git(base) if base else self._git:
-                    found |= {f"{base}{path}" for path in find_ignored(git, [path[len(base) :] for path in own])}
+                    found |= {f"{base}{path}" for path in ask(git, [path[len(base) :] for path in own])}
         return found
 
     def _find_repository(self, path: str) -> str | None:
@@ -168,8 +173,7 @@ class LookedProject:
         """Return those of `paths` that are no work: git ignores them, or they are in a folder with the name of one that
         tools fill, and git does not track them."""
         made = {path for path in paths if not MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))}
-        with suppress(GitError, OSError):
-            made -= list_tracked(self._git) if made and self._git is not None else set()
+        made -= self._ask(made, lambda git, _: list_tracked(git))
         return made | self.find_ignored(paths)
 
     def _look_guarded(self, work: Callable[[], Look]) -> Look:

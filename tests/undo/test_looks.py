@@ -353,10 +353,13 @@ def test_what_git_ignores_is_no_work_beside_a_submodule_that_changed(tmp_path: P
     git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
     journal = ChangeJournal(data)
     begun = journal.begin(OWNER, "bash", "c1", root)
-    for name in ("cache/new", "sub/new", "sub/cache-new", "sub/x.db"):
+    (root / "sub/build").mkdir()
+    (root / "sub/build/hand").touch()
+    git(root / "sub", "add", "build/hand")
+    for name in ("cache/new", "sub/new", "sub/cache-new", "sub/x.db", "sub/build/hand", "sub/build/made"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("x\n")
-    assert sorted(journal.end(begun)) == ["sub/cache-new", "sub/new"]
+    assert sorted(journal.end(begun)) == ["sub/build/hand", "sub/cache-new", "sub/new"]
 
 
 def test_a_folder_that_fails_to_be_listed_is_named_and_what_is_in_it_is_not_new(
