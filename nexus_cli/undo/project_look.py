@@ -42,8 +42,10 @@ WALK_SECONDS = 20.0
 """Time limit of one walk over all entries."""
 _LATER_SECONDS = 0.5
 """Time limit of copying what an earlier look only had the time to link."""
-_CHECKED_SECONDS = 0.1
+_CHECKED_SECONDS = 0.05
 """Time limit of reading what git's index says not to have changed, in one look before a command."""
+_ASKED_SECONDS = 1.0
+"""Time after which no further repository inside is asked what it ignores."""
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
 _KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
@@ -151,16 +153,24 @@ class LookedProject:
             self._saved.place.unlink()
 
     def find_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Return those of `paths` that the innermost repository around each ignores."""
+        """Return those of `paths` that the innermost repository around each ignores, or was not asked in time."""
+        return self._ask(paths, find_ignored)
+
+    def _ask(self, paths: Iterable[str], ask: Callable[[Git, list[str]], set[str]]) -> set[str]:
+        """Return what the innermost repository around each of `paths` says, or those of which it was not asked in
+        time."""
         groups: dict[str, list[str]] = {}
         for path in paths:
             if (above := self._find_repository(path)) is not None:
                 groups.setdefault(f"{above}/" if above else "", []).append(path)
-        found = set[str]()
+        found, end = set[str](), time.monotonic() + _ASKED_SECONDS
         for base, own in groups.items():
+            if base and time.monotonic() > end:  # in each git may wait for a pipe
+                found.update(own)
+                continue
             with suppress(GitError, OSError):
                 if git := self._make_git(base) if base else self._git:
-                    found |= {f"{base}{path}" for path in find_ignored(git, [path[len(base) :] for path in own])}
+                    found |= {f"{base}{path}" for path in ask(git, [path[len(base) :] for path in own])}
         return found
 
     def _find_repository(self, path: str) -> str | None:
@@ -172,8 +182,7 @@ class LookedProject:
         """Return those of `paths` that are no work: git ignores them, or they are in a folder with the name of one that
         tools fill, and git does not track them."""
         made = {path for path in paths if not MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))}
-        with suppress(GitError, OSError):
-            made -= list_tracked(self._git) if made and self._git is not None else set()
+        made -= self._ask(made, lambda git, _: list_tracked(git))
         return made | self.find_ignored(paths)
 
     def _look_guarded(self, work: Callable[[], Look]) -> Look:

@@ -335,6 +335,17 @@ def test_a_file_alone_does_not_mark_a_folder_where_no_git_ignores_it(
     assert step is not None and bool(step.changes) == is_followed and bool(step.not_covered) != is_followed
 
 
+def test_repositories_are_not_asked_for_ever_what_they_ignore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, data = places_of(tmp_path)
+    (root / "api/vendor").mkdir(parents=True)
+    (root / "api/vendor/a").write_text("a\n")
+    (root / "api/composer.lock").touch()
+    git(root / "api", "init", "-q")
+    monkeypatch.setattr(project_look, "_ASKED_SECONDS", -1.0)
+    step, _, _ = run_followed(data, root, "rm -rf api/vendor")
+    assert step is not None and dict(step.not_covered) == {"api/vendor": REBUILT}
+
+
 def test_what_git_ignores_is_no_work_beside_a_submodule_that_changed(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -343,10 +354,13 @@ def test_what_git_ignores_is_no_work_beside_a_submodule_that_changed(tmp_path: P
     git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
     journal = ChangeJournal(data)
     begun = journal.begin(OWNER, "bash", "c1", root)
-    for name in ("cache/new", "sub/new", "sub/cache-new", "sub/x.db"):
+    (root / "sub/build").mkdir()
+    (root / "sub/build/hand").touch()
+    git(root / "sub", "add", "build/hand")
+    for name in ("cache/new", "sub/new", "sub/cache-new", "sub/x.db", "sub/build/hand", "sub/build/made"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("x\n")
-    assert sorted(journal.end(begun)) == ["sub/cache-new", "sub/new"]
+    assert sorted(journal.end(begun)) == ["sub/build/hand", "sub/cache-new", "sub/new"]
 
 
 def test_a_folder_that_fails_to_be_listed_is_named_and_what_is_in_it_is_not_new(
