@@ -450,7 +450,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (33_121, 0, None),
     "context": (78_210, 0, 194),
     "core": (43_831, 0, None),
-    "defaults": (0, 31_091, 0),
+    "defaults": (0, 31_221, 0),
     "hooks": (6_554, 0, 17),
     "imports": (13_787, 0, 8),
     "lane": (57_308, 0, 179),
@@ -465,14 +465,14 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "runs": (23_934, 0, 46),
     "sandbox": (39_834, 0, 26),
     "service_list": (303, 0, 2),
-    "session": (48_553, 0, 82),
+    "session": (48_568, 0, 82),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (55_442, 27_172, 48),
-    "turn": (22_262, 0, 15),
+    "turn": (22_564, 0, 15),
     "ui": (101_065, 0, 47),
-    "undo": (44_927, 0, 32),
+    "undo": (45_515, 0, 32),
     "workers": (9_728, 0, 1),
     "worktrees": (20_646, 0, 20),
 }
@@ -487,10 +487,10 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (953_167, 67_714)
+SUM = (954_072, 67_844)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
-16,054 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
+16,959 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
 back to 937,113.
 """
