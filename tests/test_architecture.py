@@ -472,7 +472,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "tools": (55_442, 27_172, 48),
     "turn": (22_564, 0, 15),
     "ui": (101_065, 0, 47),
-    "undo": (45_515, 0, 32),
+    "undo": (45_527, 0, 32),
     "workers": (9_728, 0, 1),
     "worktrees": (20_646, 0, 20),
 }
@@ -487,10 +487,10 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (954_072, 67_844)
+SUM = (954_084, 67_844)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
-16,959 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
+16,971 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
 back to 937,113.
 """
