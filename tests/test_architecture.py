@@ -466,7 +466,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "runs": (23_934, 0, 46),
     "sandbox": (39_834, 0, 26),
     "service_list": (303, 0, 2),
-    "session": (48_553, 0, 82),
+    "session": (48_568, 0, 82),
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),

@@ -230,10 +230,11 @@ class ChangeJournal:
 
     def look_early(self, roots: Sequence[Path]) -> None:
         """Look at folders while nobody waits for it: what is as now is not read again before the first command. Blocks;
-        raises nothing."""
+        raises nothing. Nothing is looked at once a command may run, which would have changed what is copied of git."""
         for root in roots:
-            with suppress(Exception):  # that command tells it
-                self._look(Path(os.path.realpath(root)))
+            with suppress(Exception), self._looking:  # that command tells it
+                if not self._count:
+                    self._look_alone(Path(os.path.realpath(root)))
 
     def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
         with self._looking:

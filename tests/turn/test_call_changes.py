@@ -28,7 +28,7 @@ from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.read_state import Seen, StateReader
 from nexus_cli.turn import call_changes
 from nexus_cli.turn.call_changes import CallChanges
-from nexus_cli.undo.follow_changes import ChangeJournal
+from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.project_look import LookedProject
 
@@ -226,6 +226,19 @@ def test_the_first_look_runs_while_the_model_answers_and_what_changes_after_it_i
     (step,) = read_steps(places().data, session.id)
     with ByteStore(places().data).open(step.changes[0].before.content) as file:
         assert file.read() == b"mine\n"
+
+
+def test_an_early_look_that_comes_too_late_does_not_look_while_a_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would copy git's folder as the command has left it so far."""
+    journal, begins = ChangeJournal(places().data), list[LookedProject]()
+    begun = journal.begin(StepOwner("session", 1), "bash", "c1", tmp_path)
+    monkeypatch.setattr(LookedProject, "begin", begins.append)
+    journal.look_early([tmp_path])
+    journal.end(begun)
+    journal.close()
+    assert not begins
 
 
 def test_an_early_look_that_fails_costs_the_turn_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
