@@ -451,7 +451,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (33_121, 0, None),
     "context": (78_210, 0, 194),
     "core": (42_226, 0, None),
-    "defaults": (0, 31_091, 0),
+    "defaults": (0, 31_221, 0),
     "hooks": (6_554, 0, 17),
     "imports": (13_787, 0, 8),
     "lane": (57_308, 0, 179),
@@ -460,7 +460,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_619, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (32_170, 0, 53),
-    "reports": (77_025, 8_414, None),
+    "reports": (76_976, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
@@ -470,10 +470,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_496, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
-    "tools": (55_442, 27_172, 48),
-    "tree undo worktrees": (64_978, 0, 52),
-    "turn": (22_262, 0, 15),
-    "ui": (101_065, 0, 47),
+    "tools": (55_420, 27_172, 48),
+    "tree undo worktrees": (66_557, 0, 52),
+    "turn": (22_564, 0, 15),
+    "ui": (101_059, 0, 47),
     "workers": (9_728, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -487,10 +487,10 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_983, 67_714)
+SUM = (952_879, 67_844)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
-13,870 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
+15,766 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
 back to 937,113.
 """
