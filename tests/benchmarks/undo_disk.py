@@ -59,7 +59,8 @@ def _follow(turns: int, edits: int, has_command: bool) -> Iterator[Row]:
         what = f"{turns:,} turns of {edits} edit{'s' if edits > 1 else ' and a command'}"
         yield Row(f"copies after {what}", count_used(data) / 1e6, "MB", most=2000.0)
         yield Row(f"the journal after {what}", size / 1e6, "MB")
-        yield Row(f"blocks of the disk after {what}", disk / 1e6, "MB", FILES * (root / "f0.txt").stat().st_size / 1e6)
+        own = sum(one.stat().st_size for one in root.iterdir()) / 1e6
+        yield Row(f"blocks of the disk after {what}", disk / 1e6, "MB", own, "the files themselves")
         part = min(500, turns // 4)
         first, last = (statistics.median(one) * 1000 for one in (seconds[:part], seconds[-part:]))
         yield Row(f"following one of {what}, the last against the first, without syncs", last, "ms", first, "the first")

@@ -111,6 +111,16 @@ def test_what_a_redo_needs_stays(world: World) -> None:
     assert count_used(world.data) == 0
 
 
+def test_what_an_ended_process_did_not_write_to_its_end_goes_after_a_day(world: World) -> None:
+    world.store.put(b"kept")
+    old, new = (world.store.objects / f".new-{name}" for name in ("old", "new"))
+    for draft in (old, new):
+        draft.write_bytes(b"half")
+    os.utime(old, (1, 1))
+    trim_store(world.data, 10**9)
+    assert not old.exists() and new.exists() and count_used(world.data) == 4
+
+
 @pytest.mark.parametrize("ending", ["touch -r .env big.bin", "touch -r .env big.bin; rm big.bin"])
 def test_a_large_file_written_in_place_at_an_unchanged_time_is_told_not_restored_wrong(
     world: World, ending: str
