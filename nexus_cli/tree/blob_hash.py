@@ -21,7 +21,7 @@ def blob_id(data: bytes, oid_length: int) -> str:
 
 
 def hash_blob(file: IO[bytes], size: int, oid_length: int) -> str:
-    """Return the id of a file of `size` bytes as a blob, likewise."""
+    """Return the id that the next `size` bytes of a file have as a blob, "" if no repository has ids of that length."""
     if oid_length not in HASHES:
         return ""
     digest = blob_hash(size, oid_length)

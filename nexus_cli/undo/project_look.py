@@ -267,10 +267,11 @@ class LookedProject:
         return look
 
     def _choose_folders(self, walk: _Walk, look: Look) -> list[str]:
-        """Return the folders that a tool may fill and that are followed nevertheless, because git does not ignore
-        them, or without git their name does not tell it too, or because files in them were followed before: a command
-        may have marked them. Note the others as
-        skipped."""
+        """Return the folders that look like a tool's and are followed nevertheless; note the others as skipped.
+
+        Followed is what git does not ignore, without git what has no name of a tool's folder, and what was followed
+        before: a command may have marked it.
+        """
         found, walk.deferred = walk.deferred, {}
         self._repositories = {*look.repositories} if find_program("git", self.root) else set()
         self._repositories -= {""} if self._git is None else set()
