@@ -15,6 +15,7 @@ from programs import need
 from search import some, variant
 
 from nexus_cli.sandbox.landlock import landlock_abi
+from nexus_cli.undo.follow_repositories import EMPTIED_LOG
 
 WIPES = ("rm -rf -- * .[!.]*", "rm -rf .git/objects *", "rm -rf .git; ls", "rm -rf .git/objects/* .git/HEAD src")
 
@@ -108,7 +109,8 @@ def test_rewritten_history_can_be_gone_back_to(place: Stage) -> None:
     clean = "git reflog expire --expire=now --all; git gc -q --prune=now"
     run(place, f"git rm -rqf .; git {name} commit -q --amend --allow-empty -m x; {clean}")
     value = report(place.run("undo", "--json"))
-    assert not value["kept"] and not value["unfollowed"] and own_files(place.folder) == before
+    assert not value["kept"] and own_files(place.folder) == before
+    assert [EMPTIED_LOG in one for one in value["unfollowed"]] == [True]
     assert value["head_moved"] is None and all(one["restored"] for one in value["references"])
     assert git(place.folder, "log", "-p", "--format=%H %B") == history
     assert git(place.folder, "status", "--porcelain", "-uno") == ""
