@@ -3,6 +3,7 @@ the file. The suite does not run on the old tree, also not after a kill between 
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, end, stage, until
 
-SUITE = f"echo run >> suite.log; {sys.executable} -c 'import price; assert price.RATE == 4'"
+SUITE = f"echo run >> suite.log; {shlex.quote(sys.executable)} -c 'import price; assert price.RATE == 4'"
 GUESSED = {"path": "price.py", "edits": [{"old": "RATE = 3", "new": "RATE = 4"}]}
 READ = {"path": "price.py", "edits": [{"old": "RATE = 2", "new": "RATE = 4"}]}
 NOT_RUN = "[nexus: not run: the edit of price.py before it failed]"
