@@ -91,6 +91,11 @@ def is_content(data: bytes, content: str) -> bool:
     return content in (plain, f"{GIT}{blob_id(data, len(content) - len(GIT))}")
 
 
+def known_fields(kind: type, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record of this kind that a JSON object has. A later version may have written more."""
+    return {name: row[name] for name in kind.__slots__ if name in row}  # type: ignore[attr-defined]
+
+
 def parse_state(row: Mapping[str, Any]) -> FileState:
     """Make a state from its JSON; raise `KeyError`, `TypeError`, `ValueError`."""
-    return FileState(**{**row, "attributes": tuple(map(tuple, row.get("attributes", ())))})
+    return FileState(**known_fields(FileState, row) | {"attributes": tuple(map(tuple, row.get("attributes", ())))})

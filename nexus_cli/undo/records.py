@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from nexus_cli.tree.file_state import FileState, parse_state
+from nexus_cli.tree.file_state import FileState, known_fields, parse_state
 
 HEAD = "HEAD"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
@@ -110,10 +110,10 @@ _OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered"
 
 def parse_step(row: Mapping[str, Any]) -> Step:
     """Make a step from the JSON of its line, without unknown fields; raise `KeyError`, `TypeError`, `ValueError`."""
-    known = {field.name: row[field.name] for field in fields(Step) if field.name in row}
+    known = known_fields(Step, row)
     changes = tuple(
         FileChange(
-            **one
+            **known_fields(FileChange, one)
             | {
                 "before": parse_state(one["before"]),
                 "after": parse_state(one["after"]),
@@ -123,7 +123,8 @@ def parse_step(row: Mapping[str, Any]) -> Step:
         )
         for one in row.get("changes", ())
     )
-    references = tuple(ReferenceChange(**one) for one in row.get("references") or _read_moved_head(row))
+    rows = row.get("references") or _read_moved_head(row)
+    references = tuple(ReferenceChange(**known_fields(ReferenceChange, one)) for one in rows)
     uncovered, undoes = tuple(map(tuple, row.get("not_covered", ()))), tuple(row.get("undoes", ()))
     known |= {"changes": changes, "references": references, "not_covered": uncovered, "undoes": undoes}
     return Step(**known)

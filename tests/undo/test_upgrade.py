@@ -6,6 +6,7 @@ turn, 01CUT in an undo.
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -24,11 +25,16 @@ FIRST = "echo changed > u; rm -rf d t; echo new > n; "
 SECOND = "git checkout -q -b feat; echo again > u; git add u; git commit -qm two; "
 
 
-def upgraded(world: World, monkeypatch: pytest.MonkeyPatch, session: str, line: str) -> None:
-    """Make the project by a line of the shell, and give the data folder what 0.2 left."""
+@pytest.fixture(autouse=True)
+def author(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The author and the time of all commits, so that they have the names that the journals have."""
     for name in ("AUTHOR", "COMMITTER"):
         for key, value in (("NAME", "a"), ("EMAIL", "a@b"), ("DATE", "1700000000 +0000")):
             monkeypatch.setenv(f"GIT_{name}_{key}", value)
+
+
+def upgraded(world: World, session: str, line: str) -> None:
+    """Make the project by a line of the shell, and give the data folder what 0.2 left."""
     world.session = session
     subprocess.run(["sh", "-ec", line], cwd=world.project, check=True)
     for text in ("mine", "changed", "again", "new", *"12345"):
@@ -39,8 +45,8 @@ def upgraded(world: World, monkeypatch: pytest.MonkeyPatch, session: str, line: 
         (folder / place.name).write_text(place.read_text().replace("ROOT", str(world.project)))
 
 
-def test_turns_of_before_and_after_an_upgrade_are_taken_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    upgraded(world, monkeypatch, "01OLD", f"{BEFORE} {FIRST} {SECOND}")
+def test_turns_of_before_and_after_an_upgrade_are_taken_back(world: World) -> None:
+    upgraded(world, "01OLD", f"{BEFORE} {FIRST} {SECOND}")
     before = files(tree(world.project))
     world.turns = 3
     command(world, "rm n; mkdir e; echo fourth > u")
@@ -66,12 +72,23 @@ def test_turns_of_before_and_after_an_upgrade_are_taken_back(world: World, monke
     assert world.redo()["turn"] == 1 and world.path("u").read_text() == "changed\n" and not world.path("t").exists()
 
 
-def test_an_undo_that_was_cut_short_before_an_upgrade_is_completed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    upgraded(
-        world, monkeypatch, "01CUT", "echo 1 > a; echo 4 > c; echo 5 > e; echo half > .nexus-undo.99b4399bfb6338a8-1"
-    )
+def test_what_a_later_version_recorded_is_undone_as_far_as_it_is_known(world: World) -> None:
+    subprocess.run(["sh", "-ec", BEFORE], cwd=world.project, check=True)
+    before = files(tree(world.project))
+    command(world, "rm t; git branch feat")
+    journal = world.data / "undo" / f"{world.session}.jsonl"
+    row = json.loads(journal.read_text().splitlines()[-1])
+    (change,), (reference,) = row["changes"], row["references"]
+    for one in (row, change, change["before"], reference):
+        one["later"] = 1
+    journal.write_text(f"{json.dumps(row)}\n")
+    report = world.undo()
+    assert report["restored"] == ["t"] and files(tree(world.project)) == before
+    assert [one["name"] for one in report["references"]] == ["refs/heads/feat"]
+
+
+def test_an_undo_that_was_cut_short_before_an_upgrade_is_completed(world: World) -> None:
+    upgraded(world, "01CUT", "echo 1 > a; echo 4 > c; echo 5 > e; echo half > .nexus-undo.99b4399bfb6338a8-1")
     world.turns = 1
     report = world.undo()
     assert report["turn"] == 1 and not report["kept"] and not report["unfollowed"]
