@@ -137,7 +137,7 @@ def stat_at(folder: int, name: str) -> os.stat_result:
     return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
-def status_at(folder: int, name: str) -> os.stat_result:
+def stat_real(folder: int, name: str) -> os.stat_result:
     """Return the status of `name` in `folder`; raise `OSError` with `ELOOP` if it is a link."""
     status = stat_at(folder, name or ".")
     if stat.S_ISLNK(status.st_mode):
@@ -275,7 +275,7 @@ def _open_inside(place: int, name: str, create: bool) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
-        status_at(place, name)
+        stat_real(place, name)
         raise
     try:
         os.mkdir(name, dir_fd=place)

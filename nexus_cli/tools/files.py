@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import HEAD, MARKS, DecodedText, decode
-from nexus_cli.core.real_files import is_there, open_at, open_folder, status_at
+from nexus_cli.core.real_files import is_there, open_at, open_folder, stat_real
 from nexus_cli.core.tool import ToolContext
 
 HARD_LIMIT = 64 * 1024 * 1024
@@ -115,7 +115,7 @@ def read_real_file(path: Path, limit: int = HARD_LIMIT) -> FileContent:
 
 def read_file_at(folder: int, name: str, limit: int = HARD_LIMIT) -> FileContent:
     """Read `name` in the folder with this descriptor, as `read_real_file` does."""
-    _check_regular(status_at(folder, name).st_mode)
+    _check_regular(stat_real(folder, name).st_mode)
     return _read_descriptor(open_at(folder, name), limit)
 
 

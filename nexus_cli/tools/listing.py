@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import SecretPlaces
-from nexus_cli.core.real_files import open_folder, open_listable, stat_at, status_at
+from nexus_cli.core.real_files import open_folder, open_listable, stat_at, stat_real
 from nexus_cli.sandbox.own_git import Git
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
@@ -58,7 +58,7 @@ def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
 def check_folder(target: Path) -> None:
     """Raise `ToolError` if the real path `target` is no folder, `OSError` if it cannot be listed."""
     with open_folder(target.parent) as parent:
-        if not stat.S_ISDIR(status_at(parent, target.name).st_mode):
+        if not stat.S_ISDIR(stat_real(parent, target.name).st_mode):
             raise ToolError("is not a folder")
         with open_folder(target.name, inside=parent) as folder, open_listable(folder):
             return  # an unreadable folder raised here, so that it is not reported as "no files"

@@ -118,7 +118,7 @@ class StateReader:
         is_unread = (is_late or one.state.size > self._left) and one.state.size <= self._most
         if is_unread and known.state.content and known.stamp[:3] == one.stamp[:3]:
             return Seen(with_content(one.state, known.state.content), one.stamp, is_settled=False)
-        if is_late and time.monotonic() > self._last_link:
+        if time.monotonic() > self._last_link:
             return Seen(one.state, one.stamp, is_settled=False)
         is_whole = False
         for _ in range(2):  # again if it grew meanwhile

@@ -130,6 +130,7 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
 
 
 def _is_left_out(path: str, skipped: set[str]) -> bool:
+    """Return True if a path or a folder above it was not looked at."""
     while path and path not in skipped:
         path = path.rpartition("/")[0]
     return path in skipped

@@ -105,6 +105,7 @@ class _File:
     mode: str
     blob: str = ""
     now: PresentState = field(default=NOT_THERE, compare=False)
+    """Its state, whose stamp changes with each write, even one of the same content."""
 
 
 _NOTHING = _File(MISSING)
@@ -120,9 +121,9 @@ class _Step:
     seen_before: _File
     """The file at the path before a rename, when the step was planned."""
     result: _File = _NOTHING
+    """The file after the step; its blob is "" for a merged text."""
     origin: PresentState = NOT_THERE
     """The project's file that is changed or moved: its rights stay."""
-    """The file after the step; its blob is "" for a merged text."""
     merged: bytes | None = None
     """The merged text."""
     conflict: str = ""
@@ -186,13 +187,13 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
     """
     require_folder(record)
     if not record.source.is_dir():
-        raise _refuse(record, f"its project is gone: {record.source}", "nexus worktree diff prints it")
+        raise _refusal(record, f"its project is gone: {record.source}", "nexus worktree diff prints it")
     what = f"worktree {record.name} cannot be applied"
     try:
         with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
             now = read_record(record.folder) or record
             if reviewed and now.applied != record.applied:
-                raise _refuse(record, _CHANGED, "Review it again")
+                raise _refusal(record, _CHANGED, "Review it again")
             return _apply(now, reviewed)
     except GitError as error:
         raise failure(what, error) from error
@@ -206,10 +207,10 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     store = open_store(record)
     tree = save_state(record)
     if reviewed not in ("", tree):
-        raise _refuse(record, _CHANGED, "Review it again")
+        raise _refusal(record, _CHANGED, "Review it again")
     if list_folder(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"nexus worktree remove {record.name} --force forgets it"
-        raise _refuse(record, "its folder is empty: every file of the project would be deleted", hint)
+        raise _refusal(record, "its folder is empty: every file of the project would be deleted", hint)
     _remove_draft(record)
     changes = _list_changes(record, store, tree)
     result = ApplyResult(nothing_new=tree == record.applied and not changes)
@@ -235,7 +236,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     return result
 
 
-def _refuse(record: WorktreeRecord, why: str, hint: str) -> NexusError:
+def _refusal(record: WorktreeRecord, why: str, hint: str) -> NexusError:
     return NexusError("usage", f"worktree {record.name} cannot be applied", why, hint)
 
 

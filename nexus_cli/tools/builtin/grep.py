@@ -17,7 +17,7 @@ from nexus_cli.config.programs import find_program
 from nexus_cli.core import decode
 from nexus_cli.core.elide import plural
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.real_files import open_folder, status_at
+from nexus_cli.core.real_files import open_folder, stat_real
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools import grep_worker
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
@@ -51,7 +51,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 def _search(target: Path, path: str, arguments: Mapping[str, Any], context: ToolContext, stop: StopFlag) -> ToolResult:
     project = context.project
     with open_folder(target.parent) as parent:
-        is_folder = stat.S_ISDIR(status_at(parent, target.name).st_mode)
+        is_folder = stat.S_ISDIR(stat_real(parent, target.name).st_mode)
     if is_folder:
         check_folder(target)
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"

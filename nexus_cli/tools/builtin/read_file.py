@@ -17,7 +17,7 @@ from typing import Any
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.elide import plural
 from nexus_cli.core.message import FilePart, ToolResult
-from nexus_cli.core.real_files import open_folder, open_listable, status_at
+from nexus_cli.core.real_files import open_folder, open_listable, stat_real
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import ToolContext, split_ranges
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
@@ -127,7 +127,7 @@ async def _read_part(
 def _read(target: Path) -> FileContent | list[str]:
     """Return the content of a file, or the names in a folder, following no link that was put there meanwhile."""
     with open_folder(target.parent) as parent:
-        if not stat.S_ISDIR(status_at(parent, target.name).st_mode):
+        if not stat.S_ISDIR(stat_real(parent, target.name).st_mode):
             return read_file_at(parent, target.name)
         with open_folder(target.name, inside=parent) as at, open_listable(at) as listed, os.scandir(listed) as entries:
             return sorted(entry.name + ("/" if _is_folder(entry) else "") for entry in entries)
