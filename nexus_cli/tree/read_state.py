@@ -90,9 +90,8 @@ class StateReader:
         self._end = time.monotonic() + self._seconds
         self._last_link = self._end + self._seconds
 
-    def read(self, path: str, known: Seen | None = None, oid: str = "") -> Seen:
-        """Return the state of `path`, that of `known` if its stamp is; `NOTHING` if nothing is there. `oid` is the blob
-        that the file probably equals."""
+    def read(self, path: str, known: Seen | None = None) -> Seen:
+        """Return the state of `path`, that of `known` if its stamp is; `NOTHING` if nothing is there."""
         parent, _, name = path.rpartition("/")
         try:
             folder = self.chain.open(parent)
@@ -102,7 +101,7 @@ class StateReader:
                 return known
             if not stat.S_ISREG(about.st_mode):
                 return describe(folder, name, about)
-            return self.complete(path, describe(folder, name, about), known, oid)
+            return self.complete(path, describe(folder, name, about), known)
         except (OSError, ValueError):
             return NOTHING
 

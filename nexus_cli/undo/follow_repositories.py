@@ -69,29 +69,26 @@ class Repositories:
     def begin(self, paths: Iterable[str]) -> dict[str, RepositoryState]:
         """Copy what is new in the repositories at the relative `paths` ("": the root), and return their states."""
         with self._lock:
-            return self._begin(paths)
-
-    def _begin(self, paths: Iterable[str]) -> dict[str, RepositoryState]:
-        bounds, found, kept = CopyBounds(), dict[str, RepositoryState](), list[Path]()
-        self.not_covered = {}
-        for path in sorted(paths):
-            try:
-                folders = find_git_folders(self.root / path)
-                if folders is None:
-                    raise OSError("its git folder is not that of the project")
-                state = found[path] = read_state(folders, self._store, self._known.get(path))
-                state.is_whole = not is_lost(*folders)
-                above = next((one for one in kept if folders.common.is_relative_to(one)), None)
-                self._keep(path, state, bounds, above)
-                kept.append(folders.common)
-                with suppress(OSError), open_folder(folders.common / "reftable"):
-                    self.not_covered[git_folder(path)] = _REFTABLE
-            except FileNotFoundError:  # git finds no repository there either
-                continue
-            except OSError as error:
-                self.not_covered[git_folder(path)] = error.strerror or str(error)
-        self._known = dict(found)
-        return found
+            bounds, found, kept = CopyBounds(), dict[str, RepositoryState](), list[Path]()
+            self.not_covered = {}
+            for path in sorted(paths):
+                try:
+                    folders = find_git_folders(self.root / path)
+                    if folders is None:
+                        raise OSError("its git folder is not that of the project")
+                    state = found[path] = read_state(folders, self._store, self._known.get(path))
+                    state.is_whole = not is_lost(*folders)
+                    above = next((one for one in kept if folders.common.is_relative_to(one)), None)
+                    self._keep(path, state, bounds, above)
+                    kept.append(folders.common)
+                    with suppress(OSError), open_folder(folders.common / "reftable"):
+                        self.not_covered[git_folder(path)] = _REFTABLE
+                except FileNotFoundError:  # git finds no repository there either
+                    continue
+                except OSError as error:
+                    self.not_covered[git_folder(path)] = error.strerror or str(error)
+            self._known = dict(found)
+            return found
 
     def _keep(self, path: str, state: RepositoryState, bounds: CopyBounds, above: Path | None) -> None:
         """Copy a repository, unless it is as it was copied last. Raises `OSError`."""
@@ -108,28 +105,25 @@ class Repositories:
     def end(self, before: Mapping[str, RepositoryState]) -> RepositoryChanges:
         """Compare the repositories with their states before a command."""
         with self._lock:
-            return self._end(before)
-
-    def _end(self, before: Mapping[str, RepositoryState]) -> RepositoryChanges:
-        found, uncovered = RepositoryChanges(), {path for path, why in self.not_covered.items() if why != _REFTABLE}
-        for path, old in before.items():
-            name = git_folder(path)
-            if written := find_written(self._data, old.folders.place):
-                found.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
-            if old.is_whole and is_lost(*old.folders):
-                self._known.pop(path, None)
-                found.lost.append(FileChange(name, FileState(REPOSITORY), GONE))
-                is_kept = name not in uncovered and find_copy(self._data, old.folders.place) is not None
-                found.told += [] if is_kept else [NO_REPOSITORY]
-                continue
-            with suppress(OSError):
-                new = self._known[path] = read_state(old.folders, self._store, old)
-                if old.log and not new.log:
-                    found.told.append(f"{name}: {EMPTIED_LOG} {find_copy(self._data, old.folders.place)}")
-                changes = _compare(path, old.values, new.values, self._store)
-                found.references += changes
-                found.same |= {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()
-        return found
+            found, uncovered = RepositoryChanges(), {path for path, why in self.not_covered.items() if why != _REFTABLE}
+            for path, old in before.items():
+                name = git_folder(path)
+                if written := find_written(self._data, old.folders.place):
+                    found.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
+                if old.is_whole and is_lost(*old.folders):
+                    self._known.pop(path, None)
+                    found.lost.append(FileChange(name, FileState(REPOSITORY), GONE))
+                    is_kept = name not in uncovered and find_copy(self._data, old.folders.place) is not None
+                    found.told += [] if is_kept else [NO_REPOSITORY]
+                    continue
+                with suppress(OSError):
+                    new = self._known[path] = read_state(old.folders, self._store, old)
+                    if old.log and not new.log:
+                        found.told.append(f"{name}: {EMPTIED_LOG} {find_copy(self._data, old.folders.place)}")
+                    changes = _compare(path, old.values, new.values, self._store)
+                    found.references += changes
+                    found.same |= {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()
+            return found
 
 
 def make_rows(states: Mapping[str, RepositoryState]) -> dict[str, Any]:
