@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.reports.text.lines import filled
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
 
@@ -15,6 +15,7 @@ def can_confirm() -> bool:
 
 
 def confirm(question: str) -> bool:
-    """Ask `question` on stderr and read a line of stdin; only `y` and `yes` are True."""
-    QuietStream(Stream(2)).write(sanitize(f"{question} [y/N] ".lstrip()))
+    """Ask `question` on stderr, wrapped at words, and read a line of stdin; only `y` and `yes` are True."""
+    stream = Stream(2)
+    QuietStream(stream).write("\n".join(filled(f"{question} [y/N]", stream.width - 5)) + " ")
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
