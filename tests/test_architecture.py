@@ -445,7 +445,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_469, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (65_430, 0, 5),
+    "cli": (65_446, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_754, 0, 17),
     "config": (33_121, 0, None),
@@ -460,7 +460,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_619, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (32_170, 0, 53),
-    "reports": (76_976, 8_414, None),
+    "reports": (76_989, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (55_420, 27_172, 48),
-    "tree undo worktrees": (66_608, 0, 52),
+    "tree undo worktrees": (66_550, 0, 52),
     "turn": (22_564, 0, 15),
     "ui": (101_059, 0, 47),
     "workers": (9_728, 0, 1),
@@ -487,10 +487,10 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (952_930, 67_844)
+SUM = (952_901, 67_844)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
-15,817 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
+15,788 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
 back to 937,113.
 """

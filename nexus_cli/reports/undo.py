@@ -58,7 +58,7 @@ def undo_text(value: Value, width: int) -> str:
         lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
         lines += folded(moved["command"], width, "  ")
     if unsure:
-        lines += filled(f"{describe_unsure(unsure)} `nexus undo --all` or `nexus undo PATH` takes it back.", width)
+        lines += filled(f"{describe_unsure(unsure)} To take back: `nexus undo --all` or `nexus undo PATH`.", width)
     for what in value["unfollowed"]:
         lines += filled(f"Not covered: {_plain(what)}", width)
     return "\n".join(lines)
@@ -156,7 +156,8 @@ def change_text(change: PathChange, name: str, reader: ContentReader) -> str:
     is_new = change.before.kind not in (FILE, LINK)
     diff = unified_diff(None if is_new else before, after, name)
     if change.after.kind not in (FILE, LINK):
-        diff = diff.replace(f"\n+++ b/{' '.join(name.split())}\n", "\n+++ /dev/null\n", 1)
+        removed = diff.replace(f"\n+++ b/{' '.join(name.split())}\n", "\n+++ /dev/null\n", 1)
+        diff = removed or f"--- a/{name}\n+++ /dev/null\n"
     return head + diff
 
 

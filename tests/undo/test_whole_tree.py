@@ -329,6 +329,18 @@ def test_modes_of_folders_are_counted_and_shown(world: World) -> None:
     assert f"files and {count} folders restored" in " ".join(undo_text(report, 200).split())
 
 
+def test_an_empty_file_that_came_or_went_is_shown(world: World) -> None:
+    world.path("__init__.py").touch()
+
+    def work() -> None:
+        world.path("__init__.py").unlink()
+        world.path("made").touch()
+
+    world.turn(work)
+    shown = turn_diff(world.request())
+    assert shown["text"] == "--- a/__init__.py\n+++ /dev/null\n--- /dev/null\n+++ b/made\n" and not shown["unread"]
+
+
 @pytest.mark.matrix
 def test_the_modes_of_many_folders_come_back_with_few_system_calls(
     world: World, monkeypatch: pytest.MonkeyPatch
