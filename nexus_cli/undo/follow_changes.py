@@ -7,6 +7,7 @@ What could not be followed is in the journal with its reason.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import threading
@@ -68,16 +69,14 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
     ]
 
 
-def drop_recorded(changes: list[FileChange], step: Step, data: Path) -> list[FileChange]:
-    """Return `changes` without those that other calls, of any session, recorded since `step` began.
+def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step]) -> list[FileChange]:
+    """Return `changes` without those that `others` recorded (see `_find_others`).
 
-    Where the command changed a path before or after them, or both, these parts are left. Blocks; raises `OSError`.
+    Where the command changed a path before or after them, or both, these parts are left.
     """
-    if not changes:
-        return changes
     recorded: dict[str, list[FileState]] = {}
-    for other in read_steps_since(data, step.at):
-        for one in other.changes if other.id != step.id else ():
+    for other in others:
+        for one in other.changes:
             known = recorded.setdefault(f"{other.root}/{one.path}", [])
             at = 0 if one.is_earlier else len(known)
             known[at:at] = one.before, one.after
@@ -147,6 +146,7 @@ _LOOKS = "undo/looks"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
+NOT_NOTED = "this step cannot be written down"
 KILLED = "the process was killed while this ran, and what it had looked at is lost"
 TOO_MANY = f"more than {MOST:,} files, or a look takes longer than {WALK_SECONDS:.0f} s: new ones are not followed"
 
@@ -189,6 +189,8 @@ class ChangeJournal:
     most_file: int = MOST_COPIED
     """Most bytes of a file that a look copies."""
     _name: str = field(default_factory=lambda: secrets.token_hex(8))
+    _running: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Session and root of the steps that run, by their ids; in the lock file for other processes."""
     _count: int = 0
     _projects: dict[Path, LookedProject] = field(default_factory=dict)
     _repositories: dict[Path, Repositories] = field(default_factory=dict)
@@ -266,7 +268,7 @@ class ChangeJournal:
         changes: list[FileChange] = []
         names: list[str] = []
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
-        seconds = time.monotonic() - begun.started
+        seconds, is_alone = time.monotonic() - begun.started, True
         try:
             if look is not None:
                 after = begun.project.end(look)
@@ -282,27 +284,33 @@ class ChangeJournal:
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]
-                    own = drop_recorded(changes + found.lost, step, self.data)
+                    others = list[Step]()
+                    if changes or found.lost or found.references:
+                        others, is_alone = _find_others(step, self.data)
+                    own = drop_recorded(changes + found.lost, step, others)
                     dropped = {one.path for one in changes} - {one.path for one in own}
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
-                    step = _add_references(step, found.references, self.data)
+                    step = _add_references(step, found.references, others)
                     told = [*found.told, *told]
                     same |= found.same
-                if command and seconds > unsure_changes.SECONDS:
+                if command and (seconds > unsure_changes.SECONDS or not is_alone):
                     if not unsure_changes.NAMES_GIT.search(command):
                         moved = (replace(one, is_unsure=True) for one in step.references)
                         step = replace(step, references=tuple(moved))
                     changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
                 why = "; ".join(filter(None, told))
                 same -= {change.path for change in changes}
-                not_covered = {path: one for path, one in not_covered.items() if path not in same}
+                not_covered = {
+                    path: one for path, one in not_covered.items() if path not in same and not one.startswith(NOT_NOTED)
+                }
                 not_covered |= {path: one for path, one in after.not_covered.items() if one == TOO_DEEP}
                 not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
             not_covered[WHOLE] = str(error)
         step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
         self._record(replace(step, began=step.at, at=_now()), is_open=look is not None)
+        self._note_running(step, is_running=False)
         beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
         return names + beside
 
@@ -354,7 +362,8 @@ class ChangeJournal:
 
     def close(self) -> None:
         """Remove what is kept for a process that is killed. If steps could not be written, the next one finds them."""
-        self._write_waiting()
+        with suppress(OSError):
+            self.save_waiting()
         if self._waiting and self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -374,35 +383,48 @@ class ChangeJournal:
         )
 
     def _note_begun(self, begun: BegunStep, look: Look) -> None:
-        """Write down that a step has begun, so that another process finds its changes if this one is killed."""
-        with suppress(OSError, ValueError):
+        """Write down that a step has begun, so that another process finds its changes if this one is killed. If that
+        fails, as on a full disk, an undo may not cover it."""
+        try:
             if self.keeps:
                 self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
+                self._note_running(begun.step, is_running=True)
                 begun.project.save(look, make_rows(begun.repositories))
                 begin_step(self.data, begun.step)
+        except (OSError, ValueError) as error:
+            begun.not_covered = {**begun.not_covered, WHOLE: f"{NOT_NOTED}: {getattr(error, 'strerror', '') or error}"}
+
+    def _note_running(self, step: Step, *, is_running: bool) -> None:
+        """Say in the lock file which steps run."""
+        with self._looking:
+            self._running.pop(step.id, None)
+            self._running |= {step.id: (step.session, step.root)} if is_running else {}
+            if self._lock is not None:
+                self._lock.write(json.dumps(list(self._running.values())))
 
     def _record(self, step: Step, *, is_open: bool) -> None:
         """Put a step in the journal, if it changed something."""
         if not self.keeps:
             return
         self._waiting.append((step, is_open))
-        self._write_waiting()
+        with suppress(OSError):
+            self.save_waiting()
         with suppress(OSError, ValueError):
             if self._store is not None and self._store.written - self._trimmed >= _TRIM:
                 self._trimmed = self._store.written
                 trim_store(self.data, self.most)
 
-    def _write_waiting(self) -> None:
-        """Write the steps that are not in the journal yet."""
-        with suppress(OSError):
-            while self._waiting:
-                step, is_open = self._waiting[0]
-                with suppress(ValueError):
-                    if step.changes or step.references or step.unfollowed or step.not_covered:
-                        append_step(self.data, step)
-                    elif is_open:
-                        end_step(self.data, step)
-                del self._waiting[0]
+    def save_waiting(self) -> None:
+        """Write the steps that are not in the journal yet, as after a command that filled the disk. Blocks; raises
+        `OSError`."""
+        while self._waiting:
+            step, is_open = self._waiting[0]
+            with suppress(ValueError):
+                if step.changes or step.references or step.unfollowed or step.not_covered:
+                    append_step(self.data, step)
+                elif is_open:
+                    end_step(self.data, step)
+            del self._waiting[0]
 
     def _settle(self, session: str) -> None:
         """Find out what commands of killed processes changed, once for each session."""
@@ -452,9 +474,10 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
         except NotFollowed as error:
             raise OSError(errno.EAGAIN, str(error)) from error
         found = Repositories(Path(step.root), data, ByteStore(data)).end(states)
-        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, data)
+        others, _ = _find_others(step, data)
+        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, others)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
-        step = _add_references(step, found.references, data)
+        step = _add_references(step, found.references, others)
         return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
     return replace(step, unfollowed=KILLED)
 
@@ -482,14 +505,43 @@ def _name_new(before: Look, after: Look) -> str:
     return f"{name_first(new, 3)} {'are' if new[1:] else 'is'} new; undo leaves repositories" if new else ""
 
 
-def _add_references(step: Step, found: Sequence[ReferenceChange], data: Path) -> Step:
-    """Return `step` with what it did to references, without what other calls recorded since it began. What jobs do to
-    them is not told from what the person does. Blocks; raises `OSError`."""
-    if not found or step.is_unsure:
+def _add_references(step: Step, found: Sequence[ReferenceChange], others: Sequence[Step]) -> Step:
+    """Return `step` with what it did to references, without what `others` recorded. What jobs do to them is not told
+    from what the person does."""
+    if step.is_unsure:
         return step
-    others = read_steps_since(data, step.at)
-    known = {(other.root, one) for other in others if other.id != step.id for one in other.references}
+    known = {(other.root, one) for other in others for one in other.references}
     return replace(step, references=tuple(one for one in found if (step.root, one) not in known))
+
+
+def _find_others(step: Step, data: Path) -> tuple[list[Step], bool]:
+    """Return what other calls, of any session, recorded since `step` began, and True if no command of another session
+    may have made changes of `step`: it runs now, or recorded changes that it may not have made. Blocks; raises
+    `OSError`."""
+    found, is_alone = [], not _is_another_running(step, data / _LOOKS)
+    for one in read_steps_since(data, step.at):
+        if one.id == step.id:
+            continue
+        if one.session != step.session:
+            changes = tuple(change for change in one.changes if not change.is_unsure)
+            references = tuple(change for change in one.references if not change.is_unsure)
+            is_alone = is_alone and (changes, references) == (one.changes, one.references)
+            one = replace(one, changes=changes, references=references)
+        found.append(one)
+    return found, is_alone
+
+
+def _is_another_running(step: Step, looks: Path) -> bool:
+    """Return True if a command of another session runs in the folder of `step`, above or below it."""
+    for place in looks.glob("*.lock"):
+        with suppress(OSError, ValueError, TypeError):
+            for session, root in json.loads(place.read_bytes() or b"[]"):
+                if session == step.session or os.path.commonpath((root, step.root)) not in (root, step.root):
+                    continue
+                if (free := FileLock.take(place)) is None:
+                    return True
+                free.release()  # its process was killed
+    return False
 
 
 def _now() -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands.conftest import FakeContext
@@ -13,6 +15,8 @@ from undo.world import World
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.forms import find_form
+from nexus_cli.undo import follow_changes
+from nexus_cli.undo.follow_changes import StepOwner
 
 
 def work_of(context: FakeContext) -> World:
@@ -96,3 +100,25 @@ def test_an_undo_made_before_the_session_was_resumed_is_told(context: FakeContex
     asyncio.run(context.reopen(context.options))
     context.turn("go on")
     assert str(context.provider.seen[-1]).count("took back the file changes of turn 1") == 1
+
+
+def test_what_a_full_disk_kept_from_being_written_down_is_written_before_it_is_taken_back(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context.turn("change a")
+    work, journal = work_of(context), context.session.state.dispatcher.call_changes.journal
+    work.write("a", "old\n")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    begun = journal.begin(StepOwner(context.session.id, 1), "bash", "c1", work.project)
+    with monkeypatch.context() as patch:
+        patch.setattr(follow_changes, "append_step", refuse)
+        work.write("a", "new\n")
+        journal.end(begun)
+        with pytest.raises(NexusError, match="nothing was undone") as raised:
+            context.run("undo")
+        assert "could not be written down" in str(raised.value.why)
+    assert shown(context, "undo") == "Undid turn 1: 1 file restored.\n  restored  a"
+    assert work.path("a").read_text() == "old\n"

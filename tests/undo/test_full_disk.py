@@ -15,6 +15,7 @@ from undo.world import World
 from nexus_cli.ledger.database import ledger_error
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes
+from nexus_cli.undo.coverage import describe_uncovered
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 
 Usage = namedtuple("Usage", "total used free")
@@ -42,6 +43,27 @@ def test_a_command_that_fills_the_disk_can_be_undone_when_it_is_free_again(
     report = world.undo(turn=None if is_freed else 1)
     assert report["restored"] == ["a"] and place.read_text() == "mine\n"
     assert not list((world.data / "undo/looks").iterdir())
+
+
+def test_a_command_that_cannot_be_written_down_is_named_as_not_covered_before_it_runs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, journal = world.write("a", "mine\n"), ChangeJournal(world.data)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(follow_changes, "begin_step", refuse)
+        begun = journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
+    told = describe_uncovered(begun.not_covered)
+    assert told == "undo will not cover all of the project (this step cannot be written down: No space left on device)"
+    place.write_text("its\n")
+    journal.end(begun)
+    journal.close()
+    world.turns = 1
+    report = world.undo()
+    assert report["restored"] == ["a"] and not report["not_covered"] and place.read_text() == "mine\n"
 
 
 def test_an_edit_is_refused_if_its_file_cannot_be_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,6 +231,40 @@ def test_edits_of_another_session_while_a_command_runs_are_not_its_own(world: Wo
     assert world.path("mine-first").read_text() == "one and theirs\n"
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize("writes", ["sh gen.sh", "touch theirs"])
+def test_what_a_command_of_another_session_writes_meanwhile_is_that_ones_to_take_back(
+    world: World, is_first: bool, writes: str
+) -> None:
+    world.write("mine", "0\n")
+    repository(world.project)
+    mine, other = ChangeJournal(world.data), ChangeJournal(world.data)
+    owners = StepOwner(world.session, 1), StepOwner("other", 1)
+    if is_first:
+        begun_other = other.begin(owners[1], f"bash {writes}", "c2", world.project)
+    begun = mine.begin(owners[0], "bash echo > mine", "c1", world.project)
+    if not is_first:
+        begun_other = other.begin(owners[1], f"bash {writes}", "c2", world.project)
+    world.write("theirs", "half\n")
+    world.write("mine", "1\n")
+    mine.end(begun, "echo > mine")
+    world.write("theirs", "whole\n")
+    world.write("more", "whole\n")
+    other.end(begun_other, writes)
+    mine.close()
+    other.close()
+    world.turns = 1
+    report = world.undo()
+    assert report["restored"] == ["mine"] and [one["path"] for one in report["kept"]] == ["theirs"]
+    assert (world.path("theirs").read_text(), world.path("mine").read_text()) == ("whole\n", "0\n")
+    world.session = "other"
+    report = world.undo()
+    is_named = "theirs" in writes
+    assert report["removed"] == (["theirs"] if is_named else [])
+    assert [one["path"] for one in report["kept"]] == (["more"] if is_named else ["more", "theirs"])
+    assert sorted(world.undo(takes_unsure=True)["removed"]) == (["more"] if is_named else ["more", "theirs"])
+
+
 def test_two_workers_of_a_turn_that_change_one_folder_at_once_are_taken_back_whole(world: World) -> None:
     for name in "abc":
         world.write(name, "0\n")
