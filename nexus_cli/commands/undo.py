@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from nexus_cli.commands.arguments import require_record
 from nexus_cli.commands.command import Choice, Command, CommandContext
-from nexus_cli.core.errors import NexusError, write_failure_hint
 
 T = TypeVar("T")
 _NUMBERED = re.compile(r"#?0*([1-9][0-9]{0,8})(?:\s+(.+))?")
@@ -48,16 +47,13 @@ async def redo(context: CommandContext, rest: str) -> None:
 async def _restore(context: CommandContext, turn: int | None, paths: Sequence[str], *, redo: bool) -> None:
     from nexus_cli.reports.undo import UNSURE_QUESTION, describe_unsure  # noqa: PLC0415
     from nexus_cli.session.undo_files import restore_files, undo_request  # noqa: PLC0415
+    from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import find_unsure  # noqa: PLC0415
 
     record = require_record(context)
-    journal = context.session.state.dispatcher.call_changes.journal
-    try:
-        await asyncio.to_thread(journal.save_waiting)
-    except OSError as error:
-        hint = write_failure_hint(error, "Try again in a moment")
-        why = "what the last command changed could not be written down yet"
-        raise NexusError("internal", "nothing was undone", why, hint) from error
+    changes = context.session.state.dispatcher.call_changes
+    with disk_errors("nothing was undone: the last changes are not written down yet"):
+        await asyncio.to_thread(changes.journal.save_waiting)
     request = undo_request(record, context.session.folder, turn=turn, paths=paths)
     if not redo and (unsure := await asyncio.to_thread(find_unsure, request)):
         context.say(describe_unsure(unsure, request.project))

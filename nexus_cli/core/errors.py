@@ -29,7 +29,8 @@ EXIT_STATUS: Final = {
 """Exit status by kind of error. That of `aborted` is 130, 143 or 129, depending on the signal."""
 
 
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk."""
 
 
 REDACTED: Final = "[redacted]"
@@ -111,7 +112,7 @@ class ProviderError(NexusError):
 
 def write_failure_hint(error: OSError, otherwise: str) -> str:
     """Return a hint for a failed write: to free space if the disk is full, else `otherwise`."""
-    return "Free some space" if error.errno in _NO_ROOM else otherwise
+    return "Free some space" if error.errno in NO_ROOM else otherwise
 
 
 def nearest_name(name: str, names: Iterable[str], least: float = 0.5) -> str:

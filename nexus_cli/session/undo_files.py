@@ -15,13 +15,12 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Memo
-from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.json_types.report_types import UndoReport
 from nexus_cli.lane.user_input import UNDONE_FILES
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
 from nexus_cli.undo.follow_changes import settle_killed
-from nexus_cli.undo.journal import copy_steps, read_begun_undos
+from nexus_cli.undo.journal import copy_steps, disk_errors, read_begun_undos
 from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
 from nexus_cli.undo.undo_turn import UndoRequest, redo_turn, undo_turn
@@ -88,23 +87,17 @@ def rewind_files(
 
     An undo that was killed is completed before. Raises as `undo_turn`, and if nexus was killed in one of the turns.
     """
-    reports, turns = [], _find_turns(request, first)
-    if read_begun_undos(request.data, request.session):
-        reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first)))
-        turns = _find_turns(request, first)
+    reports = []
+    with disk_errors("nothing was undone"):
+        turns = find_turns(request.data, request.session, first)
+        if read_begun_undos(request.data, request.session):
+            reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first)))
+            turns = find_turns(request.data, request.session, first)
     for turn in turns:
         if is_stopped():
             break
         reports.append(restore_files(log, replace(request, turn=turn)))
     return reports
-
-
-def _find_turns(request: UndoRequest, first: int) -> list[int]:
-    try:
-        return find_turns(request.data, request.session, first)
-    except OSError as error:
-        hint = write_failure_hint(error, "Try again in a moment")
-        raise NexusError("internal", "nothing was undone", error.strerror or str(error), hint) from error
 
 
 def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = ()) -> SessionInfo:

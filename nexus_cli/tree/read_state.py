@@ -23,7 +23,7 @@ MOST_COPIED = 200_000_000
 looks."""
 MOST_COPIED_AT_ONCE = 250_000_000
 """Most bytes that one look copies; further files are kept by hard links."""
-_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP)
+NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 """Errors of a file system that cannot link a file to the store."""
 MOST_SYNCED = 50
 """Most copies of one look that are synced one by one: for thousands that would take seconds."""
@@ -167,7 +167,7 @@ class StateReader:
         try:
             return store.link(folder, name, about)
         except OSError as error:
-            if error.errno not in _NO_LINKS or about.st_size > min(self._most, self._left):
+            if error.errno not in NO_LINKS or about.st_size > min(self._most, self._left):
                 raise
         with open(os.open(name, READ, dir_fd=folder), "rb") as file:
             return self._copy(store, file, about.st_size)

@@ -18,7 +18,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import IO
 
-from nexus_cli.core.real_files import NEW, READ, list_folder, open_at, open_folder, open_parent, open_regular, stat_at
+from nexus_cli.core.real_files import (
+    NEW,
+    READ,
+    REPLACED,
+    list_folder,
+    open_at,
+    open_folder,
+    open_parent,
+    open_regular,
+    stat_at,
+)
 from nexus_cli.tree.blob_hash import HASHES, blob_hash
 from nexus_cli.tree.byte_store import ByteStore, link_content
 from nexus_cli.tree.file_state import (
@@ -34,7 +44,7 @@ from nexus_cli.tree.file_state import (
     FileState,
     PresentState,
 )
-from nexus_cli.tree.read_state import describe, is_attribute, make_stamp, read_attributes
+from nexus_cli.tree.read_state import NO_LINKS, describe, is_attribute, make_stamp, read_attributes
 
 _OWNER = "owner"
 DRAFT_MODE = 0o700
@@ -46,7 +56,6 @@ LONGEST_NAME = 255
 _PIECE = 1 << 20
 _FILLED = (errno.ENOTEMPTY, errno.EEXIST)
 """Errors of a folder that is not empty."""
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EXDEV}
 
 
 class ChangedMeanwhileError(Exception):
@@ -200,7 +209,7 @@ def remove_folder(root: int, path: str) -> bool:
         with open_parent(path, inside=root) as (folder, name):
             os.rmdir(name, dir_fd=folder)
     except OSError as error:
-        if error.errno not in (*_FILLED, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        if error.errno not in (*_FILLED, *REPLACED):
             raise
         return error.errno not in _FILLED
     return True
@@ -352,7 +361,7 @@ def _rename(folder: int, draft: str, name: str, *, is_new: bool) -> None:
         except FileExistsError:
             raise ChangedMeanwhileError from None
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in NO_LINKS:
                 raise
     os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
 

@@ -197,10 +197,13 @@ class ChangeJournal:
     _not_covered: dict[Path, Mapping[str, str]] = field(default_factory=dict)
     """By project: what its newest look did not cover."""
     _looking: threading.Lock = field(default_factory=threading.Lock)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    """Calls that run at the same time end in threads of their own."""
     _lock: FileLock | None = None
     _settled: set[str] = field(default_factory=set)
-    _waiting: list[tuple[Step, bool]] = field(default_factory=list)
-    """Steps that could not be written, as on a full disk, each with True if its begin was."""
+    """Sessions of which it was found out what commands of killed processes changed."""
+    _waiting: list[Step] = field(default_factory=list)
+    """Steps that could not be written, as on a full disk."""
     _trimmed: int = -_TRIM
 
     def __post_init__(self) -> None:
@@ -217,8 +220,10 @@ class ChangeJournal:
 
     def _begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool) -> BegunStep:
         step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
-        with suppress(OSError, ValueError):
-            self._settle(step.session)
+        if self.keeps and step.session not in self._settled:
+            self._settled.add(step.session)
+            with suppress(OSError, ValueError):
+                settle_killed(self.data, step.session)
         project, look, repositories = self._look(root)
         begun = BegunStep(step, project, look, self._not_covered[root], repositories)
         if look is not None:
@@ -265,10 +270,9 @@ class ChangeJournal:
 
         With the `command` and its output, changes that it does not explain are unsure.
         """
-        changes: list[FileChange] = []
-        names: list[str] = []
+        changes, names = list[FileChange](), list[str]()
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
-        seconds, is_alone = time.monotonic() - begun.started, True
+        seconds, is_alone = time.monotonic() - begun.started, self._store is None
         try:
             if look is not None:
                 after = begun.project.end(look)
@@ -276,18 +280,13 @@ class ChangeJournal:
                 made = begun.project.find_made(names)
                 names = [name for name in names if name not in made]
                 told = [_name_new(look, after)]
-                same = {
-                    path
-                    for path in not_covered
-                    if (one := look.seen.get(path)) is not None and one.state.kind != FOLDER
-                }
+                same = {path for path in not_covered if look.seen.get(path, NOTHING).state.kind not in (ABSENT, FOLDER)}
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]
-                    others = list[Step]()
-                    if changes or found.lost or found.references:
-                        others, is_alone = _find_others(step, self.data)
-                    own = drop_recorded(changes + found.lost, step, others)
+                    changes += found.lost
+                    others, is_alone = _find_others(step, self.data) if changes or found.references else ([], True)
+                    own = drop_recorded(changes, step, others)
                     dropped = {one.path for one in changes} - {one.path for one in own}
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
@@ -309,7 +308,7 @@ class ChangeJournal:
         except (NotFollowed, OSError, ValueError) as error:
             not_covered[WHOLE] = str(error)
         step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
-        self._record(replace(step, began=step.at, at=_now()), is_open=look is not None)
+        self._record(replace(step, began=step.at, at=_now()))
         self._note_running(step, is_running=False)
         beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
         return names + beside
@@ -352,7 +351,7 @@ class ChangeJournal:
             change = FileChange(str(target.relative_to(root)), old.state, new.state, stamp)
             roots.setdefault(root, []).append(change)
         for root, changes in roots.items():
-            self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)), is_open=False)
+            self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)))
         return [
             one.path if root == project else str(root / one.path)
             for root, changes in roots.items()
@@ -364,15 +363,11 @@ class ChangeJournal:
         """Remove what is kept for a process that is killed. If steps could not be written, the next one finds them."""
         with suppress(OSError):
             self.save_waiting()
-        if self._waiting and self._lock is not None:
-            self._lock.release()
-            self._lock = None
-            return
-        for project in list(self._projects.values()):
+        lock, self._lock = self._lock, None
+        for project in () if self._waiting else list(self._projects.values()):
             project.remove()
-        if self._lock is not None:
-            self._lock.release(remove=True)
-            self._lock = None
+        if lock is not None:
+            lock.release(remove=not self._waiting)
 
     def _make_step(self, owner: StepOwner, what: str, call: str, root: Path) -> Step:
         self._count += 1
@@ -396,42 +391,36 @@ class ChangeJournal:
 
     def _note_running(self, step: Step, *, is_running: bool) -> None:
         """Say in the lock file which steps run."""
-        with self._looking:
+        with self._writing:
             self._running.pop(step.id, None)
             self._running |= {step.id: (step.session, step.root)} if is_running else {}
             if self._lock is not None:
                 self._lock.write(json.dumps(list(self._running.values())))
 
-    def _record(self, step: Step, *, is_open: bool) -> None:
+    def _record(self, step: Step) -> None:
         """Put a step in the journal, if it changed something."""
-        if not self.keeps:
+        if self._store is None:
             return
-        self._waiting.append((step, is_open))
+        self._waiting.append(step)
         with suppress(OSError):
             self.save_waiting()
         with suppress(OSError, ValueError):
-            if self._store is not None and self._store.written - self._trimmed >= _TRIM:
+            if self._store.written - self._trimmed >= _TRIM:
                 self._trimmed = self._store.written
                 trim_store(self.data, self.most)
 
     def save_waiting(self) -> None:
         """Write the steps that are not in the journal yet, as after a command that filled the disk. Blocks; raises
         `OSError`."""
-        while self._waiting:
-            step, is_open = self._waiting[0]
-            with suppress(ValueError):
-                if step.changes or step.references or step.unfollowed or step.not_covered:
-                    append_step(self.data, step)
-                elif is_open:
-                    end_step(self.data, step)
-            del self._waiting[0]
-
-    def _settle(self, session: str) -> None:
-        """Find out what commands of killed processes changed, once for each session."""
-        if self.keeps and session not in self._settled:
-            self._settled.add(session)
-            with suppress(OSError, ValueError):
-                settle_killed(self.data, session)
+        with self._writing:
+            while self._waiting:
+                step = self._waiting[0]
+                with suppress(ValueError):
+                    if step.changes or step.references or step.unfollowed or step.not_covered:
+                        append_step(self.data, step)
+                    else:
+                        end_step(self.data, step)
+                del self._waiting[0]
 
 
 def settle_killed(data: Path, session: str) -> list[Step]:
@@ -535,7 +524,7 @@ def _is_another_running(step: Step, looks: Path) -> bool:
     """Return True if a command of another session runs in the folder of `step`, above or below it."""
     for place in looks.glob("*.lock"):
         with suppress(OSError, ValueError, TypeError):
-            for session, root in json.loads(place.read_bytes() or b"[]"):
+            for session, root in json.loads(place.read_bytes()):
                 if session == step.session or os.path.commonpath((root, step.root)) not in (root, step.root):
                     continue
                 if (free := FileLock.take(place)) is None:

@@ -10,16 +10,28 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import private_dir
+from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.undo.records import Step, format_step, parse_step
 
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+
+
+@contextmanager
+def disk_errors(what: str) -> Iterator[None]:
+    """Turn `OSError` of journals, kept bytes and restored files into `NexusError`."""
+    try:
+        yield
+    except OSError as error:
+        hint = "Check the permissions" if isinstance(error, PermissionError) else "Wait a moment"
+        why = f"{error.strerror or error}".lower()
+        raise NexusError("internal", what, why, f"{write_failure_hint(error, hint)}; then repeat it") from error
 
 
 def journal_path(data: Path, session: str) -> Path:

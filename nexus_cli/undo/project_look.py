@@ -7,7 +7,6 @@ and git's own folders, which are kept whole (`repository_copy`).
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import threading
@@ -20,7 +19,7 @@ from typing import Any
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
-from nexus_cli.core.real_files import LISTED
+from nexus_cli.core.real_files import LISTED, REPLACED
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
@@ -49,8 +48,6 @@ _ASKED_SECONDS = 1.0
 _LARGE = 1_000_000
 """Bytes above which a file is read after all others: the time may not be enough for all."""
 _KIND, _FOLDER, _REGULAR = stat.S_IFMT(0o177777), stat.S_IFDIR, stat.S_IFREG
-_REPLACED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""Errors of a folder that is gone, or something else by now."""
 _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
@@ -345,7 +342,7 @@ class _Walk:
                 finally:
                     os.close(handle)
             except (OSError, ValueError) as error:
-                if getattr(error, "errno", 0) not in _REPLACED:
+                if getattr(error, "errno", 0) not in REPLACED:
                     self._leave_out(folder, UNREAD)
 
     def _leave_out(self, folder: str, why: str) -> None:
@@ -367,7 +364,7 @@ class _Walk:
             try:
                 about = entry.stat(follow_symlinks=False)
             except OSError as error:
-                if error.errno not in _REPLACED:
+                if error.errno not in REPLACED:
                     self._leave_out(path, UNREAD)
                 continue
             mode = about.st_mode

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.errors import NO_ROOM
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.tree.byte_store import ByteStore, hash_file
@@ -47,12 +47,12 @@ from nexus_cli.tree.write_state import (
     write_state,
 )
 from nexus_cli.undo import plan_restore as plans
-from nexus_cli.undo.journal import append_step, begin_step
+from nexus_cli.undo.journal import append_step, begin_step, disk_errors
 from nexus_cli.undo.plan_references import TurnReference
 from nexus_cli.undo.plan_restore import Action, PathChange, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
 from nexus_cli.undo.records import FileChange, ReferenceChange, Step, place_of
-from nexus_cli.undo.restore_references import FULL, put_references
+from nexus_cli.undo.restore_references import put_references
 
 ASIDE = ".nexus-undo"
 """Ending of the name under which an earlier state is put beside a path that keeps its present one."""
@@ -148,7 +148,7 @@ class Restorer:
         the disk is full."""
         self._whole = {one.place for one in changes if one.is_whole_folder}
         actions = plans.plan_restore(changes, self._look)
-        with _disk_errors("nothing was undone"):
+        with disk_errors("nothing was undone"):
             return [self._merge(one) if one.does == plans.MERGE else one for one in actions]
 
     def preview(self, actions: Sequence[Action]) -> RestoreResult:
@@ -218,7 +218,7 @@ class Restorer:
         `resume` carries on.
         """
         changes: dict[str, list[FileChange]] = {}
-        with _disk_errors("nothing was undone"):
+        with disk_errors("nothing was undone"):
             for action in track(actions, 0.4, 0.5):
                 changes.setdefault(action.change.root, []).extend(self._prepare(action))
             steps = []
@@ -314,7 +314,7 @@ class Restorer:
                 if is_closed and change.before.kind == FOLDER != change.after.kind and not plans.why_refused(planned):
                     with suppress(ChangedMeanwhileError, OSError, KeyError):  # its files can be removed then
                         open_up(self._roots[step.root], change.path)
-            with _disk_errors("the undo is not complete"):
+            with disk_errors("the undo is not complete"):
                 moved = tuple(put_references(step.root, step.references, self._store))
                 self.result.references += [(step.root, one) for one in moved if one.before != one.after]
                 made = [one for change in track(step.changes, 0.5) for one in self._make(step, change)]
@@ -364,7 +364,7 @@ class Restorer:
             with suppress(OSError):
                 now = self._look(planned)
         except OSError as error:
-            if error.errno in FULL:
+            if error.errno in NO_ROOM:
                 raise
             why = (error.strerror or str(error)).lower()
         return self._keep(step, change, now or plans.UNKNOWN, why)
@@ -466,14 +466,3 @@ def _planned(step: Step, change: FileChange) -> PathChange:
 
 def _draft_name(step: Step) -> str:
     return f".nexus-{step.id}"
-
-
-@contextmanager
-def _disk_errors(what: str) -> Iterator[None]:
-    """Turn `OSError` into `NexusError`."""
-    try:
-        yield
-    except OSError as error:
-        hint = write_failure_hint(error, "Check the permissions")
-        why = f"{error.strerror or error}".lower()
-        raise NexusError("internal", what, why, f"{hint}; then repeat it") from error

@@ -6,7 +6,6 @@ written by descriptor, with the lock that git takes for them.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -14,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from nexus_cli.core.errors import NO_ROOM
 from nexus_cli.core.real_files import NEW, open_folder
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
@@ -35,8 +35,6 @@ _MESSAGE = "nexus undo"
 _UPDATE = ("update-ref", "-m", _MESSAGE, "--no-deref", "-z", "--stdin")
 _OBJECT = re.compile(rb"(?<![0-9a-f])(?!0+\b)(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
 _SUBMODULE = 0o160000
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of a full disk."""
 _OLD = (1, 1)
 """Time of a written index: older than every file, so that git compares the contents anew."""
 
@@ -156,7 +154,7 @@ def _put_file(folders: GitFolders, row: ReferenceChange, store: ByteStore) -> No
                 os.rmdir(above, dir_fd=handle)
                 above = os.path.dirname(above)
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in NO_ROOM:
             raise  # what else it is: git has locked the file, or a job has put something in its place
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.report_types import MovedHead, ReferenceObject, UndoReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
-from nexus_cli.undo.journal import read_begun_undos, read_steps
+from nexus_cli.undo.journal import disk_errors, read_begun_undos, read_steps
 from nexus_cli.undo.plan_references import (
     TurnReference,
     find_commands,
@@ -122,14 +122,9 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
     _refuse_unknown(request, read_steps(data, session))
     if not (data / "undo" / f"{session}.jsonl").exists():
         return _report(request, request.turn, [], RestoreResult(), redo=redo)
-    try:
+    with disk_errors("nothing was undone"):
         settle_killed(data, session)
         lock = FileLock.wait_for(data / "undo" / f"{session}.lock", _SECONDS)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise NexusError(
-            "internal", "nothing was undone", why, write_failure_hint(error, "Try again in a moment")
-        ) from error
     with lock:
         if begun := read_begun_undos(data, session):
             if request.dry_run:

@@ -23,7 +23,7 @@ from typing import IO, Any
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import list_folder, open_folder, open_real
 from nexus_cli.sandbox.own_git import GitError, failure, merge_files
 from nexus_cli.tree import file_state
@@ -188,19 +188,15 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
     require_folder(record)
     if not record.source.is_dir():
         raise _refusal(record, f"its project is gone: {record.source}", "nexus worktree diff prints it")
-    what = f"worktree {record.name} cannot be applied"
     try:
         with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
             now = read_record(record.folder) or record
             if reviewed and now.applied != record.applied:
                 raise _refusal(record, _CHANGED, "Review it again")
             return _apply(now, reviewed)
-    except GitError as error:
-        raise failure(what, error) from error
-    except OSError as error:
-        why = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
-        hint = write_failure_hint(error, "Check the permissions")
-        raise NexusError("internal", what, why, f"{hint}; then apply it again") from error
+    except (GitError, OSError) as error:
+        hint = "Check the permissions of the project; then apply it again"
+        raise failure(f"worktree {record.name} cannot be applied", error, hint) from error
 
 
 def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:

@@ -9,14 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.config.worktree_record import WorktreeRecord, read_git_file, read_records, worktrees_of
+from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import list_folder, open_folder, read_regular, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
 from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, list_files
 from nexus_cli.worktrees.own_repository import (
-    OWN_REFERENCES,
     find_git,
     has_own_repository,
     list_own_references,
@@ -32,8 +31,6 @@ CACHES = frozenset(
 """Names of ignored folders that tools can fill again, so that they may be lost."""
 _MOST_LOG = 64 << 20
 """Most bytes of a log of commits."""
-_FORMER_HOLD = f"{OWN_REFERENCES}nexus-start"
-"""Reference of a linked worktree, as earlier versions made them, that keeps its first commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +98,12 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
     if git is None or files is None:
         return WorktreeState(
-            tree, counts, 0, True, (*kept, "its link to the repository is broken, or leads elsewhere"), False
+            tree, counts, 0, True, (*kept, "its repository is broken, leads elsewhere, or is of nexus 0.2"), False
         )
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
     kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
-    if has_own_repository(record):
-        kept += [f"the reference {name}" for name in list_own_references(record)]
-    else:
-        named = git.line("for-each-ref", "--format=%(refname)", OWN_REFERENCES).splitlines()
-        kept += [f"the reference {name}" for name in named if name != _FORMER_HOLD]
+    kept += [f"the reference {name}" for name in list_own_references(record)]
     tip, head = read_tips(git, record.branch)
     tips = [one for one in (head, tip) if one]
     commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0
@@ -190,31 +183,16 @@ def _has_entries(folder: Path, path: bytes) -> bool:
         return False
 
 
-def _git_folder(record: WorktreeRecord) -> Path | None:
-    """Return the git folder of a worktree; None if it was replaced, or its link leads elsewhere."""
-    if has_own_repository(record):
-        return record.folder / ".git"
-    folder = read_git_file(record.folder)  # a linked worktree, as earlier versions made them
-    is_ours = folder and folder.parent == record.repository / "worktrees" and (folder / "HEAD").is_file()
-    return folder if is_ours else None
-
-
 def _git_of(record: WorktreeRecord) -> Git | None:
-    """Return git in a worktree, None if the repository no longer lists it."""
-    if has_own_repository(record):
-        return own_repository_git(record)
-    folder = _git_folder(record)
-    if folder is None:
-        return None
-    place = {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(record.folder)}
-    return Git(find_git(record.source), record.folder, place, project=record.folder, reads=(record.repository,))
+    """Return git in a worktree, None if its repository was replaced, leads elsewhere, or is that of its project: such
+    linked worktrees were made by 0.2."""
+    return own_repository_git(record) if has_own_repository(record) else None
 
 
 def _has_moved(record: WorktreeRecord) -> bool:
     """True if another commit was ever checked out: some commits may then be on no branch."""
-    folder = _git_folder(record)
     try:
-        lines = read_regular(folder / "logs/HEAD", _MOST_LOG).splitlines() if folder else []
+        lines = read_regular(record.folder / ".git/logs/HEAD", _MOST_LOG).splitlines()
     except OSError as error:
         return error.errno == errno.EFBIG
     return any(line.split(b" ", 2)[1:2] != [record.start.encode()] for line in lines)

@@ -134,8 +134,8 @@ def own_repository_git(record: WorktreeRecord) -> Git:
 
 
 def has_own_repository(record: WorktreeRecord) -> bool:
-    """True unless the worktree is a linked one, of an earlier version, or its repository was deleted or replaced, or
-    leads elsewhere."""
+    """True unless the worktree is a linked one, of version 0.2, or its repository was deleted or replaced, or leads
+    elsewhere."""
     own = record.folder / ".git"
     return is_closed(own) and (own / "HEAD").is_file() and borrows_objects(own, record)
 
@@ -200,8 +200,7 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     there. Raises `GitError` and `OSError`.
     """
     if not has_own_repository(record):
-        is_own = (record.home / REFERENCES).exists()
-        return "its repository is gone, or links lead out of it: its commits are not published" if is_own else ""
+        return "its repository is gone, or links lead out of it: its commits are not published"
     own, main = own_repository_git(record), repository_git(record)
     tip, head = read_tips(own, record.branch)
     published = read_published(record)
@@ -259,9 +258,6 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
             old, _, checked_out = places.get(f"refs/heads/{branch}", "").partition(" ")
             if not old:
                 continue
-            if record.base and not (record.home / REFERENCES).exists():
-                # Linked, of an earlier version: its commits went to the branch itself.
-                tip = record.start if only_empty else old
             is_ours = old in (record.start, tip) and not checked_out and not (only_empty and old != record.start)
             if not is_ours or writer.try_run("update-ref", "-d", f"refs/heads/{branch}", old)[0]:
                 stay.append(branch)

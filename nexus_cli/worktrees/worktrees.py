@@ -11,7 +11,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,6 @@ from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, prepare_record, read_source
 from nexus_cli.worktrees.own_repository import (
-    REFERENCES,
     delete_references,
     has_own_repository,
     list_own_references,
@@ -402,14 +401,8 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:
     """
     with suppress(FileNotFoundError):
         _take_away(record)
-    kept: list[str] = []
     try:
-        git = repository_git(record)
-        if (linked := record.repository / "worktrees").is_dir() and not (record.home / REFERENCES).exists():
-            # Made by an earlier version.
-            remover = replace(git, writes=(linked,))
-            remover.try_run("worktree", "remove", "--force", "--force", str(record.folder))
-        kept = delete_references(record, git, only_empty=not with_branch)
+        kept = delete_references(record, repository_git(record), only_empty=not with_branch)
     except (GitError, NexusError):
         kept = [record.branch] if record.repository.is_dir() and record.branch else []
     _delete_tree(record_folder(record.folder))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import shutil
 import sqlite3
+import time
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes
 from nexus_cli.undo.coverage import describe_uncovered
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.journal import read_begun, read_steps
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -64,6 +67,24 @@ def test_a_command_that_cannot_be_written_down_is_named_as_not_covered_before_it
     world.turns = 1
     report = world.undo()
     assert report["restored"] == ["a"] and not report["not_covered"] and place.read_text() == "mine\n"
+
+
+def test_calls_that_end_at_the_same_time_are_each_recorded_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, count, append = ChangeJournal(world.data), 6, follow_changes.append_step
+    owner = StepOwner(world.session, 1)
+    begun = [journal.begin(owner, f"bash {number}", f"c{number}", world.project) for number in range(count)]
+    world.write("a", "its\n")
+
+    def append_slowly(*values: Any) -> None:
+        time.sleep(0.02)
+        append(*values)
+
+    monkeypatch.setattr(follow_changes, "append_step", append_slowly)
+    with ThreadPoolExecutor(count) as pool:
+        assert list(pool.map(journal.end, begun)).count(["a"]) >= 1
+    journal.close()
+    steps = [step.id for step in read_steps(world.data, world.session)]
+    assert len(steps) == len({*steps}) and not read_begun(world.data, world.session)
 
 
 def test_an_edit_is_refused_if_its_file_cannot_be_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -500,7 +500,7 @@ def test_a_link_to_another_repository_is_not_followed(project: Path, tmp_path: P
     (record.folder / ".git").write_text(f"gitdir: {other}/.git\n")
     (record.folder / "work.txt").write_text("work\n")
     state = inspect_worktree(record)
-    assert state.counts.files == 1 and "link to the repository is broken" in state.describe()
+    assert state.counts.files == 1 and "its repository is broken" in state.describe()
     assert not (tmp_path / "sprung").exists()
 
 
