@@ -19,7 +19,7 @@ from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes
 from nexus_cli.undo.coverage import describe_uncovered
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
-from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo.journal import append_step, read_begun, read_steps
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -70,7 +70,7 @@ def test_a_command_that_cannot_be_written_down_is_named_as_not_covered_before_it
 
 
 def test_calls_that_end_at_the_same_time_are_each_recorded_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, count, append = ChangeJournal(world.data), 6, follow_changes.append_step
+    journal, count, append = ChangeJournal(world.data), 6, append_step
     owner = StepOwner(world.session, 1)
     begun = [journal.begin(owner, f"bash {number}", f"c{number}", world.project) for number in range(count)]
     world.write("a", "its\n")
