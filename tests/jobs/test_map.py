@@ -11,6 +11,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,8 @@ def test_every_answer_matches_the_schema(place: Stage) -> None:
 
 
 def test_the_first_item_warms_the_cache_that_the_others_share(place: Stage, reader: Reader) -> None:
-    place.script(lambda body: {"text": "short", "delay": 0.5} if asked(body) == "0.py" else "short")
+    numbers = count()  # whichever item comes first
+    place.script(lambda body: "short" if next(numbers) else {"text": "short", "delay": 0.5})
     assert place.run("map", "Rules for all.\nSummarize {}", *FILES, "-j", "8").status == 0
     first, *others = place.server.requests
     assert all(one.at >= first.at + 0.5 for one in others), "the others start once the first reply has begun"
