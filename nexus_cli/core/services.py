@@ -107,13 +107,11 @@ class Piece:
 class Recall(Protocol):
     """Reads the originals of drops."""
 
-    def recall(self, drop_id: str) -> str | None:
-        """Return the whole original of a drop and count the recall; None if this session has no such drop."""
-
     def original(self, drop_id: str) -> str | None:
-        """Return the same as `recall`, without counting."""
+        """Return the whole original of a drop, None if this session has no such drop."""
 
-    def count_recall(self, drop_id: str) -> None: ...
+    def count_recall(self, drop_id: str) -> None:
+        """Count that the original was given."""
 
 
 @runtime_checkable

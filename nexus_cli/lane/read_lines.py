@@ -1,33 +1,23 @@
-"""Track the lines of files that were sent to the model, in a memo with each result that shows file text; do not send
-again what the window still shows."""
+"""Track the lines of files that were sent to the model, in a memo with each result that shows file text."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.window.entry_ranges import EntryRange, join_ranges, subtract_ranges
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.window.pruning import SAME, last_line
-from nexus_cli.core.elide import ElidedText, line_namer, one_line
-from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo
-from nexus_cli.core.message import FileEdit, FilePart, ToolCall, ToolResult
-from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.lane.current_request import most_with
-from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.core.elide import ElidedText
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.message import FileEdit, FilePart, ToolResult
 
 READ = "read"
 """Kind of the memo of a result that shows or edits a `file` (absolute path): the spans of `lines` sent, out of `total`;
 `edits` as in `FileEdit.changes`, after which `lines` are those that the model wrote; further parts are in `also`."""
 NAMED = 4
 """Most spans of lines that are listed; of more only the number of lines is shown."""
-
-LEAST_TEXT = 1000
-"""Least characters of a file's text, or of a command's result, that is not sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,97 +123,3 @@ def count_unread(lane: Lane, path: str, total: int) -> int:
     if known is None:
         return 0
     return total - _count((first, min(last, total)) for first, last in known.spans if first <= total)
-
-
-def read_room(window: LaneWindow) -> int:
-    """Return the most tokens that the reads of one message take together: half of what is free before it."""
-    return (window.budget.available - most_with(window, 0)) // 2
-
-
-async def clip_result(
-    window: LaneWindow,
-    find_tool: Callable[[str], Tool | None],
-    call: ToolCall,
-    result: ToolResult,
-    what: str,
-    room: int,
-    *,
-    refers: bool,
-) -> tuple[ElidedText, Drop | None]:
-    """Return the text to send for a result, and the drop of the rest, if any. `what` names the call, `room` is what is
-    left of the `read_room` of its message; with `refers`, text that the window shows is referred to."""
-    tool = find_tool(call.name)
-    if tool and tool.runs_commands:
-        pointer = (
-            f"{SAME}: the {what} above is the same. If it is gone from there, run it again.]\n{last_line(result.text)}"
-        )
-    else:
-        pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
-    if refers and _stands_above(window, find_tool, call, result, pointer):
-        return ElidedText(pointer), None
-    return await clip_with_drop(
-        window,
-        result.text or "(no output)",
-        window.budget.output_cap,
-        what,
-        Cause.OUTPUT_CAP,
-        room=room if tool and tool.reads_content else 0,
-        whole=result.text if result.full is None else result.full,
-        uncounted=result.uncounted,
-        cites=result.cites,
-        lines=_hole_namer(result),
-        outline=result.outline,
-        has_tail=not result.parts,
-    )
-
-
-def _hole_namer(result: ToolResult) -> Callable[[int, int], str] | None:
-    """Return a function that names the lines of a hole in text of files, as `read_file` takes them if it shows several
-    parts; None for other text."""
-    text, parts = result.text, result.parts
-    if not parts:
-        return None if result.first_line is None else line_namer(text, result.first_line)
-
-    def name(start: int, end: int) -> str:
-        low, high = text.count("\n", 0, start), text.count("\n", 0, max(start, end - 1))
-        missing: dict[str, list[str]] = {}
-        for part in parts:
-            first = max(part.first, part.number + low)
-            last = min(part.first + part.count - 1, part.number + high)
-            if first <= last:
-                missing.setdefault(one_line(part.name), []).append(f"{first}-{last}")
-        return ", ".join(f"{path}:{','.join(spans)}" for path, spans in missing.items())
-
-    return name
-
-
-def _stands_above(
-    window: LaneWindow, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, pointer: str
-) -> bool:
-    """Return True if the newest result for the same paths or of the same command, of an earlier step of the window,
-    shows the very text of this one, and no edit of these paths was called since.
-
-    The texts themselves are compared, so that what was cut, pruned, summarized or taken back never counts.
-    """
-    tool, text = find_tool(call.name), result.text
-    if tool is None or not (tool.reads_content or tool.runs_commands) or not result.success or len(text) < LEAST_TEXT:
-        return False
-    items, paths = window.lane.items, _paths(tool, call)
-    step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
-    asked = {one.id: one for item in items[:step] for one in item.message.tool_calls if one.name == call.name}
-    for item in reversed(items[:step]):
-        for one in item.message.tool_calls:
-            other = find_tool(one.name)
-            if other and other.effect is Effect.EDIT and not paths.isdisjoint(_paths(other, one)):
-                return False
-        before = asked.get(item.message.tool_call_id or "")
-        if before is not None and _paths(tool, before) == paths and item.message.content != pointer:
-            return item.form is ItemForm.FULL and item.message.content == text
-    return False
-
-
-def _paths(tool: Tool, call: ToolCall) -> set[str]:
-    """Return the paths of a call, or the command that it runs."""
-    if tool.runs_commands:
-        return {str(call.arguments.get(tool.subject))}
-    return {os.path.normpath(str(path)) for path in tool.find_paths(call.arguments)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from html import unescape
 from typing import Any
@@ -15,21 +15,16 @@ from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.elide import (
-    ElidedText,
     Marker,
     count_large,
     drop_marker,
-    elide_text,
-    fold_lines,
-    last_states,
     line_namer,
     one_line,
-    plain_marker,
-    plural,
 )
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
+from nexus_cli.lane.clip_results import LARGE, clip_with_drop
 from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.ledger.sessions import SHOWN
@@ -153,83 +148,6 @@ _JOINS = 4
 
 SAMPLE = 20_000
 """Characters of a text from which its kind of content is determined."""
-LARGE = 200_000
-"""Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
-
-
-async def clip_with_drop(
-    window: LaneWindow,
-    text: str,
-    cap: int,
-    what: str,
-    cause: Cause,
-    *,
-    room: int = 0,
-    whole: str | None = None,
-    uncounted: int = 0,
-    cites: str = "",
-    lines: Callable[[int, int], str] | None = None,
-    outline: str = "",
-    marker: Callable[[str], Marker] | None = None,
-    has_tail: bool = True,
-) -> tuple[ElidedText, Drop | None]:
-    """Clip `text` to at most `cap` tokens. Returns it with the drop recorded for the omitted part, or None.
-
-    A text that fits `room` stays whole although it exceeds `cap`. `lines` names the lines of a hole for the marker;
-    `outline` precedes a clipped text unless it takes more than the text left out. Without `has_tail` the beginning that
-    fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes that were
-    lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
-    """
-    count, timeline = window.context.counter.count, window.lane.timeline
-    most = max(cap, room)
-
-    def work() -> tuple[ElidedText, str]:
-        size = count_large(text, most, count)
-        if not uncounted and size <= most:
-            return ElidedText(text), ""
-        drop_id = cites or timeline.log.next_drop()
-        line = marker(drop_id) if marker else drop_marker(drop_id, lines) if lines else drop_marker(drop_id)
-        named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
-        taken = count(named)
-        if taken > size - cap:
-            named, taken = "", 0
-        cut = elide_text(text, (cap if has_tail else most) - taken, count, line, has_tail=has_tail)
-        return replace(cut, text=named + cut.text), drop_id
-
-    clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
-    if cites or not drop_id:
-        return clipped, None
-    whole = text if whole is None else whole
-    drop = Drop(drop_id, what, clipped.tokens, cause, timeline.now(), text=whole, uncounted=uncounted)
-    if len(whole) > LARGE:  # compressed when it is recorded
-        await asyncio.to_thread(timeline.log.record_drop, drop)
-    else:
-        timeline.log.record_drop(drop)
-    return clipped, drop
-
-
-async def leave_out_repeats(window: LaneWindow, text: str, what: str) -> tuple[str, Drop | None]:
-    """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
-    bar), and without most of the lines that repeat if it exceeds the output cap. Markers name the drop with the whole
-    output; unchanged and None if nothing is left out."""
-    count, log, cap = window.context.counter.count, window.lane.timeline.log, window.budget.output_cap
-
-    def work() -> tuple[str, Drop | None]:
-        shown, left = last_states(text)
-        said = f"{plural(left, 'overwritten state')} of lines"
-        if len(shown) > cap and count_large(shown, cap, count) > cap:
-            shown, lines = fold_lines(shown)
-            said = said if left else plural(lines, "repeated line")
-            left += lines
-        if not left:
-            return text, None
-        drop_id, now = log.next_drop(), window.lane.timeline.now()
-        tokens = max(1, count_large(text, 1, count) - count_large(shown, 1, count))
-        drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
-        log.record_drop(drop)
-        return f'[{said} left out: recall("{drop_id}")]\n{shown}', drop
-
-    return await asyncio.to_thread(work) if len(text) > LARGE else work()
 
 
 async def _clip_message(

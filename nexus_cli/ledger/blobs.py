@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.wire import canonical
 from nexus_cli.ledger.database import Database
 
 _PLAIN, _ZLIB = 0, 1
@@ -36,17 +32,13 @@ _PUT_SHARED = f"""WITH made AS (INSERT INTO blobs (hash, codec, data, project, m
     SELECT id FROM made UNION ALL {_FIND_SHARED.replace("hash = ?", "hash = ?1").replace("key = ?", "key = ?2")}"""
 
 
-def put(db: Database, session: int, data: bytes) -> int:
-    """Store `data` for a session (its key) and return the blob id; inside a transaction.
+def begin_put(db: Database, session: int, data: bytes) -> Callable[[], int]:
+    """Store `data` for a session (its key), inside a transaction; return a function that returns the blob id, see
+    `Database.begin_query`.
 
     A text is stored once; on a server once for all sessions of one project and maker, so that a role learns nothing
     about sessions that it cannot see.
     """
-    return begin_put(db, session, data)()
-
-
-def begin_put(db: Database, session: int, data: bytes) -> Callable[[], int]:
-    """Store `data` as `put` does, and return a function that returns the blob id; see `Database.begin_query`."""
     digest = sha256(data).digest()
     if not db.is_shared and (found := db.one(_FIND, digest)):
         number = int(found[0])
@@ -68,16 +60,6 @@ def begin_put(db: Database, session: int, data: bytes) -> Callable[[], int]:
     return blob
 
 
-def put_text(db: Database, session: int, text: str) -> int:
-    """Store `text` and return its blob id."""
-    return put(db, session, replace_surrogates(text).encode())
-
-
-def put_json(db: Database, session: int, value: Any) -> int:
-    """Store `value` as one canonical JSON line, keys in their order, and return its blob id."""
-    return put(db, session, canonical(value))
-
-
 def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> bytes:
     """Return the data of the columns `hash, codec, data`; raise `NexusError("ledger", ...)` if it is damaged."""
     if digest is None or stored is None:
@@ -94,15 +76,6 @@ def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> byt
 def get(db: Database, blob: int) -> bytes:
     """Return the data of a blob; `NexusError("ledger", ...)` if it is damaged or missing."""
     return unpack(*(db.one("SELECT hash, codec, data FROM blobs WHERE id = ?", blob) or (None, None, None)))
-
-
-def get_text(db: Database, blob: int) -> str:
-    return get(db, blob).decode()
-
-
-def get_json(db: Database, blob: int) -> Any:
-    """Return the JSON value of a blob."""
-    return json.loads(get(db, blob))
 
 
 @contextmanager

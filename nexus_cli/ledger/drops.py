@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -35,7 +36,7 @@ def record(db: Database, lane: int, drop: Drop) -> None:
     if seq is None or given is None or seq > given[0] or _row(db, session, seq):
         raise ValueError(f"drop id {drop.id} was not given out by next_drop, or is taken")
     first, last = drop.entries or (None, None)
-    blob = None if drop.text is None else blobs.put_text(db, session, drop.text)
+    blob = None if drop.text is None else blobs.begin_put(db, session, replace_surrogates(drop.text).encode())()
     db.run(
         "INSERT INTO drops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         session,
@@ -71,7 +72,7 @@ def original(db: Database, session: int, drop_id: str) -> str | None:
     if row is None:
         return None
     if row[0] is not None:
-        return blobs.get_text(db, row[0])
+        return blobs.get(db, row[0]).decode()
     return "" if row[2] is None else format_transcript(entries.read(db, row[1], row[2], row[3]))
 
 
@@ -87,22 +88,18 @@ def count_misses(db: Database, project: str, kind: str, most: int) -> dict[str, 
     Such a memo has `section` and `drop`.
     """
     newest = "(SELECT key FROM sessions WHERE project = ? ORDER BY key DESC LIMIT ?)"
-    recalled = {
-        (session, f"d{seq}")
-        for session, seq in db.all(
-            f"SELECT session, seq FROM drops WHERE session IN {newest} AND recalls > 0", project, most
-        )
-    }
     rows = db.all(
-        "SELECT lanes.session, memos.blob FROM lanes JOIN memos ON memos.lane = lanes.id "
-        f"WHERE lanes.session IN {newest} AND memos.kind = ?",
+        "SELECT lanes.session, b.hash, b.codec, b.data FROM lanes JOIN memos ON memos.lane = lanes.id"
+        f" LEFT JOIN blobs b ON b.id = memos.blob WHERE lanes.session IN {newest} AND memos.kind = ?",
         project,
         most,
         kind,
     )
+    find = f"SELECT session, seq FROM drops WHERE session IN {newest} AND recalls > 0"
+    recalled = {(session, f"d{seq}") for session, seq in (db.all(find, project, most) if rows else ())}
     counts: dict[str, tuple[int, int]] = {}
-    for session, blob in rows:
-        value = blobs.get_json(db, blob)
+    for session, *text in rows:
+        value = json.loads(blobs.unpack(*text))
         missed, wanted = counts.get(value["section"], (0, 0))
         counts[value["section"]] = missed + 1, wanted + ((session, value["drop"]) in recalled)
     return counts

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import FixedValues
+from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, drops, lanes
 from nexus_cli.ledger.database import Database
 
@@ -39,6 +41,11 @@ def begin(db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), 
     `ValueError` if its id is taken or its parent is unknown.
     """
     session = lanes.session_of(db, lane)
+    put = partial(blobs.begin_put, db, session)
+    texts = epoch.system, epoch.rules, epoch.sections
+    system, rules, sections = (put(replace_surrogates(text).encode()) for text in texts)
+    tools = [put(canonical(dict(tool))) for tool in epoch.tools]
+    slots = [(slot, put(canonical(to_record(slot.message)))) for slot in epoch.head]
     if key_of(db, lane, epoch.id) is not None:
         raise ValueError(f"epoch {epoch.id} was begun before")
     parent = None if epoch.parent is None else key_of(db, lane, epoch.parent)
@@ -52,34 +59,29 @@ def begin(db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), 
         parent,
         epoch.cause,
         epoch.model,
-        blobs.put_text(db, session, epoch.system),
-        blobs.put_text(db, session, epoch.rules),
+        system(),
+        rules(),
         epoch.base,
         lanes.last_id(db, lane),
         epoch.system_tokens,
         epoch.tools_tokens,
         epoch.tool_choice,
         epoch.effort,
-        blobs.put_text(db, session, epoch.sections),
+        sections(),
     )
-    db.many(
-        "INSERT INTO schemas VALUES (?, ?, ?)",
-        [(key, position, blobs.put_json(db, session, dict(tool))) for position, tool in enumerate(epoch.tools)],
-    )
+    db.many("INSERT INTO schemas VALUES (?, ?, ?)", [(key, position, blob()) for position, blob in enumerate(tools)])
     db.many(
         "INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
-        [(key, position, *_row(db, session, slot)) for position, slot in enumerate(epoch.head)],
+        [
+            (key, position, slot.entry, str(slot.form), blob(), replace_surrogates(slot.preamble), slot.tokens)
+            for position, (slot, blob) in enumerate(slots)
+        ],
     )
     db.run("UPDATE lanes SET epoch = ? WHERE id = ?", key, lane)
     for drop in left_out:
         drops.record(db, lane, drop)
     for memo in noted:
         lanes.record_note(db, lane, memo)
-
-
-def _row(db: Database, session: int, slot: WindowItem) -> tuple[int, str, int, str, int]:
-    blob = blobs.put_json(db, session, to_record(slot.message))
-    return slot.entry, str(slot.form), blob, replace_surrogates(slot.preamble), slot.tokens
 
 
 def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
@@ -136,8 +138,10 @@ def read(db: Database, key: int) -> Epoch:
     """Return an epoch with its texts; raise `NexusError("ledger", ...)` naming the damaged line if a text is
     damaged."""
     row = db.one(
-        "SELECT e.id, p.id, e.cause, e.model, e.system, e.rules, e.base, e.system_tokens, e.tools_tokens,"
-        " e.tool_choice, e.effort, e.sections FROM epochs e LEFT JOIN epochs p ON p.key = e.parent WHERE e.key = ?",
+        "SELECT e.id, p.id, e.cause, e.model, e.base, e.system_tokens, e.tools_tokens, e.tool_choice, e.effort,"
+        " s.hash, s.codec, s.data, r.hash, r.codec, r.data, c.hash, c.codec, c.data"
+        " FROM epochs e LEFT JOIN epochs p ON p.key = e.parent LEFT JOIN blobs s ON s.id = e.system"
+        " LEFT JOIN blobs r ON r.id = e.rules LEFT JOIN blobs c ON c.id = e.sections WHERE e.key = ?",
         key,
     )
     assert row is not None, "keys come from lanes and requests, whose epochs are kept"
@@ -149,7 +153,7 @@ def read(db: Database, key: int) -> Epoch:
     with blobs.damage_at("line 1, the tools"):
         schemas = tuple(json.loads(blobs.unpack(*tool)) for tool in tools)
     with blobs.damage_at("line 2, the system text"):
-        system = blobs.get_text(db, row[4])
+        system = blobs.unpack(*row[9:12]).decode()
     return Epoch(
         id=row[0],
         parent=row[1],
@@ -157,14 +161,14 @@ def read(db: Database, key: int) -> Epoch:
         model=row[3],
         system=system,
         tools=schemas,
-        rules=blobs.get_text(db, row[5]),
+        rules=blobs.unpack(*row[12:15]).decode(),
         head=_head(db, key),
-        base=row[6],
-        system_tokens=row[7],
-        tools_tokens=row[8],
-        tool_choice=row[9],
-        effort=row[10],
-        sections=blobs.get_text(db, row[11]),
+        base=row[4],
+        system_tokens=row[5],
+        tools_tokens=row[6],
+        tool_choice=row[7],
+        effort=row[8],
+        sections=blobs.unpack(*row[15:]).decode(),
     )
 
 

@@ -108,12 +108,14 @@ class LaneLog:
     def _insert_lane(self, agent: str, at_entry: int | None) -> int:
         def insert(db: Database) -> int:
             parent = None if at_entry is None else self.lane
-            return lanes.open_lane(db, self._session_key(db), agent, agent, parent, at_entry or 0)
+            return lanes.open_lane(db, sessions.key_of(db, self.session_id), agent, agent, parent, at_entry or 0)
 
         return self._commit(insert)
 
     def _session_key(self, db: Database) -> int:
-        return sessions.key_of(db, self.session_id)
+        """Return the key of the session for reading: it was there, and may be deleted by now."""
+        rows = db.constants(sessions.KEY, self.session_id)
+        return int(rows[0][0]) if rows else sessions.key_of(db, self.session_id)
 
     def _now(self) -> str:
         return format_utc(self._clock())
@@ -292,7 +294,7 @@ class LaneLog:
     @recorded
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
-        return self._commit(lambda db: drops.next_id(db, self._session_key(db)))
+        return self._commit(lambda db: drops.next_id(db, sessions.key_of(db, self.session_id)))
 
     def last_drop(self) -> int:
         """Return the number in the session's newest drop id, 0 before the first."""
@@ -306,15 +308,8 @@ class LaneLog:
         """Return all drops of the session, oldest first, without texts."""
         return self._query(lambda db: drops.list_drops(db, self._session_key(db)), [])
 
-    def recall(self, drop_id: str) -> str | None:
-        """Return the whole original of a drop, None if the session has no such drop. Counts the recall."""
-        text = self.original(drop_id)
-        if text is not None:
-            self.count_recall(drop_id)
-        return text
-
     def original(self, drop_id: str) -> str | None:
-        """Return the same text as `recall`, without counting."""
+        """Return the whole original of a drop, None if the session has no such drop."""
         return self._query(lambda db: drops.original(db, self._session_key(db), drop_id), None)
 
     def count_recall(self, drop_id: str) -> None:

@@ -155,7 +155,7 @@ def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: 
     """
     shown, values = select_shown(db, lane)
     # A fork is a later lane than its ancestors.
-    query = f"""SELECT kind, at, entry, blob FROM memos WHERE ? IN (kind, '') AND entry >= ? AND lane >= ?
-        AND ({shown}) ORDER BY lane, key"""
+    query = f"""SELECT m.kind, m.at, m.entry, b.hash, b.codec, b.data FROM memos m LEFT JOIN blobs b ON b.id = m.blob
+        WHERE ? IN (kind, '') AND entry >= ? AND lane >= ? AND ({shown}) ORDER BY lane, key"""
     rows = db.all(query, kind, first, lane if own else 0, *values)
-    return [Memo(name, at, entry, dict(blobs.get_json(db, blob))) for name, at, entry, blob in rows]
+    return [Memo(name, at, entry, json.loads(blobs.unpack(*text))) for name, at, entry, *text in rows]

@@ -49,7 +49,6 @@ _CLOSING_SECONDS = 1.0
 """Seconds in which a server closes a connection after it has said that it will."""
 _MOST_QUEUED = 100
 """Rows after which the server's answers are awaited, so that they do not pile up."""
-_OWN_BACKEND = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 
 
 def _lock_key(what: str) -> int:
@@ -95,12 +94,7 @@ class PostgresDatabase(Database):
     # The connection
 
     def _connect(self) -> tuple[psycopg.Connection[Any], bool]:
-        connection, writes = open_connection(self._url)
-        try:
-            row = connection.execute(_OWN_BACKEND).fetchone()
-        except psycopg.Error as error:
-            raise server_error(error, f"the ledger {self.place} cannot be reached", self._url) from error
-        self._backend = row or ()
+        connection, writes, self._backend = open_connection(self._url)
         return connection, writes
 
     def _reconnect(self) -> None:
@@ -389,7 +383,7 @@ class PostgresDatabase(Database):
         try:
             if self._listener is None or self._listener.closed:
                 with self._lock:
-                    self._listener, _ = open_connection(self._url)
+                    self._listener = open_connection(self._url)[0]
                 self._listener.execute(f"LISTEN {_CHANNEL}")
                 return True
             return any(True for _ in self._listener.notifies(timeout=seconds, stop_after=1))

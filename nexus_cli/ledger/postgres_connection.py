@@ -41,6 +41,11 @@ _SETTINGS = (
     " SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 )
 
+_STATE = (
+    "SELECT NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'off', pid,"
+    " backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+)
+
 _ESCAPE = "\U0010ffff"
 """First character of the escapes for NUL, which a server cannot store, and for itself. It belongs to no script."""
 
@@ -144,8 +149,9 @@ RETRY_AT: dict[str, float] = {}
 """By address: the time before which no connection is attempted."""
 
 
-def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool]:
-    """Return a connection, and True if it may write; raise `NexusError("ledger", ...)` if that fails."""
+def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, tuple[Any, ...]]:
+    """Return a connection, True if it may write, and number and start of its process in the server; raise
+    `NexusError("ledger", ...)` if that fails."""
     what = f"the ledger {hide_password(url)} cannot be reached"
     if time.monotonic() < RETRY_AT.get(url, 0.0):
         raise NexusError("ledger", what, "the server could not be reached a moment ago", "Try again")
@@ -156,7 +162,7 @@ def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool]:
         RETRY_AT[url] = time.monotonic() + PAUSE
         raise server_error(error, what, url) from error
     try:
-        return connection, _set_up(connection, what)
+        return connection, *_set_up(connection, what)
     except psycopg.Error as error:
         connection.close()
         raise server_error(error, what, url) from error
@@ -165,8 +171,8 @@ def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool]:
         raise
 
 
-def _set_up(connection: psycopg.Connection[Any], what: str) -> bool:
-    """Set the limits and types of a connection; return True if it may write."""
+def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, tuple[Any, ...]]:
+    """Set the limits and types of a connection, in one round trip; return as `open_connection`."""
     info, encoding = connection.info, connection.info.parameter_status("server_encoding")
     if info.server_version < OLDEST * 10_000:
         why = f"the server is PostgreSQL {info.server_version // 10_000}, {OLDEST} or newer is needed"
@@ -176,8 +182,8 @@ def _set_up(connection: psycopg.Connection[Any], what: str) -> bool:
     for kind, loader in (("text", _TextLoader), ("numeric", _NumberLoader)):
         connection.adapters.register_loader(kind, loader)
     connection.adapters.register_dumper(str, _TextDumper)
-    connection.execute(_SETTINGS)
-    row = connection.execute(
-        "SELECT NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'off'"
-    ).fetchone()
-    return bool(row and row[0])
+    cursor = connection.execute(f"{_SETTINGS}; {_STATE}")
+    while cursor.nextset():
+        pass
+    row = cursor.fetchone() or (False,)
+    return bool(row[0]), row[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -195,12 +196,14 @@ time, the newest and the smallest with reported usage, and the newest with repor
 def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
     """Return the requests of `lane` that `which` selects (see `WHICH`), oldest first."""
     found = db.all(
-        "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
-        " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached, r.sent"
-        f" FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ?1 AND {WHICH[which](last)} ORDER BY r.step",
+        "SELECT r.step, e.id, r.last_entry, b.hash, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
+        " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached, r.sent,"
+        " b.codec, b.data FROM requests r JOIN epochs e ON e.key = r.epoch LEFT JOIN blobs b ON b.id = r.arguments"
+        f" WHERE r.lane = ?1 AND {WHICH[which](last)} ORDER BY r.step",
         lane,
     )
-    arguments = {blob: blobs.get_json(db, blob) for blob in {row[3] for row in found}}
+    texts = {row[3]: (row[3], *row[17:]) for row in found}
+    arguments = {digest: json.loads(blobs.unpack(*text)) for digest, text in texts.items()}
     return [
         RequestRow(
             Manifest(row[0], row[1], row[2], dict(arguments[row[3]]), row[4].hex(), row[5], row[6], row[15]),

@@ -5,6 +5,7 @@ Forks are in `forking`, deletion in `purge`.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -147,9 +148,12 @@ def open_main(db: Database, key: int, recipe: str, parent: int | None = None, en
     return lane
 
 
+KEY = "SELECT key FROM sessions WHERE id = ?"
+
+
 def key_of(db: Database, session: str) -> int:
     """Return the key of a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
-    row = db.one("SELECT key FROM sessions WHERE id = ?", session)
+    row = db.one(KEY, session)
     if row is None:
         raise _unknown_session(db, session)
     return int(row[0])
@@ -285,9 +289,11 @@ def set_first_text(db: Database, lane: int, text: str) -> None:
 def list_memos(db: Database, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Return session and value of every memo of a kind in main lanes, oldest first."""
     rows = db.all(
-        "SELECT s.id, m.blob FROM sessions s JOIN memos m ON m.lane = s.main AND m.kind = ? ORDER BY m.key", kind
+        "SELECT s.id, b.hash, b.codec, b.data FROM sessions s JOIN memos m ON m.lane = s.main AND m.kind = ?"
+        " LEFT JOIN blobs b ON b.id = m.blob ORDER BY m.key",
+        kind,
     )
-    return [(str(session), dict(blobs.get_json(db, blob))) for session, blob in rows]
+    return [(str(session), dict(json.loads(blobs.unpack(*text)))) for session, *text in rows]
 
 
 def put_behind_used(db: Database, session: str) -> None:

@@ -457,9 +457,14 @@ class SessionFactory:
 
     def _log(self) -> FailoverLog:
         ledger, saves = self.ledger, self.options.require_save
-        server, is_offline = ledger.server, ledger.is_offline
         return FailoverLog(
-            ledger.db, self.made.id, require_save=saves, warn=self._warn, server=server, is_offline=is_offline
+            ledger.db,
+            self.made.id,
+            self.made.main_lane,
+            require_save=saves,
+            warn=self._warn,
+            server=ledger.server,
+            is_offline=ledger.is_offline,
         )
 
     def _make_dispatcher(

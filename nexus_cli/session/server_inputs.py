@@ -21,7 +21,7 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.typed_text import typed_words
-from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.lane.clip_results import clip_with_drop
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
 from nexus_cli.mcp.server_values import ServerAnswer, ServerError, ServerPrompt
 from nexus_cli.session.session_state import SessionState

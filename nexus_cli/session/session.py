@@ -29,11 +29,12 @@ from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.lane.control import SteeringWords
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.user_input import clip_with_drop, deliver_steering, leave_out_repeats, record_user_message
+from nexus_cli.lane.user_input import deliver_steering, record_user_message
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.limits_record import at_level

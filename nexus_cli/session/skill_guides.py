@@ -40,7 +40,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import typed_words
-from nexus_cli.lane.user_input import clip_with_drop
+from nexus_cli.lane.clip_results import clip_with_drop
 from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.session_state import SessionState
 

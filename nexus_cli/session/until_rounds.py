@@ -29,8 +29,8 @@ from nexus_cli.core.limits import Limits, name_level
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
+from nexus_cli.lane.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.lane.goals import finish_goal, open_until, set_until
-from nexus_cli.lane.user_input import clip_with_drop, leave_out_repeats
 from nexus_cli.permission.approvals import AskedCall
 from nexus_cli.permission.run_limits import OFF
 from nexus_cli.session.session_state import SessionState

@@ -24,9 +24,10 @@ from nexus_cli.core.event import Outcome
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
 from nexus_cli.core.surrogates import replace_surrogates
+from nexus_cli.lane.clip_results import clip_with_drop
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.recap import space_header
-from nexus_cli.lane.user_input import HISTORY, clip_with_drop
+from nexus_cli.lane.user_input import HISTORY
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState

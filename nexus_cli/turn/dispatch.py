@@ -25,13 +25,13 @@ from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_n
 from nexus_cli.core.services import Jobs, StartLog
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
+from nexus_cli.lane.clip_results import clip_result, leave_out_repeats, read_room
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.read_lines import clip_result, count_unread, read_note, read_room
+from nexus_cli.lane.read_lines import count_unread, read_note
 from nexus_cli.lane.spending import LAST_REQUEST
-from nexus_cli.lane.user_input import leave_out_repeats
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.approvals import (
     BY_RULE,

@@ -36,7 +36,7 @@ from nexus_cli.core.event import CompactionDone, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool, ToolContext
-from nexus_cli.lane import read_lines
+from nexus_cli.lane import clip_results
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.options import Options
 from nexus_cli.provider.model_table import model_info
@@ -144,7 +144,7 @@ def _search_ungrouped(*given: Any) -> ToolResult:
     return replace(found := SEARCH(*given), output=_ungrouped(found.output))
 
 
-SEARCH, RUN_GLOB, CLIP = grep._search, glob.run, read_lines.clip_result
+SEARCH, RUN_GLOB, CLIP = grep._search, glob.run, clip_results.clip_result
 
 
 def _capped(tokens: int) -> Mapping[str, Any]:
@@ -163,7 +163,7 @@ def _describe_nothing(registry: ToolRegistry) -> list[dict[str, Any]]:
 
 DEFINITIONS = ToolRegistry.get_definitions
 REGISTRY = "nexus_cli.tools.registry"
-OLD, LEAST = "nexus_cli.context.window.pruning:OLD", "nexus_cli.lane.read_lines:LEAST_TEXT"
+OLD, LEAST = "nexus_cli.context.window.pruning:OLD", "nexus_cli.lane.clip_results:LEAST_TEXT"
 EDITED = "nexus_cli.tools.builtin.edit_file:name_changed_lines"
 LISTS = {"benchmarks.trajectories:LISTS": True}
 SHIPPED = Choice("as shipped")

@@ -236,7 +236,7 @@ def test_a_branch_switch_that_changes_many_files_names_every_one_of_them(tmp_pat
     assert [path.name for path in paths if path.name not in told] == []
     with the_ledger() as ledger:
         [drop] = [drop for drop in ledger.log(session.id).drops() if "session_files" in drop.what]
-        whole = ledger.log(session.id).recall(drop.id) or ""
+        whole = ledger.log(session.id).original(drop.id) or ""
     assert whole.count("changed on disk at") == 19 and f'recall("{drop.id}")' in told
     say(opened(provider, tmp_path, session=session.id), "go on")
     assert "changed on disk" not in last_preamble(session.id)

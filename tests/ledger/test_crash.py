@@ -72,7 +72,7 @@ def steps(ledger: Ledger, log: LaneLog, make: SimpleNamespace) -> list[tuple[str
         ("note", lambda: log.note("/p/a", "aa", "read"), lambda of, _: of.log(me).digest("/p/a") == "aa"),
         ("id", log.next_drop, lambda of, _: of.log(me).next_drop() not in ("d1", "d2")),
         ("drop", lambda: log.record_drop(make.drop("d2", "text")), lambda of, _: of.log(me).original("d2") == "text"),
-        ("recall", lambda: log.recall("d2"), lambda of, _: of.log(me).drops()[1].recalls == 1),
+        ("recall", lambda: log.count_recall("d2"), lambda of, _: of.log(me).drops()[1].recalls == 1),
         (
             "count",
             count,

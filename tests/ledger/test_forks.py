@@ -71,7 +71,7 @@ def test_what_never_changes_is_read_once(ledger: Ledger, path: Path, make: Simpl
     ledger.db.connection.set_trace_callback(queries.append)
     for _ in range(3):
         assert not log.memos("seen") and not log.drops()
-    assert len(queries) == 9 and not any("RECURSIVE" in query for query in queries), queries
+    assert len(queries) == 6 and not any("RECURSIVE" in query for query in queries), queries
 
 
 def test_a_fork_of_a_fork_reads_the_notes_of_all_three_with_one_query(

@@ -82,7 +82,7 @@ def test_numbers_of_a_resumed_session_go_on_after_the_ledger_failed(person: Pers
     person.break_down()
     log.append(entry(2))
     assert (dropped(log), log.next_epoch(), log.last_id()) == ("d3", 1, 2)
-    assert [log.recall(drop) for drop in ("d1", "d2", "d3")] == ["text of d1", "text of d2", "text of d3"]
+    assert [log.original(drop) for drop in ("d1", "d2", "d3")] == ["text of d1", "text of d2", "text of d3"]
     assert [drop.id for drop in log.drops()] == ["d1", "d2", "d3"]
     assert log.was_started("c1a"), "else a call of an earlier process would run again"
 

@@ -109,8 +109,9 @@ def test_recall_gives_the_whole_back_and_counts(config: LogConfig) -> None:
     log.append(said(1, "long ago"))
     log.record_drop(Drop(log.next_drop(), "result", 10, Cause.OUTPUT_CAP, AT, text="all of it"))
     log.record_drop(Drop(log.next_drop(), "1 entry", 10, Cause.COMPACTION, AT, entries=(1, 1)))
-    assert (log.recall("d1"), log.recall("d2"), log.recall("d3")) == ("all of it", "[1] user\nlong ago", None)
-    assert log.recall("d1") == "all of it"
+    assert (log.original("d1"), log.original("d2"), log.original("d3")) == ("all of it", "[1] user\nlong ago", None)
+    for name in ("d1", "d2", "d3", "d1"):
+        log.count_recall(name)
     assert [drop.recalls for drop in log.ledger.log(log.session.id).drops()] == [2, 1]
     log.close()
 

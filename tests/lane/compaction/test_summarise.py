@@ -101,7 +101,7 @@ def test_a_summary_that_does_not_fit_is_cut_at_a_sentence_and_its_end_can_be_rec
             assert made.ok and len(script.asked) == 1 and session.context.lane.counted < before
             text, log = summary_of(session), session.context.lane.timeline.log
             [drop] = [drop for drop in session.state.drops() if "end of a summary" in drop.what]
-            shown, rest = text.split("\n---\n")[1].split("\n[The summary goes on: recall(")[0], log.recall(drop.id)  # type: ignore[attr-defined]
+            shown, rest = text.split("\n---\n")[1].split("\n[The summary goes on: recall(")[0], log.original(drop.id)  # type: ignore[attr-defined]
             assert f'[The summary goes on: recall("{drop.id}")]' in text and shown.endswith((".", "it."))
             assert re.sub(r"\s", "", shown + rest) == re.sub(r"\s", "", LONG * 4)
             return session.id
@@ -364,7 +364,7 @@ def test_the_end_of_the_summary_of_a_piece_can_be_recalled(tmp_path: Path) -> No
             done = ended(await session.compact())
             assert done.ok and len(script.asked) > 1
             [drop] = [drop for drop in session.state.drops() if "end of a summary" in drop.what]
-            text = session.context.lane.timeline.log.recall(drop.id)  # type: ignore[attr-defined]
+            text = session.context.lane.timeline.log.original(drop.id)  # type: ignore[attr-defined]
             assert text.endswith("LAST of the first piece.")
 
     asyncio.run(live())
