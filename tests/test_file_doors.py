@@ -71,7 +71,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "undo/follow_changes.py": {
         "settle_killed": (DATA, "glob unlink"),
         "_find_killed": (DATA, "glob"),
-        "_is_another_running": (DATA, "glob read_bytes"),
+        "_is_another_running": (DATA, "glob"),
     },
     "undo/journal.py": {
         "*": (DATA, ""),

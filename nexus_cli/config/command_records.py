@@ -7,13 +7,13 @@ compared: until it is, no program of nexus may obey files of that project.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from nexus_cli.config.file_lock import is_locked
 from nexus_cli.config.paths import is_below, places
 from nexus_cli.core.real_files import read_regular
 
@@ -51,8 +51,8 @@ def find_records(folder: Path, roots: Collection[str]) -> Iterator[tuple[Path, b
             continue
         with suppress(FileNotFoundError), open(folder / name, "rb") as file:
             compared = _read_roots(name, file.readline())
-            if any(_overlaps(one, other) for one in compared for other in roots):
-                yield folder / name, _is_locked(file.fileno())
+            if any(overlaps(one, other) for one in compared for other in roots):
+                yield folder / name, is_locked(file.fileno())
 
 
 def _read_roots(name: str, line: bytes) -> list[str]:
@@ -82,13 +82,6 @@ def why_no_git(project: Path) -> str:
     return "what a command did there is not checked yet" if is_unchecked(project, places().data) else ""
 
 
-def _is_locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
-
-
-def _overlaps(one: str, other: str) -> bool:
+def overlaps(one: str, other: str) -> bool:
+    """Return True if one of two folders is the other, or in it."""
     return is_below(one, other) or is_below(other, one)

@@ -64,10 +64,12 @@ class FileLock:
             os.close(handle)  # its owner removed the file while we waited: lock the new one
 
     def write(self, line: str) -> None:
-        """Replace the content of the file, which says who has the lock; without effect on a full disk."""
+        """Replace the content of the file, which says who has the lock; without effect on a full disk. Meanwhile it may
+        be read with blanks behind it."""
+        data = line.encode()
         with suppress(OSError):
-            os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, line.encode(), 0)
+            os.pwrite(self._handle, data.ljust(os.fstat(self._handle).st_size), 0)
+            os.ftruncate(self._handle, len(data))
 
     def release(self, *, remove: bool = False) -> None:
         """Release the lock, and `remove` the file. May be called twice."""
@@ -85,6 +87,26 @@ class FileLock:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.release()
+
+
+def is_locked(handle: int) -> bool:
+    """Return True if another process has locked an open file alone; else share the lock until the file is closed."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def read_held(path: Path) -> bytes | None:
+    """Return the content of a lock file that a process has locked alone, None if none has. Creates nothing; raises
+    `OSError`."""
+    with path.open("rb") as file:
+        if is_locked(file.fileno()):
+            return file.read()
+        # Closing alone would leave the lock with a child that another thread has forked.
+        fcntl.flock(file.fileno(), fcntl.LOCK_UN)
+    return None
 
 
 def _is_still(path: Path, handle: int) -> bool:

@@ -214,10 +214,6 @@ class FailoverLog(LaneLog):
         """Return the id of the session's next epoch, without a query."""
         return self._shared.epochs
 
-    def current_epoch(self) -> Epoch | None:
-        """See `LaneLog`; without a query before the first."""
-        return super().current_epoch() if self._shared.epochs else None
-
     def next_drop(self) -> str:
         name = super().next_drop()
         self._shared.drops = int(name[1:])

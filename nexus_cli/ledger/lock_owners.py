@@ -5,7 +5,6 @@ A line counts only while its file is locked: the system unlocks it with the end 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -15,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.file_lock import FileLock, read_held
 from nexus_cli.config.program_words import command_of, plain_words
 
 SUFFIX = ".lock"
@@ -82,16 +81,9 @@ def take_lock(path: Path) -> FileLock | None:
 
 def read_owner(path: Path) -> LockOwner | None:
     """Return the process that has the file locked, None if nobody has."""
-    try:
-        with open(path, "rb") as file:
-            try:
-                fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return _parse(file.read(4096))
-            # Closing alone would leave the lock with a child that another thread has forked.
-            fcntl.flock(file.fileno(), fcntl.LOCK_UN)
-    except OSError:
-        pass
+    with suppress(OSError):
+        if (line := read_held(path)) is not None:
+            return _parse(line)
     return None
 
 

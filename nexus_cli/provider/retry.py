@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Provider, Request, RetryDelta
@@ -36,14 +36,6 @@ RATE_WINDOW = 65.0
 """Seconds after the first try in which a rate limit is retried without a limit on the number: most count per minute."""
 
 
-class RandomSource(Protocol):
-    """The source of the jitter."""
-
-    def random(self) -> float:
-        """Return a number from 0 up to 1."""
-        ...
-
-
 def backoff_seconds(attempt: int, chance: float) -> float:
     """Return the delay before try `attempt` + 1: a random value between half and all of a time that doubles from 0.5 to
     30 s."""
@@ -60,7 +52,7 @@ class RetryingProvider:
         tries: int = 5,
         seconds: float = 120.0,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        rng: RandomSource = random,
+        chance: Callable[[], float] = random.random,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Allow at most `tries` requests, and none later than `seconds` after the first.
@@ -71,7 +63,7 @@ class RetryingProvider:
         self._tries = tries
         self._seconds = seconds
         self._sleep = sleep
-        self._rng = rng
+        self._chance = chance
         self._now = now
 
     @property
@@ -112,7 +104,7 @@ class RetryingProvider:
             except ProviderError as error:
                 if begun or error.started or not error.transient or not self._may_retry(error, attempt, began):
                     raise
-                wait = max(error.retry_after or 0.0, backoff_seconds(attempt, self._rng.random()))
+                wait = max(error.retry_after or 0.0, backoff_seconds(attempt, self._chance()))
                 if attempt >= self._tries:
                     wait = min(wait, began + RATE_WINDOW - self._now())
                 if self._now() - began + wait > self._seconds:

@@ -456,12 +456,12 @@ class SessionFactory:
         return SessionSources(context, log.seen_files, notices, away, front, run_facts, cwd, log.noted).source_fields()
 
     def _log(self) -> FailoverLog:
-        ledger, saves = self.ledger, self.options.require_save
+        ledger = self.ledger
         return FailoverLog(
             ledger.db,
             self.made.id,
             self.made.main_lane,
-            require_save=saves,
+            require_save=self.options.require_save,
             warn=self._warn,
             server=ledger.server,
             is_offline=ledger.is_offline,

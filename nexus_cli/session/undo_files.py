@@ -87,12 +87,12 @@ def rewind_files(
 
     An undo that was killed is completed before. Raises as `undo_turn`, and if nexus was killed in one of the turns.
     """
-    reports = []
+    reports, data, session = list[UndoReport](), request.data, request.session
     with disk_errors("nothing was undone"):
-        turns = find_turns(request.data, request.session, first)
-        if read_begun_undos(request.data, request.session):
-            reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first)))
-            turns = find_turns(request.data, request.session, first)
+        turns, begun = find_turns(data, session, first), read_begun_undos(data, session)
+    if begun:
+        reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first)))
+        turns = find_turns(data, session, first)
     for turn in turns:
         if is_stopped():
             break

@@ -12,14 +12,15 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.command_records import overlaps
+from nexus_cli.config.file_lock import FileLock, read_held
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_real
@@ -34,7 +35,7 @@ from nexus_cli.undo.journal import append_step, begin_step, end_step, read_begun
 from nexus_cli.undo.plan_restore import continues
 from nexus_cli.undo.project_look import MOST, SECONDS, WALK_SECONDS, Look, LookedProject, NotFollowed
 from nexus_cli.undo.read_references import RepositoryState
-from nexus_cli.undo.records import TOO_DEEP, FileChange, ReferenceChange, Step
+from nexus_cli.undo.records import TOO_DEEP, FileChange, ReferenceChange, Step, place_of
 from nexus_cli.undo.retention import trim_store
 from nexus_cli.undo.saved_look import read_rows
 
@@ -69,14 +70,16 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
     ]
 
 
-def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step]) -> list[FileChange]:
-    """Return `changes` without those that `others` recorded (see `_find_others`).
+def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step], shared: Set[str]) -> list[FileChange]:
+    """Return `changes` without those that `others` recorded, but for unsure ones in `shared` (see `_find_others`).
 
     Where the command changed a path before or after them, or both, these parts are left.
     """
     recorded: dict[str, list[FileState]] = {}
     for other in others:
         for one in other.changes:
+            if one.is_unsure and place_of(other, one) in shared:
+                continue
             known = recorded.setdefault(f"{other.root}/{one.path}", [])
             at = 0 if one.is_earlier else len(known)
             known[at:at] = one.before, one.after
@@ -270,35 +273,39 @@ class ChangeJournal:
 
         With the `command` and its output, changes that it does not explain are unsure.
         """
-        changes, names = list[FileChange](), list[str]()
+        changes, names, told = list[FileChange](), list[str](), list[str]()
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
-        seconds, is_alone = time.monotonic() - begun.started, self._store is None
+        seconds, is_alone, others, shared = time.monotonic() - begun.started, True, list[Step](), set[str]()
         try:
             if look is not None:
                 after = begun.project.end(look)
                 changes, names = compare_looks(look, after)
                 made = begun.project.find_made(names)
                 names = [name for name in names if name not in made]
-                told = [_name_new(look, after)]
                 same = {path for path in not_covered if look.seen.get(path, NOTHING).state.kind not in (ABSENT, FOLDER)}
                 if self._store is not None:
                     found = self._repositories[begun.project.root].end(begun.repositories)
                     names += [one.path for one in found.lost]
                     changes += found.lost
-                    others, is_alone = _find_others(step, self.data) if changes or found.references else ([], True)
-                    own = drop_recorded(changes, step, others)
+                    if changes or found.references:
+                        others, shared = _find_others(step, self.data)
+                        shared &= shared if command else set()
+                        is_alone = not _is_another_running(step, self.data)
+                    own = drop_recorded(changes, step, others, shared)
                     dropped = {one.path for one in changes} - {one.path for one in own}
                     names = [name for name in names if name not in dropped]
                     changes = mark_moved_in(own, look, after, self._store)
                     step = _add_references(step, found.references, others)
-                    told = [*found.told, *told]
+                    told = found.told
                     same |= found.same
                 if command and (seconds > unsure_changes.SECONDS or not is_alone):
                     if not unsure_changes.NAMES_GIT.search(command):
                         moved = (replace(one, is_unsure=True) for one in step.references)
                         step = replace(step, references=tuple(moved))
-                    changes = unsure_changes.mark_unsure(changes, names, command, output, step.root)
-                why = "; ".join(filter(None, told))
+                    work = names if is_alone else [one.path for one in changes]
+                    changes = unsure_changes.mark_unsure(changes, work, command, output, step.root)
+                changes = [replace(one, is_unsure=True) if place_of(step, one) in shared else one for one in changes]
+                why = "; ".join(filter(None, (*told, _name_new(look, after))))
                 same -= {change.path for change in changes}
                 not_covered = {
                     path: one for path, one in not_covered.items() if path not in same and not one.startswith(NOT_NOTED)
@@ -363,7 +370,8 @@ class ChangeJournal:
         """Remove what is kept for a process that is killed. If steps could not be written, the next one finds them."""
         with suppress(OSError):
             self.save_waiting()
-        lock, self._lock = self._lock, None
+        with self._writing:
+            lock, self._lock = self._lock, None
         for project in () if self._waiting else list(self._projects.values()):
             project.remove()
         if lock is not None:
@@ -382,18 +390,20 @@ class ChangeJournal:
         fails, as on a full disk, an undo may not cover it."""
         try:
             if self.keeps:
-                self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
                 self._note_running(begun.step, is_running=True)
                 begun.project.save(look, make_rows(begun.repositories))
                 begin_step(self.data, begun.step)
         except (OSError, ValueError) as error:
-            begun.not_covered = {**begun.not_covered, WHOLE: f"{NOT_NOTED}: {getattr(error, 'strerror', '') or error}"}
+            why = f"{NOT_NOTED}: {getattr(error, 'strerror', '') or error}"
+            begun.not_covered = {**begun.not_covered, WHOLE: why}
 
     def _note_running(self, step: Step, *, is_running: bool) -> None:
-        """Say in the lock file which steps run."""
+        """Say in the lock file which steps run, but for jobs: what they change is unsure anyway. Raises `OSError`."""
         with self._writing:
             self._running.pop(step.id, None)
-            self._running |= {step.id: (step.session, step.root)} if is_running else {}
+            self._running |= {step.id: (step.session, step.root)} if is_running and not step.is_unsure else {}
+            if is_running:
+                self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
             if self._lock is not None:
                 self._lock.write(json.dumps(list(self._running.values())))
 
@@ -464,7 +474,7 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
             raise OSError(errno.EAGAIN, str(error)) from error
         found = Repositories(Path(step.root), data, ByteStore(data)).end(states)
         others, _ = _find_others(step, data)
-        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, others)
+        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, others, set())
         changes = mark_moved_in(changes, before, after, ByteStore(data))
         step = _add_references(step, found.references, others)
         return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
@@ -503,33 +513,26 @@ def _add_references(step: Step, found: Sequence[ReferenceChange], others: Sequen
     return replace(step, references=tuple(one for one in found if (step.root, one) not in known))
 
 
-def _find_others(step: Step, data: Path) -> tuple[list[Step], bool]:
-    """Return what other calls, of any session, recorded since `step` began, and True if no command of another session
-    may have made changes of `step`: it runs now, or recorded changes that it may not have made. Blocks; raises
-    `OSError`."""
-    found, is_alone = [], not _is_another_running(step, data / _LOOKS)
-    for one in read_steps_since(data, step.at):
-        if one.id == step.id:
-            continue
-        if one.session != step.session:
-            changes = tuple(change for change in one.changes if not change.is_unsure)
-            references = tuple(change for change in one.references if not change.is_unsure)
-            is_alone = is_alone and (changes, references) == (one.changes, one.references)
-            one = replace(one, changes=changes, references=references)
-        found.append(one)
-    return found, is_alone
+def _find_others(step: Step, data: Path) -> tuple[list[Step], set[str]]:
+    """Return what other calls, of any session, recorded since `step` began, and the places of what commands of other
+    sessions left unsure: it may as well be of `step`. Blocks; raises `OSError`."""
+    found = [one for one in read_steps_since(data, step.at) if one.id != step.id]
+    return found, {
+        place_of(one, change)
+        for one in found
+        if one.session != step.session
+        for change in one.changes
+        if change.is_unsure
+    }
 
 
-def _is_another_running(step: Step, looks: Path) -> bool:
+def _is_another_running(step: Step, data: Path) -> bool:
     """Return True if a command of another session runs in the folder of `step`, above or below it."""
-    for place in looks.glob("*.lock"):
+    for place in data.glob(f"{_LOOKS}/*.lock"):
         with suppress(OSError, ValueError, TypeError):
-            for session, root in json.loads(place.read_bytes()):
-                if session == step.session or os.path.commonpath((root, step.root)) not in (root, step.root):
-                    continue
-                if (free := FileLock.take(place)) is None:
-                    return True
-                free.release()  # its process was killed
+            rows = json.loads(read_held(place) or "[]")  # nothing of a process that was killed
+            if any(session != step.session and overlaps(root, step.root) for session, root in rows):
+                return True
     return False
 
 

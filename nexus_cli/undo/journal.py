@@ -29,7 +29,7 @@ def disk_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = "Check the permissions" if isinstance(error, PermissionError) else "Wait a moment"
+        hint = "Wait a moment" if isinstance(error, TimeoutError) else "Check the permissions"
         why = f"{error.strerror or error}".lower()
         raise NexusError("internal", what, why, f"{write_failure_hint(error, hint)}; then repeat it") from error
 

@@ -15,7 +15,7 @@ from search import sample
 
 from nexus_cli.ledger import Ledger
 
-MOST, FIRST = 11, 53
+MOST, FIRST = 11, 55
 """Round trips of a step with one call, and of a new session to its first request."""
 
 

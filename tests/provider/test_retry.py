@@ -55,7 +55,7 @@ def limited(retry_after: float | None = None, **fields: Any) -> ProviderError:
 def run(inner: Failing, **options: Any) -> tuple[list[Delta], ProviderError | None, Clock]:
     clock = Clock()
     deltas: list[Delta] = []
-    tried = RetryingProvider(inner, sleep=clock.sleep, rng=random.Random(1), now=lambda: clock.now, **options)
+    tried = RetryingProvider(inner, sleep=clock.sleep, chance=random.Random(1).random, now=lambda: clock.now, **options)
 
     async def go() -> ProviderError | None:
         try:

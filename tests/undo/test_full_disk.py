@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 import sqlite3
 import time
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from undo.world import World
 
+from nexus_cli.config.file_lock import read_held
 from nexus_cli.ledger.database import ledger_error
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes
@@ -72,7 +74,11 @@ def test_a_command_that_cannot_be_written_down_is_named_as_not_covered_before_it
 def test_calls_that_end_at_the_same_time_are_each_recorded_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, count, append = ChangeJournal(world.data), 6, append_step
     owner = StepOwner(world.session, 1)
-    begun = [journal.begin(owner, f"bash {number}", f"c{number}", world.project) for number in range(count)]
+    with ThreadPoolExecutor(count) as pool:
+        work = [pool.submit(journal.begin, owner, f"bash {n}", f"c{n}", world.project) for n in range(count)]
+        begun = [one.result() for one in work]
+    (lock,) = (world.data / "undo/looks").glob("*.lock")
+    assert json.loads(read_held(lock) or "") == [[world.session, str(world.project)]] * count
     world.write("a", "its\n")
 
     def append_slowly(*values: Any) -> None:
@@ -82,7 +88,9 @@ def test_calls_that_end_at_the_same_time_are_each_recorded_once(world: World, mo
     monkeypatch.setattr(follow_changes, "append_step", append_slowly)
     with ThreadPoolExecutor(count) as pool:
         assert list(pool.map(journal.end, begun)).count(["a"]) >= 1
+    assert read_held(lock) == b"[]"
     journal.close()
+    assert not lock.exists()
     steps = [step.id for step in read_steps(world.data, world.session)]
     assert len(steps) == len({*steps}) and not read_begun(world.data, world.session)
 

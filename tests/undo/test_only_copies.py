@@ -232,25 +232,24 @@ def test_edits_of_another_session_while_a_command_runs_are_not_its_own(world: Wo
 
 
 @pytest.mark.parametrize("is_first", [False, True])
-@pytest.mark.parametrize("writes", ["sh gen.sh", "touch theirs"])
-def test_what_a_command_of_another_session_writes_meanwhile_is_that_ones_to_take_back(
-    world: World, is_first: bool, writes: str
+def test_what_a_command_of_another_session_half_wrote_meanwhile_is_left_by_both_until_somebody_says_so(
+    world: World, is_first: bool
 ) -> None:
     world.write("mine", "0\n")
     repository(world.project)
     mine, other = ChangeJournal(world.data), ChangeJournal(world.data)
-    owners = StepOwner(world.session, 1), StepOwner("other", 1)
+    theirs = StepOwner("other", 1), "bash sh gen.sh", "c2", world.project
     if is_first:
-        begun_other = other.begin(owners[1], f"bash {writes}", "c2", world.project)
-    begun = mine.begin(owners[0], "bash echo > mine", "c1", world.project)
+        begun_other = other.begin(*theirs)
+    begun = mine.begin(StepOwner(world.session, 1), "bash echo > mine", "c1", world.project)
     if not is_first:
-        begun_other = other.begin(owners[1], f"bash {writes}", "c2", world.project)
+        begun_other = other.begin(*theirs)
     world.write("theirs", "half\n")
     world.write("mine", "1\n")
     mine.end(begun, "echo > mine")
     world.write("theirs", "whole\n")
     world.write("more", "whole\n")
-    other.end(begun_other, writes)
+    other.end(begun_other, "sh gen.sh")
     mine.close()
     other.close()
     world.turns = 1
@@ -259,10 +258,44 @@ def test_what_a_command_of_another_session_writes_meanwhile_is_that_ones_to_take
     assert (world.path("theirs").read_text(), world.path("mine").read_text()) == ("whole\n", "0\n")
     world.session = "other"
     report = world.undo()
-    is_named = "theirs" in writes
-    assert report["removed"] == (["theirs"] if is_named else [])
-    assert [one["path"] for one in report["kept"]] == (["more"] if is_named else ["more", "theirs"])
-    assert sorted(world.undo(takes_unsure=True)["removed"]) == (["more"] if is_named else ["more", "theirs"])
+    assert report["removed"] == ["more"] and [one["path"] for one in report["kept"]] == ["theirs"]
+    assert world.undo(takes_unsure=True)["removed"] == ["theirs"]
+
+
+@pytest.mark.parametrize("how", ["killed", "apply", "names all"])
+def test_what_another_session_left_to_the_person_stays(world: World, how: str) -> None:
+    world.write("notes", "old\n")
+    mine, other = ChangeJournal(world.data), ChangeJournal(world.data)
+    begun = mine.begin(StepOwner(world.session, 1), "bash ruff format .", "c1", world.project)
+    begun_other = other.begin(StepOwner("other", 1), "bash make", "c2", world.project)
+    begun_other.started -= 5
+    world.write("notes", "of the person\n")
+    other.end(begun_other, "make")
+    other.close()
+    if how == "killed" and mine._lock is not None:
+        mine._lock.release()
+    else:
+        mine.end(begun, "ruff format ." if how == "names all" else "")
+    world.turns = 1
+    world.undo(turn=1)
+    assert world.path("notes").read_text() == "of the person\n"
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_session_in_another_project_makes_nothing_unsure(world: World, tmp_path: Path, is_running: bool) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    mine, other = ChangeJournal(world.data), ChangeJournal(world.data)
+    begun = mine.begin(StepOwner(world.session, 1), "bash sh gen.sh", "c1", world.project)
+    begun_other = other.begin(StepOwner("other", 1), "bash make", "c2", elsewhere)
+    begun_other.started -= 5
+    (elsewhere / "notes").write_text("of the person\n")
+    if not is_running:
+        other.end(begun_other, "make")
+    world.write("new", "its\n")
+    mine.end(begun, "sh gen.sh")
+    world.turns = 1
+    assert world.undo()["removed"] == ["new"]
 
 
 def test_two_workers_of_a_turn_that_change_one_folder_at_once_are_taken_back_whole(world: World) -> None:

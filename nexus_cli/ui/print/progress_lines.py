@@ -6,7 +6,7 @@ The renderer prints the answer on stdout. Every message is sanitized and stays o
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.elide import clip_text
@@ -14,7 +14,10 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
 from nexus_cli.tools.registry import tells_person
-from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
+from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, describe_drop, shell_drops_command
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 WAITS = "waits for"
 """Words of a line that a tool tells the person if the person has to act."""
@@ -52,7 +55,7 @@ class ProgressLines:
         self._progress = (stream.terminal or self._verbose) and not quiet
         self._thinking = StreamSanitizer()
         self._in_thought = False
-        self.session: DropOwner | None = None
+        self.session: Session | None = None
         """The session that hints name, so that their commands work in any folder; set by the caller."""
         self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self.session))
 

@@ -4,11 +4,14 @@ of whole messages. What no person could miss is not shown; other drops are repor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.core.entry import SECTION, Cause, Drop
 from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 FEW = 2
 """Most drops that are reported one by one."""
@@ -16,19 +19,7 @@ LOST = "kept until the end of this run only"
 """Replaces the command if no other process can read the drops."""
 
 
-class DropOwner(Protocol):
-    """The session that the drops belong to."""
-
-    @property
-    def id(self) -> str:
-        """Its id in the ledger."""
-
-    @property
-    def saved(self) -> bool:
-        """True if another process can read it now."""
-
-
-def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
+def shell_drops_command(session: Session | None, drop: str = "") -> str:
     """Return the shell command that prints `drop` of `session` from any folder, or with "" lists all; `LOST` if there
     is none. Without a session, the command means the folder's newest session."""
     if session is not None and not session.saved:

@@ -4,6 +4,7 @@ nexus's own are not."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -115,7 +116,7 @@ class Session:
 def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept() -> None:
     stream, session = Kept(), Session()
     remarks = ProgressLines(stream)
-    remarks.session = session
+    remarks.session = cast(Any, session)
     named, lost = "--session 01M7XF8TR9YCT`", "kept until the end of this run only"
     for end in (named, lost):
         session.saved = end is named
