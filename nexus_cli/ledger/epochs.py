@@ -42,8 +42,9 @@ def begin(db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), 
     """
     session = lanes.session_of(db, lane)
     put = partial(blobs.begin_put, db, session)
-    texts = epoch.system, epoch.rules, epoch.sections
-    system, rules, sections = (put(replace_surrogates(text).encode()) for text in texts)
+    system, rules, sections = (
+        put(replace_surrogates(text).encode()) for text in (epoch.system, epoch.rules, epoch.sections)
+    )
     tools = [put(canonical(dict(tool))) for tool in epoch.tools]
     slots = [(slot, put(canonical(to_record(slot.message)))) for slot in epoch.head]
     if key_of(db, lane, epoch.id) is not None:

@@ -114,7 +114,7 @@ class LaneLog:
 
     def _session_key(self, db: Database) -> int:
         """Return the key of the session for reading: it was there, and may be deleted by now."""
-        rows = db.constants(sessions.KEY, self.session_id)
+        rows = db.constants(sessions.FIND_KEY, self.session_id)
         return int(rows[0][0]) if rows else sessions.key_of(db, self.session_id)
 
     def _now(self) -> str:

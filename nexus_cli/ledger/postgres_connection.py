@@ -45,6 +45,7 @@ _STATE = (
     "SELECT NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'off', pid,"
     " backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 )
+"""Whether a connection may write, then number and start of its process in the server."""
 
 _ESCAPE = "\U0010ffff"
 """First character of the escapes for NUL, which a server cannot store, and for itself. It belongs to no script."""

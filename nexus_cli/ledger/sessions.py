@@ -148,12 +148,13 @@ def open_main(db: Database, key: int, recipe: str, parent: int | None = None, en
     return lane
 
 
-KEY = "SELECT key FROM sessions WHERE id = ?"
+FIND_KEY = "SELECT key FROM sessions WHERE id = ?"
+"""Query of the key of a session by its whole id."""
 
 
 def key_of(db: Database, session: str) -> int:
     """Return the key of a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
-    row = db.one(KEY, session)
+    row = db.one(FIND_KEY, session)
     if row is None:
         raise _unknown_session(db, session)
     return int(row[0])

@@ -218,7 +218,7 @@ def merge_files(program: str, folder: Path, *options: str) -> subprocess.Complet
 
 def failure(what: str, error: GitError | OSError, hint: str = "Your files are as they were") -> NexusError:
     """Return the error to show to a person when git or the disk failed, with `hint` unless the disk is full."""
-    why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    why = getattr(error, "strerror", "") or str(error)
     named = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why
     full = "no space" in why.lower() or "quota" in why.lower()
     return NexusError("internal", what, named, "Free some space" if full else hint)

@@ -275,7 +275,8 @@ class ChangeJournal:
         """
         changes, names, told = list[FileChange](), list[str](), list[str]()
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
-        seconds, is_alone, others, shared = time.monotonic() - begun.started, True, list[Step](), set[str]()
+        seconds, is_alone = time.monotonic() - begun.started, True
+        others, shared = list[Step](), set[str]()
         try:
             if look is not None:
                 after = begun.project.end(look)
@@ -288,8 +289,8 @@ class ChangeJournal:
                     names += [one.path for one in found.lost]
                     changes += found.lost
                     if changes or found.references:
-                        others, shared = _find_others(step, self.data)
-                        shared &= shared if command else set()
+                        others, left = _find_others(step, self.data)
+                        shared = left if command else set()
                         is_alone = not _is_another_running(step, self.data)
                     own = drop_recorded(changes, step, others, shared)
                     dropped = {one.path for one in changes} - {one.path for one in own}

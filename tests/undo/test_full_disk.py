@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 import sqlite3
-import time
 from collections import namedtuple
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from undo.world import World
 
-from nexus_cli.config.file_lock import read_held
 from nexus_cli.ledger.database import ledger_error
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes
 from nexus_cli.undo.coverage import describe_uncovered
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
-from nexus_cli.undo.journal import append_step, read_begun, read_steps
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -69,30 +64,6 @@ def test_a_command_that_cannot_be_written_down_is_named_as_not_covered_before_it
     world.turns = 1
     report = world.undo()
     assert report["restored"] == ["a"] and not report["not_covered"] and place.read_text() == "mine\n"
-
-
-def test_calls_that_end_at_the_same_time_are_each_recorded_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, count, append = ChangeJournal(world.data), 6, append_step
-    owner = StepOwner(world.session, 1)
-    with ThreadPoolExecutor(count) as pool:
-        work = [pool.submit(journal.begin, owner, f"bash {n}", f"c{n}", world.project) for n in range(count)]
-        begun = [one.result() for one in work]
-    (lock,) = (world.data / "undo/looks").glob("*.lock")
-    assert json.loads(read_held(lock) or "") == [[world.session, str(world.project)]] * count
-    world.write("a", "its\n")
-
-    def append_slowly(*values: Any) -> None:
-        time.sleep(0.02)
-        append(*values)
-
-    monkeypatch.setattr(follow_changes, "append_step", append_slowly)
-    with ThreadPoolExecutor(count) as pool:
-        assert list(pool.map(journal.end, begun)).count(["a"]) >= 1
-    assert read_held(lock) == b"[]"
-    journal.close()
-    assert not lock.exists()
-    steps = [step.id for step in read_steps(world.data, world.session)]
-    assert len(steps) == len({*steps}) and not read_begun(world.data, world.session)
 
 
 def test_an_edit_is_refused_if_its_file_cannot_be_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,14 +14,18 @@ from typing import Any, cast
 import pytest
 from session.played import Played, opened, say
 from undo.test_looks import bytes_of, check_step, git, read_tree, repository
+from undo.world import World
 from workers.crew import Crew, crewed, doing, handing, run
 from worktrees.repository import make_project
 
+from nexus_cli.config.file_lock import read_held
 from nexus_cli.config.paths import places
 from nexus_cli.session.session import Session
 from nexus_cli.tree.file_state import ABSENT
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
-from nexus_cli.undo.journal import read_begun, read_steps
+from nexus_cli.undo import follow_changes
+from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.journal import append_step, read_begun, read_steps
 from nexus_cli.undo.records import Step
 from nexus_cli.worktrees.worktrees import list_worktrees
 
@@ -133,3 +140,27 @@ def test_an_applied_worktree(tmp_path: Path) -> None:
     assert (change.path, change.before.kind) == ("shared.txt", ABSENT)
     assert git(project, "status", "--porcelain").decode().split() == ["??", "shared.txt"]
     assert list_worktrees(project)
+
+
+def test_calls_that_end_at_the_same_time_are_each_recorded_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, count, append = ChangeJournal(world.data), 6, append_step
+    owner = StepOwner(world.session, 1)
+    with ThreadPoolExecutor(count) as pool:
+        work = [pool.submit(journal.begin, owner, f"bash {n}", f"c{n}", world.project) for n in range(count)]
+        begun = [one.result() for one in work]
+    (lock,) = (world.data / "undo/looks").glob("*.lock")
+    assert json.loads(read_held(lock) or "") == [[world.session, str(world.project)]] * count
+    world.write("a", "its\n")
+
+    def append_slowly(*values: Any) -> None:
+        time.sleep(0.02)
+        append(*values)
+
+    monkeypatch.setattr(follow_changes, "append_step", append_slowly)
+    with ThreadPoolExecutor(count) as pool:
+        assert list(pool.map(journal.end, begun)).count(["a"]) >= 1
+    assert read_held(lock) == b"[]"
+    journal.close()
+    assert not lock.exists()
+    steps = [step.id for step in read_steps(world.data, world.session)]
+    assert len(steps) == len({*steps}) and not read_begun(world.data, world.session)
