@@ -52,7 +52,7 @@ def find_records(folder: Path, roots: Collection[str]) -> Iterator[tuple[Path, b
         with suppress(FileNotFoundError), open(folder / name, "rb") as file:
             compared = _read_roots(name, file.readline())
             if any(overlaps(one, other) for one in compared for other in roots):
-                yield folder / name, is_locked(file.fileno())
+                yield folder / name, is_locked(file)
 
 
 def _read_roots(name: str, line: bytes) -> list[str]:

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from nexus_cli.config.paths import private_dir
 
@@ -89,10 +90,10 @@ class FileLock:
         self.release()
 
 
-def is_locked(handle: int) -> bool:
+def is_locked(file: IO[bytes]) -> bool:
     """Return True if another process has locked an open file alone; else share the lock until the file is closed."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     return False
@@ -102,10 +103,10 @@ def read_held(path: Path) -> bytes | None:
     """Return the content of a lock file that a process has locked alone, None if none has. Creates nothing; raises
     `OSError`."""
     with path.open("rb") as file:
-        if is_locked(file.fileno()):
+        if is_locked(file):
             return file.read()
         # Closing alone would leave the lock with a child that another thread has forked.
-        fcntl.flock(file.fileno(), fcntl.LOCK_UN)
+        fcntl.flock(file, fcntl.LOCK_UN)
     return None
 
 

@@ -12,7 +12,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from nexus_cli.config.command_records import overlaps
 from nexus_cli.config.file_lock import FileLock, read_held
+from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_real
@@ -70,7 +71,7 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
     ]
 
 
-def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step], shared: Set[str]) -> list[FileChange]:
+def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step], shared: set[str]) -> list[FileChange]:
     """Return `changes` without those that `others` recorded, but for unsure ones in `shared` (see `_find_others`).
 
     Where the command changed a path before or after them, or both, these parts are left.
@@ -275,8 +276,7 @@ class ChangeJournal:
         """
         changes, names, told = list[FileChange](), list[str](), list[str]()
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
-        seconds, is_alone = time.monotonic() - begun.started, True
-        others, shared = list[Step](), set[str]()
+        seconds, is_alone, shared = time.monotonic() - begun.started, True, set[str]()
         try:
             if look is not None:
                 after = begun.project.end(look)
@@ -289,23 +289,26 @@ class ChangeJournal:
                     names += [one.path for one in found.lost]
                     changes += found.lost
                     if changes or found.references:
-                        others, left = _find_others(step, self.data)
-                        shared = left if command else set()
+                        others, shared = _find_others(step, self.data, command)
                         is_alone = not _is_another_running(step, self.data)
-                    own = drop_recorded(changes, step, others, shared)
-                    dropped = {one.path for one in changes} - {one.path for one in own}
-                    names = [name for name in names if name not in dropped]
-                    changes = mark_moved_in(own, look, after, self._store)
-                    step = _add_references(step, found.references, others)
+                        own = drop_recorded(changes, step, others, shared)
+                        dropped = {one.path for one in changes} - {one.path for one in own}
+                        names = [name for name in names if name not in dropped]
+                        changes = mark_moved_in(own, look, after, self._store)
+                        step = _add_references(step, found.references, others)
                     told = found.told
                     same |= found.same
                 if command and (seconds > unsure_changes.SECONDS or not is_alone):
                     if not unsure_changes.NAMES_GIT.search(command):
-                        moved = (replace(one, is_unsure=True) for one in step.references)
-                        step = replace(step, references=tuple(moved))
-                    work = names if is_alone else [one.path for one in changes]
+                        step = replace(step, references=tuple(replace(one, is_unsure=True) for one in step.references))
+                    work = set(names)
+                    if not is_alone:  # what git ignores may be the other's as well
+                        work |= {one.path for one in changes if MADE_BY_TOOLS.isdisjoint(one.path.lower().split("/"))}
                     changes = unsure_changes.mark_unsure(changes, work, command, output, step.root)
-                changes = [replace(one, is_unsure=True) if place_of(step, one) in shared else one for one in changes]
+                changes = [
+                    replace(one, is_unsure=True) if place_of(step, one) in shared and one.path not in command else one
+                    for one in changes
+                ]
                 why = "; ".join(filter(None, (*told, _name_new(look, after))))
                 same -= {change.path for change in changes}
                 not_covered = {
@@ -395,14 +398,17 @@ class ChangeJournal:
                 begun.project.save(look, make_rows(begun.repositories))
                 begin_step(self.data, begun.step)
         except (OSError, ValueError) as error:
-            why = f"{NOT_NOTED}: {getattr(error, 'strerror', '') or error}"
-            begun.not_covered = {**begun.not_covered, WHOLE: why}
+            begun.not_covered = {
+                **begun.not_covered,
+                WHOLE: f"{NOT_NOTED}: {getattr(error, 'strerror', '') or error}",
+            }
 
     def _note_running(self, step: Step, *, is_running: bool) -> None:
         """Say in the lock file which steps run, but for jobs: what they change is unsure anyway. Raises `OSError`."""
         with self._writing:
             self._running.pop(step.id, None)
-            self._running |= {step.id: (step.session, step.root)} if is_running and not step.is_unsure else {}
+            if is_running and not step.is_unsure:
+                self._running[step.id] = step.session, step.root
             if is_running:
                 self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
             if self._lock is not None:
@@ -474,8 +480,8 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
         except NotFollowed as error:
             raise OSError(errno.EAGAIN, str(error)) from error
         found = Repositories(Path(step.root), data, ByteStore(data)).end(states)
-        others, _ = _find_others(step, data)
-        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, others, set())
+        others, shared = _find_others(step, data)
+        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, others, shared)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
         step = _add_references(step, found.references, others)
         return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
@@ -514,14 +520,14 @@ def _add_references(step: Step, found: Sequence[ReferenceChange], others: Sequen
     return replace(step, references=tuple(one for one in found if (step.root, one) not in known))
 
 
-def _find_others(step: Step, data: Path) -> tuple[list[Step], set[str]]:
+def _find_others(step: Step, data: Path, command: str = "") -> tuple[list[Step], set[str]]:
     """Return what other calls, of any session, recorded since `step` began, and the places of what commands of other
-    sessions left unsure: it may as well be of `step`. Blocks; raises `OSError`."""
+    sessions left unsure: it may as well be of `step`, if that ran a `command`. Blocks; raises `OSError`."""
     found = [one for one in read_steps_since(data, step.at) if one.id != step.id]
     return found, {
         place_of(one, change)
         for one in found
-        if one.session != step.session
+        if command and one.session != step.session
         for change in one.changes
         if change.is_unsure
     }

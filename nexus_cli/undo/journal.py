@@ -30,8 +30,8 @@ def disk_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         hint = "Wait a moment" if isinstance(error, TimeoutError) else "Check the permissions"
-        why = f"{error.strerror or error}".lower()
-        raise NexusError("internal", what, why, f"{write_failure_hint(error, hint)}; then repeat it") from error
+        hint = f"{write_failure_hint(error, hint)}; then repeat it"
+        raise NexusError("internal", what, f"{error.strerror or error}".lower(), hint) from error
 
 
 def journal_path(data: Path, session: str) -> Path:

@@ -130,8 +130,9 @@ class SnapshotStore:
     def count_changes(self, old: str, new: str, paths: Sequence[str] = ()) -> ChangeCounts:
         """Count the files and lines that differ, in `paths` if given; binary files have no lines."""
         files = added = removed = 0
-        counted = self._git.run("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths))
-        rest = iter(counted.split(b"\0")[:-1])
+        rest = iter(
+            self._git.run("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths)).split(b"\0")[:-1]
+        )
         for head in rest:
             more, less, path = head.split(b"\t", 2)
             files, added, removed = files + 1, added + int(more.strip(b"-") or 0), removed + int(less.strip(b"-") or 0)

@@ -232,13 +232,15 @@ def test_edits_of_another_session_while_a_command_runs_are_not_its_own(world: Wo
 
 
 @pytest.mark.parametrize("is_first", [False, True])
-def test_what_a_command_of_another_session_half_wrote_meanwhile_is_left_by_both_until_somebody_says_so(
-    world: World, is_first: bool
+@pytest.mark.parametrize("command", ["sh gen.sh", "sh gen.sh > theirs"])
+def test_what_a_command_of_another_session_half_wrote_meanwhile_is_left_unless_that_names_it(
+    world: World, is_first: bool, command: str
 ) -> None:
     world.write("mine", "0\n")
+    world.write(".gitignore", "local\n")
     repository(world.project)
     mine, other = ChangeJournal(world.data), ChangeJournal(world.data)
-    theirs = StepOwner("other", 1), "bash sh gen.sh", "c2", world.project
+    theirs = StepOwner("other", 1), f"bash {command}", "c2", world.project
     if is_first:
         begun_other = other.begin(*theirs)
     begun = mine.begin(StepOwner(world.session, 1), "bash echo > mine", "c1", world.project)
@@ -246,20 +248,24 @@ def test_what_a_command_of_another_session_half_wrote_meanwhile_is_left_by_both_
         begun_other = other.begin(*theirs)
     world.write("theirs", "half\n")
     world.write("mine", "1\n")
+    world.write("local", "of whom?\n")
+    world.write(".pytest_cache/v", "of a tool\n")
     mine.end(begun, "echo > mine")
     world.write("theirs", "whole\n")
     world.write("more", "whole\n")
-    other.end(begun_other, "sh gen.sh")
+    other.end(begun_other, command)
     mine.close()
     other.close()
     world.turns = 1
     report = world.undo()
-    assert report["restored"] == ["mine"] and [one["path"] for one in report["kept"]] == ["theirs"]
+    assert report["restored"] == ["mine"] and [one["path"] for one in report["kept"]] == ["local", "theirs"]
+    assert report["removed"] == [".pytest_cache/v"]
     assert (world.path("theirs").read_text(), world.path("mine").read_text()) == ("whole\n", "0\n")
     world.session = "other"
-    report = world.undo()
-    assert report["removed"] == ["more"] and [one["path"] for one in report["kept"]] == ["theirs"]
-    assert world.undo(takes_unsure=True)["removed"] == ["theirs"]
+    report, is_named = world.undo(), "theirs" in command
+    assert report["removed"] == (["more", "theirs"] if is_named else ["more"])
+    assert [one["path"] for one in report["kept"]] == ["local", "theirs"][: 2 - is_named]
+    assert not world.undo(takes_unsure=True)["kept"] and not world.path("theirs").exists()
 
 
 @pytest.mark.parametrize("how", ["killed", "apply", "names all"])
