@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import IO
 
 import pytest
 from ledger.conftest import on
@@ -264,10 +265,10 @@ def test_a_child_forked_during_a_look_keeps_nobody_from_a_session(
     assert ledger.lock(session)
     ledger.close()
 
-    def flock(handle: int, how: int) -> None:
-        lock(handle, how)
+    def flock(file: IO[bytes], how: int) -> None:
+        lock(file, how)
         if how & fcntl.LOCK_SH:
-            children.append(os.dup(handle))  # as a fork would
+            children.append(os.dup(file.fileno()))  # as a fork would
 
     second = Ledger.open(path)
     monkeypatch.setattr(fcntl, "flock", flock)
