@@ -148,8 +148,8 @@ ELSEWHERE: Mapping[str, str] = {
     config/ledger_place.py config/paths.py config/private_file.py config/server_token.py config/settings.py
     config/settings_file.py config/stored_keys.py config/trust.py config/unsupported.py config/worktree_record.py
     context/sections/contributors/own.py context/tokens/counter.py hooks/hook_list.py
-    ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/spool.py ledger/store.py mcp/login.py
-    mcp/tool_cache.py plugins/installed_plugins.py plugins/store_plugin.py provider/request_template.py
+    ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/store.py ledger/unsaved_calls.py
+    mcp/login.py mcp/tool_cache.py plugins/installed_plugins.py plugins/store_plugin.py provider/request_template.py
     provider/served_models.py rpc/listening.py rules/rule_set.py runs/away_report.py runs/seen_deliveries.py
     runs/service_triggers.py sandbox/bwrap.py sandbox/probe.py sandbox/profile.py session/crash_report.py
     ui/input/history.py ui/repl/clipboard.py

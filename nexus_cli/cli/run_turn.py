@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
+from nexus_cli.cli.ledger_wait import LedgerWait
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
@@ -295,6 +296,7 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
         allow=shared.allow or None,
         no_tools=shared.no_tools,
         save=not shared.no_save,
+        wait_for_ledger=LedgerWait(settings.ledger.wait),
         add_dirs=_added_folders(shared, work) if shared.add_dirs else (),
         **more,
     )

@@ -199,6 +199,7 @@ RULES: Mapping[str, Rule] = {
     "sandbox.unix_sockets": YES_OR_NO,
     "assess.model": TEXT,
     LEDGER_URL: Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
+    "ledger.wait": SECONDS,
     "spaces.name": TEXT,
     "spaces.router": TEXT,
     "spaces.max_runs": COUNT,

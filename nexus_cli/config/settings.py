@@ -155,6 +155,14 @@ class UndoSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerSettings:
+    """`[ledger]`, without `ledger.url`, which `config.ledger_place` reads."""
+
+    wait: float = 600.0
+    """Most seconds to wait for a ledger's server that is away."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     """`[jobs]`: background commands."""
 
@@ -200,6 +208,7 @@ class Settings:
     worktree: WorktreeSettings = WorktreeSettings()
     undo: UndoSettings = UndoSettings()
     jobs: JobSettings = JobSettings()
+    ledger: LedgerSettings = LedgerSettings()
     check: tuple[EditCheck, ...] | None = None
     """The tables `[[check]]`; () for no checks at all, None for those found in the project alone."""
     hook: tuple[HookTable, ...] = ()
@@ -428,6 +437,8 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
     """Build the settings from validated dotted keys; missing ones get the defaults of their class."""
     tree: dict[str, Any] = {}
     for key, value in values.items():
+        if key == LEDGER_URL:
+            continue  # of `config.ledger_place` alone: it may have a password
         *tables, last = split_key(key)
         if value == REDACTED and key != "model" and tables[:1] not in (["alias"], ["default_models"]):
             continue  # was an API key: use the default; a redacted model name is refused when it is used

@@ -68,6 +68,13 @@ class InUseError(NexusError):
         super().__init__("usage", what, why, hint)
 
 
+class LedgerAwayError(NexusError):
+    """Error of a ledger's server that cannot be used now, whatever was to be read or written."""
+
+    def __init__(self, what: str, why: str, hint: str = "") -> None:
+        super().__init__("ledger", what, why, hint)
+
+
 class ProviderError(NexusError):
     """A failed model request."""
 

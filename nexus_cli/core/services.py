@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.core.usage import Usage
@@ -36,6 +37,13 @@ class Log(Protocol):
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         """Record an entry and its memos in one commit."""
+
+    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
+        """Wait until all that was recorded is committed; raise `NexusError("ledger", ...)` if it cannot be.
+
+        `error` is what a query raised: it is raised again unless the ledger's server was away, which is waited for.
+        Unless it `waits`, what a server that is away cannot take is kept for later.
+        """
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """Return the entries from `first` to `last`, inclusive, of this lane and its ancestors."""

@@ -80,6 +80,7 @@ async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat
     stream = lane_state.model.provider.stream(request)
     began = False
     try:
+        await lane_state.lane.timeline.log.save()
         async for delta in stream:
             fold.feed(delta)
             began = began or not isinstance(delta, RetryDelta)
@@ -101,6 +102,9 @@ async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat
             raise _keep_cut(lane_state, fold, error.kind, error.why, ahead) from error
         _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began or error.cut else None, before)
         raise
+    except NexusError as error:  # it could not be saved, and was not sent
+        _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, None, before)
+        raise
     finally:
         close = getattr(stream, "aclose", None)
         if close is not None:
@@ -108,7 +112,9 @@ async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat
     reply = fold.finish()
     if may_repeat and reply.is_cut:
         raise _keep_cut(lane_state, fold, "none", reply.problem, ahead, reply.usage)
-    return _accept_reply(lane_state, reply, main, ahead, before)
+    accepted = _accept_reply(lane_state, reply, main, ahead, before)
+    await lane_state.lane.timeline.log.save()
+    return accepted
 
 
 def ends_unfinished(log: Log) -> bool:

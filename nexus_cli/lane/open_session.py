@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.errors import InUseError, NexusError
+from nexus_cli.core.errors import InUseError, LedgerAwayError, NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.lane.options import Options
@@ -30,7 +30,7 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
         ledger.facts.borrow(read_facts(ledger_place(), options.cwd))
         return ledger
     try:
-        ledger = Ledger.open(ledger_place())
+        ledger = _open_own(options)
     except NexusError as error:
         if options.require_save:
             raise
@@ -43,18 +43,23 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     return ledger
 
 
+def _open_own(options: Options) -> Ledger:
+    """Open the person's ledger; wait for a server that is away as the front end does."""
+    while True:
+        try:
+            return Ledger.open(ledger_place())
+        except LedgerAwayError as error:
+            if options.wait_for_ledger is None or not options.wait_for_ledger(error):
+                raise
+
+
 def needs_ledger(options: Options) -> bool:
     """True if this run cannot start without the ledger on disk."""
     return options.require_save or bool(options.resume) or options.newest
 
 
 def open_instead(error: NexusError, notices: list[str]) -> Ledger:
-    """Open the ledger in memory of a session whose own cannot be used; for one on a server, what is recorded is written
-    back later."""
-    place = ledger_place()
-    if isinstance(place, str):
-        notices.append(f"{error.message}; this session is kept on this machine until the server answers")
-        return Ledger.open_offline(place)
+    """Open the ledger in memory of a session whose own cannot be used."""
     notices.append(f"{error.message}; this session is kept in memory and lost when it ends")
     return Ledger.open(None)
 

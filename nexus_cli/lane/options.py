@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
 if TYPE_CHECKING:
@@ -94,6 +96,8 @@ class Options:
     """What the person requires of the requests of a turn."""
     cache_key: str = ""
     """Key of the provider's cache that sessions with the same beginning share; "": a key of the session's own."""
+    wait_for_ledger: Callable[[NexusError], bool] | None = None
+    """Called while the ledger's server is away at the opening: waits, and returns True to try again. None: no wait."""
     answers: bool = False
     """A run started to answer people in their spaces; it sends messages without approval."""
 

@@ -190,10 +190,6 @@ class Database:
         """True if this connection may see every row of the ledger."""
         return True
 
-    def is_outage(self, error: NexusError) -> bool:
-        """True if `error` means that the server cannot be used now, whatever was to be written."""
-        return False
-
     @contextmanager
     def one_view(self) -> Iterator[None]:
         """Give every query inside the block the same snapshot of the ledger."""

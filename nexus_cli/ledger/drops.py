@@ -30,11 +30,9 @@ def last(db: Database, session: int) -> int:
 
 
 def record(db: Database, lane: int, drop: Drop) -> None:
-    """Record `drop`; inside a transaction. `ValueError` if its id was not given out or is taken."""
+    """Record `drop`; inside a transaction. Raises `NexusError("ledger", ...)` if its id is taken."""
     session, seq = lanes.session_of(db, lane), _seq(drop.id)
-    given = db.one("SELECT drops FROM sessions WHERE key = ?", session)
-    if seq is None or given is None or seq > given[0] or _row(db, session, seq):
-        raise ValueError(f"drop id {drop.id} was not given out by next_drop, or is taken")
+    db.run(f"UPDATE sessions SET drops = {db.greatest}(drops, ?) WHERE key = ?", seq, session)
     first, last = drop.entries or (None, None)
     blob = None if drop.text is None else blobs.begin_put(db, session, replace_surrogates(drop.text).encode())()
     db.run(
@@ -103,10 +101,6 @@ def count_misses(db: Database, project: str, kind: str, most: int) -> dict[str, 
         missed, wanted = counts.get(value["section"], (0, 0))
         counts[value["section"]] = missed + 1, wanted + ((session, value["drop"]) in recalled)
     return counts
-
-
-def _row(db: Database, session: int, seq: int | None) -> tuple[Any, ...] | None:
-    return db.one(f"SELECT {_COLUMNS} FROM drops WHERE session = ? AND seq = ?", session, seq or 0)
 
 
 def _drop(row: tuple[Any, ...]) -> Drop:

@@ -1,41 +1,40 @@
-"""A lane's log that continues in memory when the ledger fails (`nexus docs exit-status`).
+"""The log of a lane in a live session: what it does when its ledger fails (`nexus docs exit-status`).
 
-The first commit that fails in any lane is reported once. The session is then copied into a database in memory with the
-same keys and ids, and all its lanes continue there. With `require_save` the failure is raised instead.
+A file: the first commit that fails in any lane is reported once. The session is then copied into a database in memory
+with the same keys and ids, and all its lanes continue there. With `require_save` the failure is raised instead.
 
-If a server cannot be reached, what is recorded in memory also goes into a journal (`spool`), which is written back when
-the server can be reached again: by a later commit, at the end, or by the next command.
+A server: while a turn runs, what is recorded waits in memory until `save`, which commits all of it in one transaction.
+If the server is away, `save` waits for it, and what could not be committed stands in a file (`unsaved_calls`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect_memory
-from nexus_cli.ledger.sessions import SessionInfo
 
 if TYPE_CHECKING:
-    from nexus_cli.ledger.spool import Spool
+    from nexus_cli.ledger.unsaved_calls import UnsavedCalls
 
 T = TypeVar("T")
 
 LOCAL = 1 << 40
 """Lanes that are opened in memory have higher ids than any lane of the ledger."""
-RETRY_SECONDS = 5.0
-"""Seconds after an attempt to write a journal back before the next one."""
-_PATIENCE = 10
-"""Factor of the time that an attempt took: a server that does not answer may not slow the session down."""
+RETRY_SECONDS = 1.0
+"""Seconds between two attempts to reach a server that is away."""
+_LATER = "what is not saved yet is kept on this machine until it answers"
 
 _REACHED = """WITH RECURSIVE reached (id) AS (
     SELECT id FROM lanes WHERE session = ?1
@@ -78,8 +77,18 @@ _ROWS: Mapping[str, str] = {
 """By table: the rows of the session with the key `?1`."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnsavedCall:
+    """A call of a method of `LaneLog` that is not committed yet."""
+
+    lane: int
+    name: str
+    values: tuple[Any, ...]
+    write: Callable[[Database], object]
+
+
 @dataclass
-class _Failover:
+class _SessionRecord:
     """State that the lanes of a session share."""
 
     drops: int
@@ -87,26 +96,28 @@ class _Failover:
     epochs: int
     """Id of the next epoch."""
     memory: Database | None = None
-    """The database in use after a failed commit."""
+    """The database in use after a failed commit to a file."""
     has_past: bool = True
     """False if `memory` has no copy of the session's past."""
-    info: SessionInfo | None = None
-    """The session as it was opened, if there may be a journal."""
-    spool: Spool | None = None
-    """The journal, while the server cannot be reached."""
-    is_failing: bool = False
-    """True if the journal could not be written, or was refused by the server; the person was told."""
-    lanes: dict[int, int] = field(default_factory=dict)
-    """Lanes on the server of those that were opened in memory."""
-    next_try: float = 0.0
-    """Time of the monotonic clock before which the journal is not written back."""
+    defers: bool = False
+    """True while a turn or an act runs, which calls `save` where something has to be committed."""
+    waiting: list[UnsavedCall] = field(default_factory=list)
+    """What a server has not committed yet, in order."""
+    was_tried: bool = False
+    """True if a commit of `waiting` failed: a part of it may have been recorded."""
+    is_away: bool = False
+    """True once the person was told that the server is away, until it answers."""
+    kept: UnsavedCalls | None = None
+    """The file with the calls of `waiting` while the server is away."""
     lock: threading.RLock = field(default_factory=threading.RLock)
+    saving: threading.RLock = field(default_factory=threading.RLock)
+    """Held while what waits is committed."""
 
 
 class FailoverLog(LaneLog):
-    """A `LaneLog` that swaps its database for one in memory when a commit fails.
+    """A `LaneLog` that continues in memory when a commit to a file fails, and waits for a server that is away.
 
-    Over a ledger that is only read the swap happens at the first commit, without a warning.
+    Over a ledger that is only read everything is recorded in memory, without a warning.
     """
 
     def __init__(
@@ -119,40 +130,31 @@ class FailoverLog(LaneLog):
         require_save: bool,
         warn: Callable[[str], None],
         server: str = "",
-        is_offline: bool = False,
-        shared: _Failover | None = None,
+        wait: float = 0.0,
+        shared: _SessionRecord | None = None,
     ) -> None:
-        """Initialize; a session of `server` has a journal during an outage, at once if `is_offline`: `db` is in memory
-        because the server could not be reached. `shared` is the state of the main lane, for a side lane."""
-        self._shared = shared or _Failover(0, 0)
+        """Initialize; `server` is the address of the ledger's server, which is waited for at most `wait` seconds.
+        `shared` is the state of the main lane, for a side lane."""
+        self._shared = shared or _SessionRecord(0, 0)
+        self._call: tuple[str, tuple[Any, ...]] | None = None
         super().__init__(db, session, lane, clock)
         self._require_save = require_save
         self._warn = warn
-        self._server = server
+        self._server = server if db.writes else ""
+        self._wait = wait
         self._memory = self._shared.memory
         """The database in memory in which this lane ends at its own last entry."""
         self._last = super().last_id()
         if shared is None:
             self._shared.drops, self._shared.epochs = self.last_drop(), super().next_epoch()
-            if server and not require_save:
-                self._shared.info = self.session
-                if is_offline and (failure := self._begin_spool()):
-                    warn(f"it cannot be kept there ({failure}): this session is kept in memory and lost when it ends")
-
-    @property
-    def lane(self) -> int:
-        """The lane in the current database."""
-        return self._shared.lanes.get(self._lane, self._lane)
-
-    @lane.setter
-    def lane(self, lane: int) -> None:
-        self._lane = lane
 
     @property
     def db(self) -> Database:
-        """The ledger's database, after a failure the one in memory."""
+        """The ledger's database, with all that was recorded; after a failure the one in memory."""
         memory = self._shared.memory
         if memory is None:
+            if self._shared.waiting:
+                self._write_waiting()
             return self._database
         if self._memory is not memory:
             _cut_lane(memory, self.session_id, self.lane, self._last)
@@ -161,100 +163,157 @@ class FailoverLog(LaneLog):
 
     @property
     def is_saving(self) -> bool:
-        """False once the ledger has failed, and if it is only read."""
-        return self._shared.memory is None and self._database.writes
-
-    @property
-    def is_spooling(self) -> bool:
-        """True while the journal has what the server lacks and can be written back, as far as is known."""
-        return self._shared.spool is not None and not self._shared.is_failing
+        """False once the ledger has failed, and if it is only read: another process cannot resume the session."""
+        shared = self._shared
+        is_lost = shared.was_tried and bool(shared.waiting) and shared.kept is None
+        return shared.memory is None and self._database.writes and not is_lost
 
     def close(self) -> None:
-        """Write the journal back if the server answers, and close the database in memory, if there is one."""
-        shared = self._shared
-        with shared.lock:
-            self._return_to_server()
-            if shared.memory is not None:
-                shared.memory.close()
-            if shared.spool is not None:
-                shared.spool.close()
-                shared.spool = None
+        """Commit what waits if the server answers, and close the database in memory, if there is one."""
+        with suppress(NexusError):
+            self._write_waiting()
+        if self._shared.kept is not None:
+            self._shared.kept.close()
+        if self._shared.memory is not None:
+            self._shared.memory.close()
 
     def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:
         """See `LaneLog`; both lanes swap their database together."""
-        with self._shared.lock:
-            lane = self._insert_lane(agent, at_entry)
-            self._spool("open_lane", (agent, at_entry), lane)
         made = FailoverLog(
             self._database,
             self.session_id,
-            lane,
+            self._insert_lane(agent, at_entry),
             self._clock,
             require_save=self._require_save,
             warn=self._warn,
             server=self._server,
+            wait=self._wait,
             shared=self._shared,
         )
         made.noted = self.noted
         return made
 
-    # Numbers that continue after a failure
+    # Numbers that continue without a query
 
     def last_id(self) -> int:
-        """Return the id of the newest entry, without a query."""
+        """Return the id of the newest entry."""
         return self._last
-
-    # Records
 
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         super().begin_epoch(epoch, left_out, memos)
         self._shared.epochs = epoch.id + 1
 
     def next_epoch(self) -> int:
-        """Return the id of the session's next epoch, without a query."""
+        """Return the id of the session's next epoch."""
         return self._shared.epochs
 
     def next_drop(self) -> str:
-        name = super().next_drop()
-        self._shared.drops = int(name[1:])
-        return name
+        with self._shared.lock:
+            self._shared.drops += 1
+            return f"d{self._shared.drops}"
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
         with suppress(NexusError):
             super().note(path, digest, how)
 
+    # What a server has not committed yet
+
+    def defer(self, defers: bool) -> None:
+        """Begin or end to let what is recorded wait for `save`; on a server only."""
+        self._shared.defers = defers
+
+    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
+        """See `Log`: commit what waits, and wait for a server that is away at most `ledger.wait` seconds."""
+        if error is not None and not (self._server and isinstance(error, LedgerAwayError)):
+            raise error
+        deadline = time.monotonic() + self._wait
+        while self._shared.waiting or error is not None:
+            try:
+                await asyncio.to_thread(self._write_waiting, is_asked=error is not None)
+                return
+            except LedgerAwayError as away:
+                self._keep(away, "waiting for it, Ctrl+C stops" if waits else _LATER)
+                if not waits:
+                    return
+                if time.monotonic() >= deadline:
+                    hint = "Resume the session when it answers"
+                    raise NexusError("ledger", away.what, f"{away.why}, for {self._wait:,.0f} s", hint) from away
+            await asyncio.sleep(RETRY_SECONDS)
+
     def record_call(self, method: Callable[..., T], *values: Any) -> T:
-        """Make the call; if it wrote into memory because the server is gone, also write it into the journal."""
+        """Make the call, and remember it until it is committed."""
         with self._shared.lock:
-            made = method(self, *values)
-            self._spool(method.__name__, values, made)
-        return made
+            self._call = method.__name__, values
+            return method(self, *values)
 
-    def _spool(self, name: str, values: tuple[Any, ...], made: Any) -> None:
+    def _write_waiting(self, *, is_asked: bool = False) -> None:
+        """Commit what waits, or ask the server if it answers; raise `NexusError("ledger", ...)`.
+
+        After a failed commit, which may have taken place, what was recorded is left out.
+        """
         shared = self._shared
-        if shared.spool is None:
+        with shared.saving:
+            batch = tuple(shared.waiting)
+            if batch:
+                was_tried, shared.was_tried = shared.was_tried, True
+                with self._database.write():
+                    for call in batch:
+                        if not (was_tried and self._was_recorded(call)):
+                            call.write(self._database)
+                shared.was_tried = shared.is_away = False
+                del shared.waiting[: len(batch)]
+                if shared.kept is not None and not shared.waiting:
+                    shared.kept.remove()
+                    shared.kept = None
+            elif is_asked:
+                self._database.one("SELECT 1")
+                shared.is_away = False
+
+    def _was_recorded(self, call: UnsavedCall) -> bool:
+        from nexus_cli.ledger.unsaved_calls import was_recorded  # noqa: PLC0415  (after a failed commit)
+
+        return was_recorded(self._database, self.session_id, call.lane, call.name, call.values)
+
+    def _keep(self, error: NexusError, what: str) -> None:
+        """Write what waits into its file, and tell the person once that the server is away."""
+        shared = self._shared
+        if shared.is_away:
             return
+        from nexus_cli.ledger.unsaved_calls import UnsavedCalls  # noqa: PLC0415  (the server is away)
+
+        shared.is_away = True
+        self._warn(f"{error.message}; {what}")
         try:
-            shared.spool.add(self.lane, name, values, made)
-        except OSError as error:
-            lost = "when it ends" if shared.memory is None else "if it ends before the server answers"
-            self._warn_of_spool(f"{error.strerror or error}; what follows continues in memory and is lost {lost}")
+            shared.kept = UnsavedCalls.create(self._server, self.session_id)
+        except OSError as failure:
+            self._warn_of_file(failure)
+        for call in shared.waiting:
+            self._add_to_file(call)
 
-    def _warn_of_spool(self, line: str) -> None:
-        if not self._shared.is_failing:
-            self._shared.is_failing = True
-            self._warn(line)
+    def _add_to_file(self, call: UnsavedCall) -> None:
+        """Append a call to the file, if there is one; tell the person if that fails."""
+        if self._shared.kept is not None and call.name != "record_start":  # what is not saved does not run
+            try:
+                self._shared.kept.add(call.lane, call.name, call.values)
+            except OSError as failure:
+                self._shared.kept.remove()
+                self._shared.kept = None
+                self._warn_of_file(failure)
 
-    # The failure
+    def _warn_of_file(self, failure: OSError) -> None:
+        why = failure.strerror or failure
+        self._warn(f"what is not saved yet cannot be kept on this machine ({why}): it is lost if nexus ends")
+
+    # Database access
 
     @property
     def _has_past(self) -> bool:
         return self._shared.has_past
 
     def _commit(self, write: Callable[[Database], T]) -> T:
-        if self._shared.spool is not None and time.monotonic() >= self._shared.next_try:
-            self._return_to_server()
+        if self._server:
+            return cast(T, self._commit_on_server(write))
         if self.is_saving:
             try:
                 with self._database.write():
@@ -265,63 +324,57 @@ class FailoverLog(LaneLog):
             self._swap()
         return super()._commit(write)
 
+    def _commit_on_server(self, write: Callable[[Database], Any]) -> Any:
+        """Let a recorded call wait for `save`; outside of a turn commit it at once, or keep it if the server is
+        away. Other writes, whose result is needed, are committed behind what waits."""
+        shared = self._shared
+        call, self._call = self._call, None
+        if call is None:
+            self._write_waiting()
+            with self._database.write():
+                return write(self._database)
+        made = UnsavedCall(self.lane, *call, write)
+        shared.waiting.append(made)
+        try:
+            self._add_to_file(made)
+            if not shared.defers:
+                self._write_waiting()
+        except LedgerAwayError as error:
+            if self._require_save:
+                shared.waiting.remove(made)
+                raise
+            self._keep(error, _LATER)
+        except NexusError:
+            shared.waiting.remove(made)
+            raise
+        return None
+
     def _commit_optional(self, write: Callable[[Database], None]) -> None:
         if self.is_saving or self._shared.memory is not None:
             with suppress(NexusError):
                 super()._commit(write)
 
+    @property
+    def _later(self) -> Database:
+        return self._database if self._shared.memory is None else self.db
+
     def _query(self, read: Callable[[Database], T], default: T) -> T:
         try:
             return super()._query(read, default)
-        except NexusError:
+        except NexusError as error:
+            if self._shared.defers and isinstance(error, LedgerAwayError):
+                raise  # the step is taken again when the server answers
             return default
 
+    # The failure of a file
+
     def _fail_over(self, error: NexusError) -> None:
-        is_outage = self._database.is_outage(error)  # a diagnosis may reconnect
         problem = self._diagnose(error)
         if self._require_save or problem.kind != "ledger":
             raise problem from error
         if self._swap():
             what = "what follows" if problem is not error else "the session"
-            if problem is error and is_outage:
-                self._begin_spool()
-            kept = self._shared.spool
-            where = "in memory and is lost when it ends" if kept is None else f"in {kept.path} until the server answers"
-            self._warn(f"{problem.message}; {what} continues {where}")
-
-    def _begin_spool(self) -> str:
-        """Begin the journal if the session can have one; return why it cannot be made, or ""."""
-        shared = self._shared
-        if shared.info is not None:
-            from nexus_cli.ledger.spool import Spool  # noqa: PLC0415  (a file needs none)
-
-            try:
-                shared.spool = Spool.create(self._server, shared.info)
-            except OSError as error:
-                return error.strerror or str(error)
-            shared.next_try = time.monotonic() + RETRY_SECONDS
-        return ""
-
-    def _return_to_server(self) -> None:
-        """Write the journal back and continue on the server; if that fails, continue, and warn of a refusal."""
-        shared = self._shared
-        with shared.lock:
-            if shared.spool is None or shared.memory is None:
-                return
-            begun = time.monotonic()
-            try:
-                found = shared.spool.write_back(self._database)
-            except (NexusError, ValueError, OSError) as error:
-                took = time.monotonic() - begun
-                if not isinstance(error, NexusError) or not self._database.is_outage(error):
-                    why, path = getattr(error, "message", str(error)), shared.spool.path
-                    self._warn_of_spool(f"{why}; what follows continues in {path} and cannot be written back")
-                shared.next_try = time.monotonic() + max(RETRY_SECONDS, _PATIENCE * took)
-                return
-            shared.spool, shared.is_failing = None, False
-            shared.lanes |= found
-            shared.memory.close()
-            shared.memory, shared.has_past = None, True
+            self._warn(f"{problem.message}; {what} continues in memory and is lost when it ends")
 
     def _diagnose(self, error: NexusError) -> NexusError:
         """Return `error`, or a clearer one if the session was deleted, which shows in many ways."""

@@ -7,6 +7,7 @@ search belong to `store`; `failover_log` handles a failing ledger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import wraps
 from itertools import takewhile
 from typing import Any, TypeVar, cast
@@ -90,6 +91,11 @@ class LaneLog:
         return self._database
 
     @property
+    def _later(self) -> Database:
+        """The database for statements that run with a later transaction."""
+        return self.db
+
+    @property
     def session(self) -> SessionInfo:
         """The session's current facts."""
         return sessions.info(self.db, self.session_id)
@@ -120,7 +126,12 @@ class LaneLog:
     def _now(self) -> str:
         return format_utc(self._clock())
 
-    # Database access: `FailoverLog` replaces these five.
+    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
+        """See `Log`: what was recorded is committed."""
+        if error is not None:
+            raise error
+
+    # Database access: `FailoverLog` replaces these.
 
     def record_call(self, method: Callable[..., T], *values: Any) -> T:
         """Make the call of a `recorded` method, whose result is None, a name or another log."""
@@ -291,7 +302,6 @@ class LaneLog:
 
     # Drops
 
-    @recorded
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
         return self._commit(lambda db: drops.next_id(db, sessions.key_of(db, self.session_id)))
@@ -396,7 +406,7 @@ class LaneLog:
 
     def calibrate(self, model: str, value: Calibration) -> None:
         """Store the calibration of `model` with the next transaction, which is that of its reply."""
-        self._query(lambda db: calibrations.calibrate(db, model, value), None)
+        calibrations.calibrate(self._later, model, value)
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """Return the stored token count of a text, or None. From a server the session's counts are read once."""
@@ -416,7 +426,8 @@ class LaneLog:
         digest, insert = digest[:DIGEST], "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
         if self._counts is not None:
             self._counts[encoding, digest] = tokens
-        self._query(lambda db: db.run_later(insert, digest, encoding, tokens, self._session_key(db)), None)
+        with suppress(NexusError):
+            self._later.run_later(insert, digest, encoding, tokens, self._session_key(self._later))
 
 
 def _path_bytes(path: str) -> bytes:

@@ -33,7 +33,7 @@ from typing import Any
 import psycopg
 
 from nexus_cli.config.database_url import hide_password
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger import database
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.postgres_connection import KEYS, open_connection, returns_key, server_error, translate
@@ -129,11 +129,6 @@ class PostgresDatabase(Database):
     def _require_open(self) -> None:
         if self._ended is not None:
             raise self._ended
-
-    def is_outage(self, error: NexusError) -> bool:
-        """See `Database`: also for a server that only reads, is full or was lost within a commit."""
-        refused = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InternalError)
-        return self._ended is None and (self._is_lost or refused)
 
     def is_administrator(self) -> bool:
         """True if row-level security hides nothing from this role: it owns the tables or has a higher role."""
@@ -277,7 +272,7 @@ class PostgresDatabase(Database):
                     return bool(status == "committed")
             time.sleep(0.2)
         why = "the connection was lost while it was committed, so it may have been recorded or not"
-        raise NexusError("ledger", "the ledger could not be written", why, "See `nexus sessions show` when it is back")
+        raise LedgerAwayError("the ledger could not be written", why, "See `nexus sessions show` when it is back")
 
     def _rollback(self) -> None:
         with suppress(psycopg.Error):

@@ -14,7 +14,7 @@ from psycopg.types.numeric import NumericBinaryLoader
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 
 from nexus_cli.config.database_url import hide_password
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger import schema
 
 OLDEST = 13
@@ -82,6 +82,11 @@ _HINTS = {
     "password authentication failed": "Correct it in ~/.pgpass or ledger.url",
 }
 """Part of a server's refusal to a hint."""
+_REFUSED, _FOR_NOW = (
+    "FATAL: ",
+    ("starting up", "shutting down", "accepting connections", "recovery", "too many", "slots"),
+)
+"""What begins a server's refusal of a connection, and parts of one that will pass."""
 
 
 @lru_cache(512)
@@ -134,13 +139,16 @@ class _NumberLoader(NumericBinaryLoader):
 
 def server_error(error: BaseException, what: str, url: str) -> NexusError:
     """Return `error` as a `NexusError("ledger", ...)` with a hint for the person, without the password in `url`."""
+    is_away = isinstance(error, psycopg.OperationalError | psycopg.InternalError)
     found = _WHY.get(getattr(error, "sqlstate", None) or "")
     if found:
-        return NexusError("ledger", what, *found)
+        return LedgerAwayError(what, *found) if is_away else NexusError("ledger", what, *found)
     lines = hide_password(str(error), url).splitlines() or [type(error).__name__]
     text = " ".join(lines[0].removeprefix("connection is bad: ").removeprefix("connection failed: ").split())
     hint = next((hint for part, hint in _HINTS.items() if part in text), "Check the server and ledger.url")
-    return NexusError("ledger", what, text[:300], hint)
+    if not is_away or (_REFUSED in text and not any(part in text for part in _FOR_NOW)):
+        return NexusError("ledger", what, text[:300], hint)
+    return LedgerAwayError(what, text[:300], hint)
 
 
 # Else a pipeline that ends because its connection is lost prints a warning.
@@ -155,7 +163,7 @@ def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, tuple[Any,
     `NexusError("ledger", ...)` if that fails."""
     what = f"the ledger {hide_password(url)} cannot be reached"
     if time.monotonic() < RETRY_AT.get(url, 0.0):
-        raise NexusError("ledger", what, "the server could not be reached a moment ago", "Try again")
+        raise LedgerAwayError(what, "the server could not be reached a moment ago", "Try again")
     try:
         given = conninfo_to_dict(url)
         connection = psycopg.connect(make_conninfo(**{**_CONNECTION, **given}), autocommit=True)

@@ -24,7 +24,7 @@ _TABLES = ("sessions", "lanes", "epochs", "blobs", "facts", "spaces", "runs")
 _OWN = "made_by = current_user AND project = ?"
 
 
-def find_project(db: Database, server: str, path: str, *, is_offline: bool) -> str:
+def find_project(db: Database, server: str, path: str) -> str:
     """Return the project of the root folder `path` in the ledger on `server`."""
     stamp = configuration_stamp(Path(path))
     if not stamp:
@@ -39,10 +39,9 @@ def find_project(db: Database, server: str, path: str, *, is_offline: bool) -> s
         return project
     project = found or path
     with suppress(NexusError, OSError):  # the next look tries again
-        if not is_offline:
-            if found:
-                move_rows(db, path, project)
-            replace_private_file(record, f"{stamp}\n{project}".encode("utf-8", "surrogateescape"))
+        if found:
+            move_rows(db, path, project)
+        replace_private_file(record, f"{stamp}\n{project}".encode("utf-8", "surrogateescape"))
     return project
 
 

@@ -83,11 +83,6 @@ class Ledger:
         self._projects: dict[str, str] = {}
         """By path of the root, the projects that were looked for on a server."""
 
-    @property
-    def is_offline(self) -> bool:
-        """True if its server could not be reached at the start: its sessions are in memory, and in journals."""
-        return self.server != "" and self.place is None
-
     @classmethod
     def open(cls, place: LedgerPlace | None) -> Ledger:
         """Open the ledger at `place`, created or upgraded as needed; None opens one in memory.
@@ -121,18 +116,11 @@ class Ledger:
 
             what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
             raise NexusError("ledger", what, why, f"Install it: {install_hint('team')}") from error
-        from nexus_cli.ledger.spool import write_back_all  # noqa: PLC0415  (as above)
+        from nexus_cli.ledger.unsaved_calls import save_kept_calls  # noqa: PLC0415  (as above)
 
         ledger = cls(open_server(url), url, [])
         if ledger.writes:
-            ledger.notices += write_back_all(ledger.db, url)
-        return ledger
-
-    @classmethod
-    def open_offline(cls, url: str) -> Ledger:
-        """Open a ledger in memory, whose sessions are written to the server at `url` when it can be reached again."""
-        ledger = cls.open(None)
-        ledger.server = url
+            ledger.notices += save_kept_calls(ledger.db, url)
         return ledger
 
     @classmethod
@@ -198,7 +186,7 @@ class Ledger:
         if path not in self._projects:
             from nexus_cli.ledger.project_keys import find_project  # noqa: PLC0415  (a file needs no git)
 
-            self._projects[path] = find_project(self.db, self.server, path, is_offline=self.is_offline)
+            self._projects[path] = find_project(self.db, self.server, path)
         return self._projects[path]
 
     def _repository_of(self, folder: str | None) -> str:

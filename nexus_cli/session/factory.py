@@ -464,7 +464,7 @@ class SessionFactory:
             require_save=self.options.require_save,
             warn=self._warn,
             server=ledger.server,
-            is_offline=ledger.is_offline,
+            wait=self.settings.ledger.wait,
         )
 
     def _make_dispatcher(

@@ -292,9 +292,12 @@ class Session:
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
         self._mark_busy(True)
+        if self.state.record is not None:
+            self.state.record.defer(True)
         try:
             await work()
         finally:
+            await self._end_saving()
             self._mark_busy(False)
             if timer:
                 timer.cancel()
@@ -394,6 +397,7 @@ class Session:
             try:
                 await self._open()
                 await act(self.state)
+                await self._save()
             except NexusError as error:
                 problem.append(error)
             except asyncio.CancelledError:
@@ -470,6 +474,7 @@ class Session:
 
                 answers = AnswerRounds(self.state, trigger.schema)
             rounds = await run_shielded(self._begin(lane_state, trigger, answers))
+            await self._save()
             dispatcher.call_changes.begin_turn()
             dispatcher.look_early()
             if lane_state.cache.last is not None:  # something was sent before
@@ -495,19 +500,33 @@ class Session:
             error = _bug_error(bug)
         try:
             await deliver_steering(window, lane_state.control)
+            await self._save(waits=error is None)
         except NexusError as problem:
             error = error or problem
+        except asyncio.CancelledError:
+            error = self._stopped()
         if error is not None and self.workers is not None and not self.state.has_more_turns:
             with suppress(asyncio.CancelledError):  # the turn ends anyway, with all costs counted
                 await run_shielded(self.workers.aclose())
         if self.jobs is not None:
             await run_shielded(self.jobs.end_turn())
+        await self._end_saving()
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
         ended = rounds.close(outcome(self.state, error)) if rounds else outcome(self.state, error)
         ended = answers.close(ended) if answers else ended
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
+
+    async def _save(self, *, waits: bool = True) -> None:
+        await self.state.lane_state.lane.timeline.log.save(waits=waits)
+
+    async def _end_saving(self) -> None:
+        """Save what the turn has recorded, or keep it for a server that is away."""
+        if self.state.record is not None:
+            with suppress(NexusError):  # told before
+                await run_shielded(self._save(waits=False))
+            self.state.record.defer(False)
 
     async def _prepare_trigger(self, trigger: Trigger) -> Trigger:
         """Run the hooks of the prompt, and return the trigger with what it calls and attaches. Opens the session first

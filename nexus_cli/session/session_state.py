@@ -68,7 +68,7 @@ class SessionState:
         """True if another process can resume the session."""
         if self.ledger is None or self.record is None:
             return False
-        return self.record.is_spooling or (self.ledger.is_kept and self.record.is_saving)
+        return self.ledger.is_kept and self.record.is_saving
 
     @property
     def has_more_turns(self) -> bool:

@@ -306,6 +306,7 @@ class Dispatcher:
         result = self.hooks.add_words(call, result) if self.hooks else result
         now = time.monotonic()
         await self._record(window, control, call, result, now - self.started_here.get(call.id, now))
+        await window.lane.timeline.log.save()
 
     async def execute(self, window: LaneWindow, control: Control, call: ToolCall, tool: Tool | None) -> ToolResult:
         """Run one call as `step` and the permission rules decide, and return its result without recording it."""
@@ -339,6 +340,7 @@ class Dispatcher:
             make = partial(self.permission.make_sandbox, cast(Any, profile), asks=asks, stays=stays)
             context = replace(context, sandbox=make)
         self.starts.record_start(call.id, call.name)
+        await window.lane.timeline.log.save()
         self.started_here[call.id] = time.monotonic()
         work: Callable[[], Awaitable[ToolResult]] = partial(tool.run, checked, context)
         work = self.hooks.follow(call, tool, checked, targets, work) if self.hooks else work

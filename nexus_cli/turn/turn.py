@@ -12,7 +12,7 @@ from typing import assert_never
 from nexus_cli.context.window.groups import Dispatch, Done, ModelCall, flatten
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
-from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.lane.cache_expectation import record_rewrite, rewrite_memo
 from nexus_cli.lane.compaction.context_fit import (
@@ -35,32 +35,38 @@ TRIES = 2
 
 
 async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
-    """Run steps until the last message is a reply without calls. Raises `NexusError` if the turn ends early."""
+    """Run steps until the last message is a reply without calls. Raises `NexusError` if the turn ends early.
+
+    A step in which the ledger's server could not be read is taken again when the server answers.
+    """
     while True:
-        match lane_state.lane.next_step():
-            case Dispatch(calls):
-                _stop_repetition(lane_state, dispatcher, calls)
-                await dispatcher.run(lane_state, calls)
-                lane_state.upcoming.notices += _describe_repetition(lane_state.lane, dispatcher, calls)
-                lane_state.upcoming.notices += notice_narrow_window(
-                    lane_state.window, lane_state.upcoming, window_request(lane_state).tokens, lane_state.settings
-                )
-                _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
-                if dispatcher.hooks:
-                    dispatcher.hooks.end_step()
-                dispatcher.step.stop_declined(is_steered=bool(lane_state.control.steering))
-            case ModelCall():
-                if dispatcher.hooks:
-                    await dispatcher.hooks.admit_steering(lane_state.control)
-                await deliver_steering(lane_state.window, lane_state.control)
-                await request(lane_state)
-            case Done():
-                if dispatcher.hooks:
-                    await dispatcher.hooks.admit_steering(lane_state.control)
-                if lane_state.spending.ending or not await deliver_steering(lane_state.window, lane_state.control):
-                    return
-            case never:
-                assert_never(never)
+        try:
+            match lane_state.lane.next_step():
+                case Dispatch(calls):
+                    _stop_repetition(lane_state, dispatcher, calls)
+                    await dispatcher.run(lane_state, calls)
+                    lane_state.upcoming.notices += _describe_repetition(lane_state.lane, dispatcher, calls)
+                    lane_state.upcoming.notices += notice_narrow_window(
+                        lane_state.window, lane_state.upcoming, window_request(lane_state).tokens, lane_state.settings
+                    )
+                    _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
+                    if dispatcher.hooks:
+                        dispatcher.hooks.end_step()
+                    dispatcher.step.stop_declined(is_steered=bool(lane_state.control.steering))
+                case ModelCall():
+                    if dispatcher.hooks:
+                        await dispatcher.hooks.admit_steering(lane_state.control)
+                    await deliver_steering(lane_state.window, lane_state.control)
+                    await request(lane_state)
+                case Done():
+                    if dispatcher.hooks:
+                        await dispatcher.hooks.admit_steering(lane_state.control)
+                    if lane_state.spending.ending or not await deliver_steering(lane_state.window, lane_state.control):
+                        return
+                case never:
+                    assert_never(never)
+        except LedgerAwayError as error:
+            await lane_state.lane.timeline.log.save(error)
 
 
 async def request(lane_state: LaneState) -> None:

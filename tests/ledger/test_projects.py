@@ -229,12 +229,6 @@ def test_a_copy_in_a_file_has_the_path_of_the_clone_here(team: Any, clones: Any,
 
 
 @pytest.mark.matrix
-def test_a_session_begun_offline_is_of_the_repository(team: Any, clones: Any) -> None:
-    with closing(Ledger.open_offline(team.url)) as offline:
-        assert offline.project_of(clones.ana) == team.ana.project_of(clones.ana) != str(clones.ana)
-
-
-@pytest.mark.matrix
 def test_git_is_asked_once(team: Any, clones: Any, postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[Path] = []
 

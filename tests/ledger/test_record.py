@@ -97,8 +97,8 @@ def test_an_epoch_is_begun_once_and_follows_a_known_one(ledger: Ledger, make: Si
 def test_an_epoch_and_its_drops_are_recorded_together_or_not_at_all(ledger: Ledger, make: SimpleNamespace) -> None:
     info = make.new(ledger)
     ledger.log(info.id).begin_epoch(make.epoch(0), [make.drop(ledger.log(info.id).next_drop(), "text")])
-    with pytest.raises(ValueError, match="not given out"):
-        ledger.log(info.id).begin_epoch(make.epoch(1, 0), [make.drop("d9", "never given out")])
+    with pytest.raises(NexusError, match="could not be written"):
+        ledger.log(info.id).begin_epoch(make.epoch(1, 0), [make.drop("d1", "an id that is taken")])
     assert ledger.log(info.id).current_epoch() == make.epoch(0)
     assert [drop.id for drop in ledger.log(info.id).drops()] == ["d1"]
 

@@ -154,7 +154,6 @@ def test_what_another_process_wrote_meanwhile_is_not_taken_for_ones_own(person: 
 
 DELETED: list[Callable[[FailoverLog], object]] = [
     lambda log: log.append(entry(2)),
-    lambda log: log.next_drop(),
     lambda log: log.open_lane("compact", 1),
     lambda log: log.record_reply(entry(2, Role.ASSISTANT), 1, Usage(), "stop", True),
 ]

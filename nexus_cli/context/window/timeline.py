@@ -34,6 +34,10 @@ class MemoryLog:
         self._entries.append(entry)
         self._memos.extend(memos)
 
+    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
+        if error is not None:
+            raise error
+
     def read(self, first: int, last: int) -> Sequence[Entry]:
         return self._entries[max(0, first - 1 - self._start) : max(0, last - self._start)]
 

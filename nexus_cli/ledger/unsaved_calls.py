@@ -1,0 +1,191 @@
+"""What the server of a ledger could not be told while it was away: one synced file for each session.
+
+A file has a head, then a line for each call of a method of `LaneLog` that was not committed. The next command that
+reaches the same server in the same role makes the calls again in one transaction, without those that were recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.database_url import hash_address
+from nexus_cli.config.paths import places, private_dir
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo, WindowItem
+from nexus_cli.core.errors import LedgerAwayError
+from nexus_cli.core.message import Message, from_record, to_record
+from nexus_cli.core.services import Calibration, FixedValues
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.lane_log import TransactionLog
+
+_VERSION = 1
+"""Of the files that this version makes."""
+_TYPES = {
+    one.__name__: one for one in (Calibration, Drop, Entry, Epoch, FixedValues, Manifest, Memo, Usage, WindowItem)
+}
+_CALLS = (
+    *("append", "begin_epoch", "note", "record_drop", "record_memo", "record_reply", "record_request", "record_start"),
+)
+"""The methods of `LaneLog` that a file may call."""
+
+
+def unsaved_folder() -> Path:
+    """Return the folder of the files."""
+    return places().data / "unsaved"
+
+
+class UnsavedCalls:
+    """The file of one session, which the process that has locked the session appends to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    @classmethod
+    def create(cls, url: str, session: str) -> UnsavedCalls:
+        """Create the file of a session; raise `OSError`."""
+        made = cls(private_dir(unsaved_folder()) / f"{session}-{os.urandom(4).hex()}.jsonl")
+        try:
+            made._write({"version": _VERSION, "place": hash_address(url)})
+        except BaseException:
+            made.remove()
+            raise
+        return made
+
+    def add(self, lane: int, name: str, values: tuple[Any, ...]) -> None:
+        """Append the call of a method of `LaneLog`; raise `OSError`."""
+        self._write({"lane": lane, "call": name, "values": _pack(values), "at": format_utc(local_now())})
+
+    def _write(self, value: Mapping[str, Any]) -> None:
+        size = os.fstat(self._file).st_size
+        data = json.dumps(value).encode() + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, size)
+            raise
+
+    def close(self) -> None:
+        """Leave the file to the next command."""
+        os.close(self._file)
+
+    def remove(self) -> None:
+        """Delete the file: all of it was committed."""
+        self.close()
+        self._path.unlink(missing_ok=True)
+
+
+def _pack(value: Any) -> Any:
+    """Return JSON data for the argument of a method; inside plain data, which values hold, nothing is converted."""
+    if isinstance(value, Message):
+        return {"Message": to_record(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {type(value).__name__: {one.name: _pack(getattr(value, one.name)) for one in fields(value)}}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, Mapping):
+        return {"plain": dict(value)}
+    return [_pack(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _unpack(value: Any) -> Any:
+    """Reverse `_pack`, except that tuples become lists; fields of a newer version are left out."""
+    if isinstance(value, list):
+        return [_unpack(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, data),) = value.items()
+    if kind in ("Message", "bytes", "plain"):
+        return from_record(data) if kind == "Message" else bytes.fromhex(data) if kind == "bytes" else data
+    known = {one.name for one in fields(_TYPES[kind])}
+    return _TYPES[kind](**{name: _unpack(one) for name, one in data.items() if name in known})
+
+
+def was_recorded(db: Database, session: str, lane: int, name: str, values: tuple[Any, ...]) -> bool:
+    """True if a call of a commit whose outcome is unknown was recorded; inside a transaction."""
+    log, first = TransactionLog(db, session, lane), values[0]
+    if name in ("append", "record_reply") and first is not None and first.id <= log.last_id():
+        return bool(log.read(first.id, first.id)[0].message == first.message)
+    if name == "record_request":
+        last = log.last_request()
+        return last is not None and (last.manifest.step, last.manifest.sha256) == (first.step, first.sha256)
+    if name == "record_memo":
+        return first in log.memos(first.kind, own=True)
+    if name == "begin_epoch":
+        return bool(first.id < log.next_epoch())
+    if name == "record_start":
+        return log.was_started(first)
+    return name == "record_drop" and any(one.id == first.id for one in log.drops())
+
+
+def save_kept_calls(db: Database, url: str) -> list[str]:
+    """Make the calls that earlier processes kept for the server at `url`; return lines for the person.
+
+    A file that does not fit, because the session was continued elsewhere, is set aside.
+    """
+    told: list[str] = []
+    for path in sorted(unsaved_folder().glob("*.jsonl")) if unsaved_folder().is_dir() else ():
+        with suppress(OSError):
+            told += _save_kept(db, url, path)
+    return told
+
+
+def _save_kept(db: Database, url: str, path: Path) -> list[str]:
+    """Make the calls of one file and remove it; return the line for the person, if there is one."""
+    session = path.stem.partition("-")[0]
+    *lines, _ = path.read_bytes().split(b"\n")  # a kill may have cut the last one
+    try:
+        head: dict[str, Any] = json.loads(lines[0]) if lines else {"place": hash_address(url), "version": 0}
+        if head["place"] != hash_address(url):
+            return []
+        if head["version"] > _VERSION:
+            return [f"session {session} of an outage was kept by a newer nexus: upgrade to save it"]
+        if not db.lock_session(session):
+            return []  # its process may still save it
+        try:
+            _make_calls(db, session, map(json.loads, lines[1:]))
+        finally:
+            db.unlock_session(session)
+    except LedgerAwayError:
+        return []
+    except Exception as error:  # whatever a bad line leads to
+        aside = path.rename(path.with_suffix(".refused"))
+        return [f"what session {session} did while the ledger was away cannot be saved ({error}): see {aside}"]
+    path.unlink()
+    return [f"session {session}: what it did while the ledger was away is saved now"] if len(lines) > 1 else []
+
+
+def _make_calls(db: Database, session: str, calls: Iterable[Mapping[str, Any]]) -> None:
+    """Make the calls that were not recorded, in one transaction; raises any error of Python for a bad line."""
+    with db.write():
+        own = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
+        lanes = {row[0] for row in db.all(own, session)}
+        unsent: dict[int, int] = {}
+        for call in calls:
+            lane, name, values = call["lane"], call["call"], _unpack(call["values"])
+            if lane not in lanes or name not in _CALLS:
+                raise ValueError("it has a line that is no record of the session")
+            if not was_recorded(db, session, lane, name, values):
+                at = datetime.fromisoformat(call["at"])
+                getattr(TransactionLog(db, session, lane, partial(_same, at)), name)(*values)
+            if name == "record_request":
+                unsent[lane] = values[0].step
+            elif name == "record_reply":
+                unsent.pop(lane, None)
+        for lane, step in unsent.items():  # a request that was not saved was not sent
+            TransactionLog(db, session, lane).record_reply(None, step, Usage(), "ledger", False)
+
+
+def _same(at: datetime) -> datetime:
+    return at

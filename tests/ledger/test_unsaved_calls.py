@@ -1,0 +1,234 @@
+"""What could not be saved while a server was away: whose it is, and files that do not fit."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from ledger.conftest import AT, Work, die, drop, in_child, new, spawn, user
+from ledger.postgres import Server
+
+from nexus_cli.config.database_url import hash_address
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import LedgerAwayError
+from nexus_cli.ledger import Ledger, failover_log, postgres_connection
+from nexus_cli.ledger.failover_log import FailoverLog
+from nexus_cli.ledger.postgres import PostgresDatabase
+from nexus_cli.ledger.unsaved_calls import unsaved_folder
+
+DEEP = "[" * 100_000
+
+
+@pytest.fixture
+def url(postgres: Server) -> Iterator[str]:
+    made = postgres.new_database()
+    yield made
+    postgres.drop(made)
+
+
+def keep_one(url: str) -> str:
+    """A session with one entry on the server and another one in its file, whose process has ended."""
+    ledger = Ledger.open(url)
+    info: Any = new(ledger)
+    told: list[str] = []
+    log = FailoverLog(ledger.db, info.id, require_save=False, warn=told.append, server=ledger.server)
+    log.append(user(1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PostgresDatabase, "write", _refuse)
+        log.append(user(2))
+        log.close()
+    ledger.close()
+    assert kept() == [f"{info.id}.jsonl"] and len(told) == 1
+    return str(info.id)
+
+
+def _refuse(database: object) -> Any:
+    raise LedgerAwayError("the ledger cannot be reached", "it is away")
+
+
+def kept() -> list[str]:
+    """The names of the files, without their random part."""
+    return sorted(f"{path.name.partition('-')[0]}{path.suffix}" for path in unsaved_folder().glob("*"))
+
+
+def opened(url: str, session: str = "") -> tuple[list[str], list[str]]:
+    """What a command tells of the files, and the entries of `session` that it finds."""
+    ledger = Ledger.open(url)
+    words = [one.message.content for one in ledger.log(session).read(1, 99)] if session else []
+    ledger.close()
+    return ledger.notices, words
+
+
+def the_file() -> Path:
+    (path,) = unsaved_folder().glob("*.jsonl")
+    return path
+
+
+def add_line(**line: Any) -> None:
+    with the_file().open("a") as file:
+        file.write(json.dumps({"lane": 1, "values": [], "at": AT} | line) + "\n")
+
+
+def test_a_file_goes_to_the_server_and_role_that_it_was_made_for(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.sql("DROP ROLE IF EXISTS alice", "DROP ROLE IF EXISTS bob", "CREATE ROLE alice LOGIN SUPERUSER")
+    postgres.sql("CREATE ROLE bob LOGIN SUPERUSER")
+    first, second = (postgres.new_database().partition("?")[0].rpartition("/")[2] for _ in range(2))
+    of_alice, of_bob, elsewhere, by_variables = (
+        f"postgresql:///?host={postgres.folder}{more}"
+        for more in (f"&user=alice&dbname={first}", f"&user=bob&dbname={first}", f"&user=alice&dbname={second}", "")
+    )
+    session = keep_one(of_alice)
+    for other in (of_bob, elsewhere):
+        assert opened(other)[0] == []
+        assert kept() == [f"{session}.jsonl"], "neither taken nor set aside"
+    monkeypatch.setenv("PGUSER", "bob")
+    monkeypatch.setenv("PGDATABASE", first)
+    assert opened(by_variables)[0] == []
+    monkeypatch.setenv("PGUSER", "alice")
+    told, words = opened(by_variables, session)
+    assert words == ["words 1", "words 2"] and "is saved now" in told[0] and not kept()
+
+
+def test_a_password_or_a_limit_in_the_address_does_not_make_it_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PGHOST", "PGPORT", "PGUSER"):
+        monkeypatch.delenv(name, raising=False)
+    plain = hash_address("postgresql://ann@host:5432/work")
+    same = ("postgres://ann:secret@host/work?connect_timeout=3", "postgresql://host/work?user=ann&sslmode=require")
+    assert {hash_address(one) for one in same} == {plain}
+    others = ("ann@host:5433/work", "ann@host/play", "bob@host/work", "ann@other/work", "ann@host,other/work")
+    assert len({plain, *(hash_address(f"postgresql://{one}") for one in others)}) == 6
+    monkeypatch.setenv("PGUSER", "bob")
+    monkeypatch.setenv("PGPORT", "6000")
+    assert hash_address("postgresql://ann@host:5432/work") == plain, "the address comes before the variables"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"call": "record_from_the_future"},
+        {"call": "db"},
+        {"call": "close"},
+        {"call": "record_memo", "values": [5]},
+        {"call": "append", "values": [None]},
+        {"call": ["append"]},
+        {"lane": [1], "call": "record_start"},
+        {"call": "record_start", "values": ["c1", "bash"], "at": 5},
+        DEEP,
+        7,
+    ],
+    ids=lambda line: str(line)[:60],
+)
+def test_a_bad_line_sets_its_file_aside_once(line: Any, url: str) -> None:
+    session = keep_one(url)
+    if isinstance(line, dict):
+        add_line(**line)
+    else:
+        the_file().write_text(f"{the_file().read_text()}{line}\n")
+    (told,), words = opened(url, session)
+    assert f"session {session} did while the ledger was away cannot be saved" in told and words == ["words 1"]
+    assert kept() == [f"{session}.refused"]
+    assert opened(url)[0] == []
+
+
+def test_the_file_of_a_newer_version_waits_for_it(url: str) -> None:
+    session = keep_one(url)
+    head, rest = the_file().read_text().split("\n", 1)
+    the_file().write_text(json.dumps(json.loads(head) | {"version": 2}) + f"\n{rest}")
+    (told,), words = opened(url, session)
+    assert "newer nexus" in told and words == ["words 1"] and kept() == [f"{session}.jsonl"]
+    the_file().write_text(f"{head}\n{rest}")
+    assert opened(url, session)[1] == ["words 1", "words 2"]
+
+
+def test_a_file_writes_into_no_other_session(url: str) -> None:
+    """Neither by the lane of a line nor under the name of another session."""
+    ledger = Ledger.open(url)
+    victim: Any = new(ledger)
+    assert ledger.lock(victim.id)
+    session = keep_one(url)
+    memo = {"Memo": {"kind": "note", "at": AT, "entry": 0, "value": {"plain": {"x": "planted"}}}}
+    add_line(lane=victim.main_lane, call="record_memo", values=[memo])
+    (told,), _ = opened(url)
+    assert "cannot be saved" in told
+    (aside,) = unsaved_folder().glob("*.refused")
+    ledger.unlock(victim.id)
+    aside.rename(unsaved_folder() / f"{victim.id}-1.jsonl")
+    (told,), _ = opened(url)
+    assert f"session {victim.id}" in told and "cannot be saved" in told
+    assert ledger.db.all("SELECT lane FROM memos") == [] and session not in told
+    ledger.close()
+
+
+def work_until_killed(url: str, seconds: float) -> Work:
+    """A process that records without end, confirms each record, and is killed so long after its server went away."""
+
+    def work(say: Callable[[str], None]) -> None:
+        ledger = Ledger.open(url)
+        info: Any = new(ledger)
+        log = FailoverLog(ledger.db, info.id, require_save=False, warn=lambda line: None, server=ledger.server)
+        say(info.id)
+        for number in range(1, 1_000_000):
+            if kept() and threading.active_count() == 1:
+                threading.Timer(seconds, die).start()
+            log.append(user(number), [Memo("note", AT, number, {"number": number})])
+            log.record_start(f"c{number}", "bash")
+            log.record_drop(drop(log.next_drop(), f"text {number}"))
+            say(str(number))
+            time.sleep(0.01)
+
+    return work
+
+
+def save_until_killed(url: str, seconds: float) -> Work:
+    def work(say: Callable[[str], None]) -> None:
+        threading.Timer(seconds, die).start()
+        while True:
+            Ledger.open(url).close()
+
+    return work
+
+
+@pytest.mark.matrix
+def test_processes_killed_at_any_moment_of_an_outage_are_saved_exactly_once(
+    url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five are killed while they record, and then five while they save what was kept."""
+    monkeypatch.setattr(failover_log, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(postgres_connection, "PAUSE", 0.0)
+    chance = Random()
+    ended = [spawn(work_until_killed(url, chance.uniform(0, 0.5))) for _ in range(5)]
+    watching = Ledger.open(url)
+    while len(watching.db.all("SELECT DISTINCT lane FROM entries WHERE id > 1")) < 5:
+        time.sleep(0.02)
+    watching.close()
+    postgres.stop()
+    try:
+        outcomes = [wait() for wait in ended]
+    finally:
+        postgres.start()
+    for _ in range(5):
+        in_child(save_until_killed(url, chance.uniform(0, 0.3)))
+    ledger = Ledger.open(url)
+    assert not kept(), "none is left or set aside"
+    for status, (session, *confirmed) in outcomes:
+        assert status == -9, "killed, not failed"
+        log = ledger.log(session)
+        last = log.last_id()
+        assert last - len(confirmed) in (0, 1), "at most the call that the kill interrupted is there, too"
+        assert [entry.message.content for entry in log.read(1, last)] == [f"words {one}" for one in range(1, last + 1)]
+        assert [memo.value["number"] for memo in log.memos("note")] == list(range(1, last + 1))
+        started = [row[0] for row in ledger.db.all("SELECT call FROM started WHERE lane = ?", log.lane)]
+        assert sorted(started) == sorted(f"c{one}" for one in range(1, len(started) + 1)), "those that were saved"
+        drops = [one.id for one in log.drops()]
+        assert drops == [f"d{one}" for one in range(1, len(drops) + 1)]
+        assert len(drops) in (len(confirmed), len(confirmed) + 1) and len(started) <= len(drops) + 1
+    ledger.close()
