@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 
@@ -13,6 +13,11 @@ from nexus_cli.ledger.database import Database
 _PLAIN, _ZLIB = 0, 1
 _BIG = 1 << 20
 """Bytes from which on compression favours speed over size."""
+_PUT = "INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?)"
+_PUT_SHARED = (
+    "INSERT INTO blobs (hash, codec, data, project, made_by)"
+    " SELECT ?, ?, ?, project, made_by FROM sessions WHERE key = ? ON CONFLICT DO NOTHING"
+)
 
 BLOBS_OF: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "entries": ("lane", ("blob",)),
@@ -25,39 +30,21 @@ BLOBS_OF: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """By table: the column that says whose row it is, and the columns with texts."""
 
-_FIND = "SELECT id FROM blobs WHERE hash = ?"
-_FIND_SHARED = f"{_FIND} AND (project, made_by) = (SELECT project, made_by FROM sessions WHERE key = ?)"
-_PUT_SHARED = f"""WITH made AS (INSERT INTO blobs (hash, codec, data, project, made_by)
-    SELECT ?1, ?3, ?4, project, made_by FROM sessions WHERE key = ?2 ON CONFLICT DO NOTHING RETURNING id)
-    SELECT id FROM made UNION ALL {_FIND_SHARED.replace("hash = ?", "hash = ?1").replace("key = ?", "key = ?2")}"""
 
-
-def begin_put(db: Database, session: int, data: bytes) -> Callable[[], int]:
-    """Store `data` for a session (its key), inside a transaction; return a function that returns the blob id, see
-    `Database.begin_query`.
+def put(db: Database, session: int, data: bytes) -> tuple[bytes, int]:
+    """Store `data` for a session (its key), inside a transaction; return the values of `Database.blob_id`, which names
+    its row in a later statement of the transaction.
 
     A text is stored once; on a server once for all sessions of one project and maker, so that a role learns nothing
     about sessions that it cannot see.
     """
     digest = sha256(data).digest()
-    if not db.is_shared and (found := db.one(_FIND, digest)):
-        number = int(found[0])
-        return lambda: number
-    packed = zlib.compress(data, 1 if len(data) > _BIG else 6)
-    codec, stored = (_ZLIB, packed) if len(packed) < len(data) else (_PLAIN, data)
-    if not db.is_shared:
-        number = db.run("INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?)", digest, codec, stored)
-        return lambda: number
-    sent = db.begin_query(_PUT_SHARED, digest, session, codec, stored)
-
-    def blob() -> int:
-        found = sent() or db.all(_FIND_SHARED, digest, session)  # another process may have just stored the same
-        if not found:
-            what = "the session cannot continue"
-            raise NexusError("ledger", what, "it was deleted meanwhile", "Start a new session")
-        return int(found[0][0])
-
-    return blob
+    if db.is_shared or db.one("SELECT 1 FROM blobs WHERE hash = ?", digest) is None:
+        packed = zlib.compress(data, 1 if len(data) > _BIG else 6)
+        codec, stored = (_ZLIB, packed) if len(packed) < len(data) else (_PLAIN, data)
+        values = (digest, codec, stored, session) if db.is_shared else (digest, codec, stored)
+        db.many(_PUT_SHARED if db.is_shared else _PUT, [values])  # `run` would wait for the key
+    return digest, session
 
 
 def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> bytes:

@@ -110,6 +110,8 @@ class Database:
     `made_by`."""
     least, greatest = "min", "max"
     """SQL functions for the least and the greatest of several values of one row."""
+    blob_id = "(SELECT id FROM blobs WHERE hash = ? AND ? > 0)"
+    """SQL for the row of a text by its hash and the key of its session, which matters on a server alone."""
     own_key = ""
     """Leading columns of a key that each role has for itself."""
     next_use = "(SELECT coalesce(max(used), 0) + 1 FROM sessions)"

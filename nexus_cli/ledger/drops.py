@@ -34,20 +34,21 @@ def record(db: Database, lane: int, drop: Drop) -> None:
     session, seq = lanes.session_of(db, lane), _seq(drop.id)
     db.run(f"UPDATE sessions SET drops = {db.greatest}(drops, ?) WHERE key = ?", seq, session)
     first, last = drop.entries or (None, None)
-    blob = None if drop.text is None else blobs.begin_put(db, session, replace_surrogates(drop.text).encode())()
+    kept = () if drop.text is None else blobs.put(db, session, replace_surrogates(drop.text).encode())
     db.run(
-        "INSERT INTO drops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO drops VALUES (?, ?, ?, ({lanes.LAST_ID}), ?, ?, ?, ?, ?, ?,"
+        f" {db.blob_id if kept else 'NULL'}, ?, ?)",
         session,
         seq,
         lane,
-        lanes.last_id(db, lane),
+        lane,
         replace_surrogates(drop.what),
         drop.tokens,
         str(drop.cause),
         drop.at,
         first,
         last,
-        blob,
+        *kept,
         drop.uncounted,
         drop.recalls,
     )

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind, is_person
-from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import canonical
@@ -29,27 +28,18 @@ _Settled = tuple[str, int, bytes | None]
 def append(db: Database, lane: int, entry: Entry) -> None:
     """Record `entry` as the next of `lane`, and update the listing columns; inside a transaction.
 
-    Raises `NexusError("ledger", ...)` if another process continued the session, `ValueError` if the id is not the
-    next one.
+    Its number is the lane's alone: the ledger refuses one that another process has recorded.
     """
     session = lanes.session_of(db, lane)
-    newest = db.begin_query(lanes.LAST_ID, lane)
-    blob = blobs.begin_put(db, session, canonical(to_record(entry.message)))
-    last = next((int(row[0]) for row in newest()), entry.id)  # without a lane it is deleted, which `blob` raises
-    number = blob()
-    if entry.id <= last:
-        why = f"it already has an entry {entry.id}: another process continued it"
-        raise NexusError("ledger", "the session cannot continue here", why, "Fork it with `nexus sessions fork`")
-    if entry.id != last + 1:
-        raise ValueError(f"entry {entry.id} does not follow {last}")
+    kept = blobs.put(db, session, canonical(to_record(entry.message)))
     db.run(
-        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+        f"INSERT INTO entries VALUES (?, ?, ?, ?, ?, {db.blob_id}, ?, ?, NULL)",
         lane,
         entry.id,
         entry.at,
         entry.actor,
         str(entry.kind),
-        number,
+        *kept,
         replace_surrogates(entry.preamble),
         entry.tokens,
     )
@@ -115,36 +105,24 @@ def count_turns(db: Database, lane: int, last: int) -> int:
 
 
 def settle(db: Database, lane: int, fixed: Sequence[FixedValues]) -> None:
-    """Settle entries that are about to be sent; inside a transaction.
+    """Settle entries that are about to be sent; inside a transaction. What is settled does not change.
 
-    Settling again with the same values is allowed. Raises `ValueError` for other values and for an unknown entry.
+    Raises `ValueError` for an inherited entry that was settled with other values.
     """
     if not fixed:
         return
     chain = lanes.ancestry(db, lane)
     ours = [segment for segment in chain if segment.session == chain[0].session]
-    homes = [next((s for s in chain if s.first <= item.entry <= s.last), None) for item in fixed]
-    statement = "SELECT preamble, tokens, line FROM entries WHERE lane = ? AND id = ?"
-    found = [
-        db.begin_query(statement, home.lane, item.entry) if home else list
-        for home, item in zip(homes, fixed, strict=True)
-    ]
-    for home, read_row, item in zip(homes, found, fixed, strict=True):
-        row = next(iter(read_row()), None)
-        if home is None or row is None:
-            raise ValueError(f"entry {item.entry} is sent but not recorded")
+    for item in fixed:
+        home = next(part for part in chain if part.first <= item.entry <= part.last)
         value = (replace_surrogates(item.preamble), item.tokens, item.line)
-        if home not in ours:
+        if home in ours:
+            update = "UPDATE entries SET preamble = ?, tokens = ?, line = ? WHERE lane = ? AND id = ? AND line IS NULL"
+            db.run(update, *value, home.lane, item.entry)
+            continue
+        row = db.one("SELECT preamble, tokens, line FROM entries WHERE lane = ? AND id = ?", home.lane, item.entry)
+        if row is not None:
             _settle_inherited(db, chain, ours[-1], item.entry, row, value)
-        elif row[2] is None:
-            db.run(
-                "UPDATE entries SET preamble = ?, tokens = ?, line = ? WHERE lane = ? AND id = ?",
-                *value,
-                home.lane,
-                item.entry,
-            )
-        elif row != value:
-            raise _conflict(item.entry)
 
 
 def _settle_inherited(

@@ -38,47 +38,43 @@ class EpochRow:
 def begin(db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), noted: Sequence[Memo] = ()) -> None:
     """Record `epoch` with its drops and notes as the current epoch of `lane`; inside a transaction.
 
-    `ValueError` if its id is taken or its parent is unknown.
+    `ValueError` if its parent is unknown; the ledger refuses an id that is taken.
     """
     session = lanes.session_of(db, lane)
-    put = partial(blobs.begin_put, db, session)
+    put = partial(blobs.put, db, session)
     system, rules, sections = (
         put(replace_surrogates(text).encode()) for text in (epoch.system, epoch.rules, epoch.sections)
     )
     tools = [put(canonical(dict(tool))) for tool in epoch.tools]
     slots = [(slot, put(canonical(to_record(slot.message)))) for slot in epoch.head]
-    if key_of(db, lane, epoch.id) is not None:
-        raise ValueError(f"epoch {epoch.id} was begun before")
     parent = None if epoch.parent is None else key_of(db, lane, epoch.parent)
     if epoch.parent is not None and parent is None:
         raise ValueError(f"epoch {epoch.id} follows epoch {epoch.parent}, which is not recorded")
-    key = db.run(
+    db.many(  # `run` would wait for its key
         "INSERT INTO epochs (session, id, parent, cause, model, system, rules, base, after, system_tokens,"
-        " tools_tokens, tool_choice, effort, sections) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        session,
-        epoch.id,
-        parent,
-        epoch.cause,
-        epoch.model,
-        system(),
-        rules(),
-        epoch.base,
-        lanes.last_id(db, lane),
-        epoch.system_tokens,
-        epoch.tools_tokens,
-        epoch.tool_choice,
-        epoch.effort,
-        sections(),
-    )
-    db.many("INSERT INTO schemas VALUES (?, ?, ?)", [(key, position, blob()) for position, blob in enumerate(tools)])
-    db.many(
-        "INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+        f" tools_tokens, tool_choice, effort, sections) VALUES (?, ?, ?, ?, ?, {db.blob_id}, {db.blob_id}, ?,"
+        f" ({lanes.LAST_ID}), ?, ?, ?, ?, {db.blob_id})",
         [
-            (key, position, slot.entry, str(slot.form), blob(), replace_surrogates(slot.preamble), slot.tokens)
-            for position, (slot, blob) in enumerate(slots)
+            (
+                *(session, epoch.id, parent, epoch.cause, epoch.model, *system, *rules, epoch.base, lane),
+                *(epoch.system_tokens, epoch.tools_tokens, epoch.tool_choice, epoch.effort, *sections),
+            )
         ],
     )
-    db.run("UPDATE lanes SET epoch = ? WHERE id = ?", key, lane)
+    key = "(SELECT key FROM epochs WHERE session = ? AND id = ?)"
+    this = session, epoch.id
+    db.many(
+        f"INSERT INTO schemas VALUES ({key}, ?, {db.blob_id})",
+        [(*this, position, *kept) for position, kept in enumerate(tools)],
+    )
+    db.many(
+        f"INSERT INTO slots VALUES ({key}, ?, ?, ?, {db.blob_id}, ?, ?, NULL)",
+        [
+            (*this, position, slot.entry, str(slot.form), *kept, replace_surrogates(slot.preamble), slot.tokens)
+            for position, (slot, kept) in enumerate(slots)
+        ],
+    )
+    db.run(f"UPDATE lanes SET epoch = {key} WHERE id = ?", *this, lane)
     for drop in left_out:
         drops.record(db, lane, drop)
     for memo in noted:
@@ -190,28 +186,17 @@ def _head(db: Database, key: int) -> tuple[WindowItem, ...]:
 def settle_head(db: Database, key: int, lines: Sequence[bytes], with_preambles: Sequence[FixedValues] = ()) -> None:
     """Settle the line hashes of an epoch's slots, and the preambles of `with_preambles` slots; inside a transaction.
 
-    `ValueError` if they were settled differently before.
+    What is settled does not change.
     """
-    if not lines:
-        return
-    before = head_lines(db, key)
-    slots = db.one("SELECT count(*) FROM slots WHERE epoch = ?", key)
-    if slots is None or slots[0] != len(lines):
-        raise ValueError(f"{len(lines)} lines for {slots and slots[0]} slots")
-    if before and before != list(lines):
-        raise ValueError("the head of this epoch was sent before with other lines")
-    if not before:
-        db.many(
-            "UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = ? AND entry = ? AND form IN (?, ?)",
-            [
-                (replace_surrogates(one.preamble), one.tokens, key, one.entry, str(ItemForm.FULL), str(ItemForm.ELIDED))
-                for one in with_preambles
-            ],
-        )
-        db.many(
-            "UPDATE slots SET line = ? WHERE epoch = ? AND position = ?",
-            [(line, key, position) for position, line in enumerate(lines)],
-        )
+    forms = str(ItemForm.FULL), str(ItemForm.ELIDED)
+    db.many(
+        "UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = ? AND entry = ? AND form IN (?, ?) AND line IS NULL",
+        [(replace_surrogates(one.preamble), one.tokens, key, one.entry, *forms) for one in with_preambles],
+    )
+    db.many(
+        "UPDATE slots SET line = ? WHERE epoch = ? AND position = ? AND line IS NULL",
+        [(line, key, position) for position, line in enumerate(lines)],
+    )
 
 
 def head_lines(db: Database, key: int) -> list[bytes]:

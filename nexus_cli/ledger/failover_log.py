@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
-from nexus_cli.ledger import sessions
+from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect_memory
@@ -34,6 +35,8 @@ LOCAL = 1 << 40
 """Lanes that are opened in memory have higher ids than any lane of the ledger."""
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
+_OVERLAP = 32
+"""Notes before the newest that are read again: a transaction may commit after a later one."""
 _LATER = "what is not saved yet is kept on this machine until it answers"
 
 _REACHED = """WITH RECURSIVE reached (id) AS (
@@ -86,6 +89,12 @@ class UnsavedCall:
     values: tuple[Any, ...]
     write: Callable[[Database], object]
 
+    @property
+    def memos(self) -> Iterable[Memo]:
+        """The notes among its values."""
+        for value in self.values:
+            yield from (one for one in (value if isinstance(value, list | tuple) else [value]) if isinstance(one, Memo))
+
 
 @dataclass
 class _SessionRecord:
@@ -109,6 +118,14 @@ class _SessionRecord:
     """True once the person was told that the server is away, until it answers."""
     kept: UnsavedCalls | None = None
     """The file with the calls of `waiting` while the server is away."""
+    main_lane: int = 0
+    notes: dict[str, dict[int, Memo]] = field(default_factory=lambda: defaultdict(dict))
+    """The committed notes of the main lane on a server, by kind and key: of the kinds in `noted`, or of all."""
+    noted: set[str] | None = None
+    newest_note: int = 0
+    """Key of the newest note that was read."""
+    is_fresh: bool = False
+    """True if the notes of other processes were read in this turn."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     saving: threading.RLock = field(default_factory=threading.RLock)
     """Held while what waits is committed."""
@@ -146,7 +163,11 @@ class FailoverLog(LaneLog):
         """The database in memory in which this lane ends at its own last entry."""
         self._last = super().last_id()
         if shared is None:
-            self._shared.drops, self._shared.epochs = self.last_drop(), super().next_epoch()
+            made = self._shared
+            made.drops, made.epochs, made.main_lane = self.last_drop(), super().next_epoch(), self.lane
+            if self._server and self._last:  # a new lane has few notes: all are kept
+                made.noted = set()
+                made.newest_note = lanes.newest_note(db, self.lane)
 
     @property
     def db(self) -> Database:
@@ -220,8 +241,34 @@ class FailoverLog(LaneLog):
     # What a server has not committed yet
 
     def defer(self, defers: bool) -> None:
-        """Begin or end to let what is recorded wait for `save`; on a server only."""
-        self._shared.defers = defers
+        """Begin or end to let what is recorded wait for `save`, on a server only. Meanwhile each kind of note is read
+        once, and what other processes note is read with each commit."""
+        self._shared.defers, self._shared.is_fresh = defers, False
+
+    def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
+        shared = self._shared
+        if not (self._server and shared.defers and kind and self.lane == shared.main_lane) or own or first:
+            return super().memos(kind, own=own, first=first)
+        if not shared.is_fresh:
+            self._write_waiting(is_asked=True)
+        if shared.noted is not None and kind not in shared.noted:
+            shared.notes[kind] |= self._read_notes(kind)
+            shared.noted.add(kind)
+        waiting = (memo for call in tuple(shared.waiting) if call.lane == self.lane for memo in call.memos)
+        return [*shared.notes[kind].values(), *(memo for memo in waiting if memo.kind == kind)]
+
+    def _begin_notes(self) -> Callable[[], dict[int, Memo]]:
+        """Begin to read the notes of the main lane that other processes may have made; inside a transaction."""
+        after = max(0, self._shared.newest_note - _OVERLAP)
+        return lanes.begin_later_notes(self._database, self._shared.main_lane, after)
+
+    def _add_notes(self, found: Mapping[int, Memo]) -> None:
+        shared = self._shared
+        for key, memo in found.items():
+            if shared.noted is None or memo.kind in shared.noted:
+                shared.notes[memo.kind][key] = memo
+        shared.newest_note = max(shared.newest_note, *found, 0)
+        shared.is_fresh = True
 
     async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
         """See `Log`: commit what waits, and wait for a server that is away at most `ledger.wait` seconds."""
@@ -255,20 +302,20 @@ class FailoverLog(LaneLog):
         shared = self._shared
         with shared.saving:
             batch = tuple(shared.waiting)
-            if batch:
-                was_tried, shared.was_tried = shared.was_tried, True
-                with self._database.write():
-                    for call in batch:
-                        if not (was_tried and self._was_recorded(call)):
-                            call.write(self._database)
-                shared.was_tried = shared.is_away = False
-                del shared.waiting[: len(batch)]
-                if shared.kept is not None and not shared.waiting:
-                    shared.kept.remove()
-                    shared.kept = None
-            elif is_asked:
-                self._database.one("SELECT 1")
-                shared.is_away = False
+            if not batch and not is_asked:
+                return
+            was_tried, shared.was_tried = shared.was_tried, True
+            with self._database.write():
+                for call in batch:
+                    if not (was_tried and self._was_recorded(call)):
+                        call.write(self._database)
+                found = self._begin_notes() if shared.defers else dict
+            shared.was_tried = shared.is_away = False
+            del shared.waiting[: len(batch)]
+            self._add_notes(found())
+            if shared.kept is not None and not shared.waiting:
+                shared.kept.remove()
+                shared.kept = None
 
     def _was_recorded(self, call: UnsavedCall) -> bool:
         from nexus_cli.ledger.unsaved_calls import was_recorded  # noqa: PLC0415  (after a failed commit)

@@ -168,10 +168,9 @@ class LaneLog:
         lane."""
 
         def write(db: Database) -> None:
-            notes = [lanes.begin_note(db, self.lane, memo) for memo in memos]
             entries.append(db, self.lane, entry)
-            for memo, record_note in zip(memos, notes, strict=True):
-                record_note()
+            for memo in memos:
+                lanes.record_note(db, self.lane, memo)
                 if memo.kind == sessions.SHOWN:
                     sessions.set_first_text(db, self.lane, str(memo.value["text"]))
                 elif memo.kind in (sessions.WAIT, sessions.TAKEN):
@@ -266,11 +265,10 @@ class LaneLog:
         """Record a reply, if it deserves an entry, and the outcome of its request, in one commit."""
 
         def write(db: Database) -> None:
-            before = requests.begin_outcome(db, self.lane, step)
             if entry is not None:
                 entries.append(db, self.lane, entry)
             if self._has_past:
-                requests.record_outcome(db, self.lane, step, usage, finish, reported, sent, before)
+                requests.record_outcome(db, self.lane, step, usage, finish, reported, sent)
 
         self._commit(write)
         if entry is not None:
@@ -335,7 +333,10 @@ class LaneLog:
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         """Return the notes of one kind, or of all, oldest first. `own` leaves out those of ancestors; `first` leaves
         out those before that entry."""
-        return self._query(lambda db: lanes.notes(db, self.lane, kind, own=own, first=first), [])
+        return list(self._read_notes(kind, own=own, first=first).values())
+
+    def _read_notes(self, kind: str, *, own: bool = False, first: int = 0) -> dict[int, Memo]:
+        return self._query(lambda db: lanes.notes(db, self.lane, kind, own=own, first=first), dict[int, Memo]())
 
     # Files, tool starts
 
@@ -380,9 +381,6 @@ class LaneLog:
 
         def write(db: Database) -> None:
             lanes.session_of(db, self.lane)
-            if self._has_started(db, call_id):
-                why = "it was started before and may have run"
-                raise NexusError("ledger", f"the call {call_id} cannot start", why)
             insert = f"INSERT INTO started (lane, call, name, at, entry) SELECT ?, ?, ?, ?, ({lanes.LAST_ID})"
             db.run(insert, self.lane, call_id, name, self._now(), self.lane)
 

@@ -7,8 +7,9 @@ Nothing is copied.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
@@ -136,26 +137,39 @@ def epoch_at(db: Database, lane: int, entry: int) -> int | None:
 
 def record_note(db: Database, lane: int, memo: Memo) -> None:
     """Record a note about `lane`; inside a transaction."""
-    begin_note(db, lane, memo)()
-
-
-def begin_note(db: Database, lane: int, memo: Memo) -> Callable[[], None]:
-    """Store the text of a note, inside a transaction; the function that is returned records the note."""
     text = replace_surrogates(json.dumps(dict(memo.value), ensure_ascii=False)).encode()
-    blob = blobs.begin_put(db, session_of(db, lane), text)
-    insert = "INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, ?)"
-    return lambda: db.many(insert, [(lane, memo.entry, memo.kind, memo.at, blob())])
+    kept = blobs.put(db, session_of(db, lane), text)
+    insert = f"INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, {db.blob_id})"
+    db.many(insert, [(lane, memo.entry, memo.kind, memo.at, *kept)])
 
 
-def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
-    """Return the notes of `lane` of one kind, or of all kinds, oldest first.
+_NOTES = """SELECT m.key, m.kind, m.at, m.entry, b.hash, b.codec, b.data
+    FROM memos m LEFT JOIN blobs b ON b.id = m.blob WHERE"""
+
+
+def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: int = 0) -> dict[int, Memo]:
+    """Return the notes of `lane` of one kind, or of all kinds, oldest first, by their keys.
 
     A fork also has those of its ancestors up to the fork; `own` leaves these out. `first` leaves out notes before that
     entry.
     """
     shown, values = select_shown(db, lane)
     # A fork is a later lane than its ancestors.
-    query = f"""SELECT m.kind, m.at, m.entry, b.hash, b.codec, b.data FROM memos m LEFT JOIN blobs b ON b.id = m.blob
-        WHERE ? IN (kind, '') AND entry >= ? AND lane >= ? AND ({shown}) ORDER BY lane, key"""
-    rows = db.all(query, kind, first, lane if own else 0, *values)
-    return [Memo(name, at, entry, json.loads(blobs.unpack(*text))) for name, at, entry, *text in rows]
+    where = f"? IN (kind, '') AND entry >= ? AND lane >= ? AND ({shown}) ORDER BY lane, key"
+    return _read_notes(db.all(f"{_NOTES} {where}", kind, first, lane if own else 0, *values))
+
+
+def newest_note(db: Database, lane: int) -> int:
+    """Return the key of the newest note of `lane` itself, 0 without one."""
+    return db.number("SELECT coalesce(max(key), 0) FROM memos WHERE lane = ?", lane)
+
+
+def begin_later_notes(db: Database, lane: int, key: int) -> Callable[[], dict[int, Memo]]:
+    """Begin to read the notes of `lane` itself behind the one with `key`, inside a transaction; the function that is
+    returned returns them by key."""
+    rows = db.begin_query(f"{_NOTES} lane = ? AND key > ? ORDER BY key", lane, key)
+    return lambda: _read_notes(rows())
+
+
+def _read_notes(rows: Iterable[Sequence[Any]]) -> dict[int, Memo]:
+    return {key: Memo(kind, at, entry, json.loads(blobs.unpack(*text))) for key, kind, at, entry, *text in rows}

@@ -12,10 +12,9 @@ What keeps the invariants where several processes write at once:
 - A session is held by an advisory lock of the connection: it ends with the process, however that ends.
 
 A lost connection is reopened once, between transactions, and its locks are taken again first. The server rolls back the
-interrupted transaction. If COMMIT was interrupted, we ask the server for its outcome.
+interrupted transaction; if COMMIT was interrupted, its outcome is unknown.
 
-A transaction is a pipeline: only a statement whose rows are read waits for the server. An entry costs two round trips:
-what is read, then what is written with the COMMIT.
+A transaction is a pipeline: only a statement whose rows are read waits for the server, and the COMMIT at its end.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from typing import Any
 import psycopg
 
 from nexus_cli.config.database_url import hide_password
-from nexus_cli.core.errors import LedgerAwayError, NexusError
+from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import database
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.postgres_connection import KEYS, open_connection, returns_key, server_error, translate
@@ -43,8 +42,6 @@ PATIENCE = 10.0
 _HOLD_PAUSES = (0.0, 0.05, 0.2)
 """Seconds before each attempt to lock a session: a server needs a moment to notice that a process was killed."""
 _CHANNEL = "nexus"
-_OPEN = "open"
-"""Stands for the id of a transaction until that is known."""
 _CLOSING_SECONDS = 1.0
 """Seconds in which a server closes a connection after it has said that it will."""
 _MOST_QUEUED = 100
@@ -64,6 +61,10 @@ class PostgresDatabase(Database):
     is_shared = True
     least, greatest = "least", "greatest"
     next_use = "nextval('session_uses')"
+    blob_id = (
+        "(SELECT id FROM blobs WHERE hash = ? AND (project, made_by) ="
+        " (SELECT project, made_by FROM sessions WHERE key = ?))"
+    )
     own_key = "made_by, "
     principal = "principal"
     own_run = "principal IN ('', current_user)"
@@ -79,8 +80,7 @@ class PostgresDatabase(Database):
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
         self._guard: tuple[str, tuple[Any, ...], str] | None = None
         self._held: dict[int, str] = {}
-        self._transaction = ""
-        """Id of the open transaction, "" outside of one."""
+        self._in_transaction = False
         self._ended: NexusError | None = None
         """The error that ended all use of this connection."""
         self._backend: tuple[Any, ...] = ()
@@ -151,7 +151,7 @@ class PostgresDatabase(Database):
         try:
             return self._execute(sql, values)
         except psycopg.Error as error:
-            if self._transaction or not self._is_lost:
+            if self._in_transaction or not self._is_lost:
                 raise server_error(error, what, self._url) from error
         self._reconnect()
         try:
@@ -189,35 +189,27 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def write(self, *, alone: bool = False) -> Iterator[None]:
-        """See `Database`. If the outcome of a commit is unknown, it is looked up; if that fails, an error reports
-        it."""
-        what = "the ledger could not be written"
+        """See `Database`. If the connection is lost, the outcome of the commit is unknown."""
         with self._lock:
             self._require_open()
             try:
                 self._reconnect_if_lost()
-                try:
-                    with self._in_pipeline():
-                        number = self._begin(alone)
-                        self._check_guard()
-                        yield
-                        for sql, values in self._pending:
-                            self._execute(sql, values)
-                        self._transaction = number()
-                        database.commit(self)
-                except psycopg.OperationalError:
-                    is_sent = self._transaction not in ("", _OPEN)
-                    if not is_sent or not self._is_lost or not self._was_committed():
-                        raise
+                with self._in_pipeline():
+                    self._begin(alone)
+                    self._check_guard()
+                    yield
+                    for sql, values in self._pending:
+                        self._execute(sql, values)
+                    database.commit(self)
                 self._pending.clear()
             except psycopg.Error as error:
                 self._rollback()
-                raise server_error(error, what, self._url) from error
+                raise server_error(error, "the ledger could not be written", self._url) from error
             except BaseException:
                 self._rollback()
                 raise
             finally:
-                self._transaction = ""
+                self._in_transaction = False
 
     @contextmanager
     def _in_pipeline(self) -> Iterator[None]:
@@ -238,41 +230,16 @@ class PostgresDatabase(Database):
         if self._is_lost:
             self._reconnect()
 
-    def _begin(self, alone: bool) -> Callable[[], str]:
-        """Begin a transaction and take the ledger's lock; return a function that returns its id."""
-        self._transaction, shared = _OPEN, "" if alone else "_shared"
+    def _begin(self, alone: bool) -> None:
+        """Begin a transaction and take the ledger's lock."""
+        self._in_transaction, shared = True, "" if alone else "_shared"
         self._server.execute("BEGIN")
-        sql = f"SELECT pg_current_xact_id()::text, pg_advisory_xact_lock{shared}({_LEDGER})"
-        cursor = self._server.execute(sql)
-
-        def number() -> str:
-            row = cursor.fetchone()
-            assert row is not None, "a SELECT without a table is one row"
-            return str(row[0])
-
-        return number
+        self._server.execute(f"SELECT pg_advisory_xact_lock{shared}({_LEDGER})")
 
     def execute(self, sql: str) -> None:
         """Run a statement and wait for its outcome, for `database.commit`."""
         self._server.execute(sql)
         self._pipeline.close()
-
-    def _was_committed(self) -> bool:
-        """True if the interrupted commit took place; raise `NexusError("ledger", ...)` if that cannot be found out."""
-        number, status = self._transaction, None
-        self._transaction = ""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            with suppress(NexusError, psycopg.Error):
-                if self._is_lost:
-                    self._reconnect()
-                row = self._server.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone()
-                status = row and row[0]
-                if status in ("committed", "aborted"):
-                    return bool(status == "committed")
-            time.sleep(0.2)
-        why = "the connection was lost while it was committed, so it may have been recorded or not"
-        raise LedgerAwayError("the ledger could not be written", why, "See `nexus sessions show` when it is back")
 
     def _rollback(self) -> None:
         with suppress(psycopg.Error):
@@ -325,13 +292,13 @@ class PostgresDatabase(Database):
         with self._lock:
             try:
                 self._server.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                self._transaction = "view"
+                self._in_transaction = True
                 yield
             except psycopg.Error as error:
                 raise server_error(error, "the ledger could not be read", self._url) from error
             finally:
                 self._rollback()
-                self._transaction = ""
+                self._in_transaction = False
 
     def last_numbers(self) -> dict[str, int]:
         found = {}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nexus_cli.core.entry import Manifest
 from nexus_cli.core.errors import NexusError
@@ -70,24 +70,20 @@ def record(
 ) -> None:
     """Record a request before it is sent: manifest, settled entries, cursor; inside a transaction.
 
-    Raises `ValueError` if the step is not the next one, or an entry was settled differently before.
+    Its step is the lane's alone: the ledger refuses one that was recorded. Raises as `entries.settle`.
     """
-    newest = db.begin_query(_LAST_STEP, lane)
     epoch, session = epochs.require_key(db, lane, manifest.epoch), lanes.session_of(db, lane)
-    blob = blobs.begin_put(db, session, canonical(dict(manifest.arguments)))
+    kept = blobs.put(db, session, canonical(dict(manifest.arguments)))
     entries.settle(db, lane, fixed)
-    expected = int(newest()[0][0] or 0) + 1
-    if manifest.step != expected:
-        raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
     epochs.settle_head(db, epoch, head_lines, with_preambles)
     db.run(
         "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f" VALUES (?, ?, ?, ?, {db.blob_id}, ?, ?, ?, ?)",
         lane,
         manifest.step,
         epoch,
         manifest.last,
-        blob(),
+        *kept,
         bytes.fromhex(manifest.sha256),
         manifest.estimate,
         manifest.at,
@@ -96,42 +92,22 @@ def record(
     db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
 
 
-def begin_outcome(db: Database, lane: int, step: int) -> Callable[[], list[tuple[Any, ...]]]:
-    """Begin to read the recorded outcome of request `step`, for `record_outcome`."""
-    columns = "finish, reported, input, output, cache_read, cache_write, reasoning, cost"
-    return db.begin_query(f"SELECT {columns} FROM requests WHERE lane = ? AND step = ?", lane, step)
-
-
-def record_outcome(
-    db: Database,
-    lane: int,
-    step: int,
-    usage: Usage,
-    finish: str,
-    reported: bool,
-    sent: str,
-    before: Callable[[], list[tuple[Any, ...]]],
-) -> None:
-    """Record the outcome of request `step`; inside a transaction, with what `begin_outcome` returned.
-
-    Raises `ValueError` if it was not sent, or has another outcome already.
-    """
+def record_outcome(db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool, sent: str) -> None:
+    """Record the outcome of request `step` unless it has one; inside a transaction."""
+    is_open = "lane = ? AND step = ? AND finish IS NULL"
+    condition = f"EXISTS (SELECT 1 FROM requests WHERE {is_open})"
+    sessions.add_cost(db, lanes.session_of(db, lane), usage, condition, lane, step)
     used = usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cost_usd
-    value = (finish, int(reported), *used)
-    row = next(iter(before()), None)
-    if row == value:
-        return
-    if row is None or row[0] is not None:
-        raise ValueError(f"request {step} " + ("was not sent" if row is None else "has ended before"))
     db.run(
         "UPDATE requests SET finish = ?, reported = ?, input = ?, output = ?, cache_read = ?, cache_write = ?,"
-        " reasoning = ?, cost = ?, sent = ? WHERE lane = ? AND step = ?",
-        *value,
+        f" reasoning = ?, cost = ?, sent = ? WHERE {is_open}",
+        finish,
+        int(reported),
+        *used,
         sent,
         lane,
         step,
     )
-    sessions.add_cost(db, lanes.session_of(db, lane), usage)
 
 
 def settle_lost(db: Database, session: str) -> None:

@@ -308,16 +308,19 @@ def makers_of(db: Database, wanted: Sequence[str]) -> dict[str, str]:
     return dict(db.all(f"SELECT id, made_by FROM sessions WHERE id IN ({places})", *wanted)) if wanted else {}
 
 
-def add_cost(db: Database, key: int, usage: Usage) -> None:
-    """Add the cost of a request to its session and the sessions that it works for; inside a transaction."""
+def add_cost(db: Database, key: int, usage: Usage, condition: str = "1 = 1", *values: int) -> None:
+    """Add the cost of a request to its session and the sessions that it works for, if the SQL `condition` with its
+    `values` holds; inside a transaction."""
     db.run(
-        """WITH RECURSIVE paying (key, spawner) AS (
+        f"""WITH RECURSIVE paying (key, spawner) AS (
             SELECT key, spawner FROM sessions WHERE key = ?
             UNION SELECT s.key, s.spawner FROM paying p JOIN sessions s ON s.id = p.spawner)
-        UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ? WHERE key IN (SELECT key FROM paying)""",
+        UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ?
+        WHERE key IN (SELECT key FROM paying) AND {condition}""",
         key,
         usage.cost_usd or 0.0,
         int(usage.cost_usd is None),
+        *values,
     )
 
 
