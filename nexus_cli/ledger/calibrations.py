@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from nexus_cli.core.services import Calibration
 from nexus_cli.ledger.database import Database
@@ -14,11 +13,13 @@ def calibration(db: Database, model: str) -> Calibration:
 
     A model at its own address (`NAME at HOST`) starts with the calibration of its name, without the window.
     """
-    row = db.one('SELECT factor, reports, worst, "window", kinds FROM calibrations WHERE model = ?', model)
-    name, _, address = model.partition(" at ")
-    if row is None:
-        return replace(calibration(db, name), window=0) if address else Calibration()
-    factor, reports, worst, window, learned = row
+    name = model.partition(" at ")[0]
+    find = 'SELECT factor, reports, worst, "window", kinds, model FROM calibrations WHERE model IN (?, ?)'
+    rows = {row[5]: row for row in db.all(find, model, name)}
+    if not rows:
+        return Calibration()
+    factor, reports, worst, window, learned, found = rows.get(model) or rows[name]
+    window = window if found == model else 0
     known = json.loads(learned)
     if not isinstance(known, dict):  # an older release stored the factors of other kinds, and no single misses
         return Calibration(factor, reports, (worst,), window)

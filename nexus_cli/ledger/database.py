@@ -30,6 +30,7 @@ _LOOK_SECONDS = 0.1
 _ROOM = 1 << 16
 """Bytes of free space below which an error of the disk is a full one."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+_TAKEN = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 _WHY = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Free some space"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", "Check its permissions"),
@@ -59,6 +60,8 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
     code = primary_code(error)
     if code in _BUSY:
         return NexusError("ledger", what, f"another process kept it locked for {BUSY_SECONDS:.0f} s", "Try again")
+    if getattr(error, "sqlite_errorcode", None) in _TAKEN:
+        return NexusError("ledger", what, "another process continued it", "Fork it with `nexus sessions fork`")
     if code == sqlite3.SQLITE_IOERR and _is_disk_full():
         code = sqlite3.SQLITE_FULL  # SQLite cannot grow a file beside the ledger
     why, hint = _WHY.get(code, (str(error), ""))

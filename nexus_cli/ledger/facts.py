@@ -7,6 +7,7 @@ fact; `relevance` ranks their texts.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ class FactTable:
         self._db = db
         self._lent_sessions: frozenset[str] = frozenset()
         """Sessions of borrowed facts: they exist in the ledger of origin, not in this one."""
+        self._kept: dict[str, tuple[float, bool]] = {}
+        """By project, when it was asked for kept facts, and whether there were any."""
 
     def add(
         self,
@@ -53,6 +56,7 @@ class FactTable:
         `project` counts only in the project slot. Raise `ValueError` if the text is empty or too long.
         """
         text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
+        self._kept.clear()
         with self._db.write():
             self._db.lock("facts")
             there = self._find_same(slot, project, text)
@@ -93,6 +97,14 @@ class FactTable:
         order = "state = 'proposed' DESC, key DESC"
         return self._select(f"{where} ORDER BY {order} LIMIT ?", *values, limit)
 
+    def has_kept(self, project: str) -> bool:
+        """True if there are kept facts of the project or global ones; the ledger is asked once a second."""
+        asked, known = self._kept.get(project, (0.0, False))
+        if time.monotonic() - asked > 1.0:
+            known = bool(self.list_facts(project, (), FactState.KEPT, 1))
+            self._kept[project] = time.monotonic(), known
+        return known
+
     def search(
         self, text: str, project: str | None = None, slots: Collection[MemorySlot] = (), limit: int = 20
     ) -> list[Fact]:
@@ -118,6 +130,7 @@ class FactTable:
         if fact is None or (fact.state is FactState.KEPT and not fact.is_paraphrase):
             return fact
         old = [there for there in map(self.find, fact.replaces) if there is not None and there.id != fact.id]
+        self._kept.clear()
         with self._db.write():
             self._db.run(
                 "UPDATE facts SET state = 'kept', changed = ?, accepted = ?, replaces = '' WHERE key = ?",
@@ -175,6 +188,7 @@ class FactTable:
     def borrow(self, facts: Sequence[Fact]) -> None:
         """Copy facts of another ledger into this one with their ids, which must be free."""
         self._lent_sessions |= {fact.session for fact in facts if not fact.deleted}
+        self._kept.clear()
         with self._db.write():
             for fact in facts:
                 self._db.run(

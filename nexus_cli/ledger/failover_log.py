@@ -19,11 +19,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from nexus_cli.core.clock import Clock, local_now
-from nexus_cli.core.entry import Drop, Epoch, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
+from nexus_cli.core.services import FixedValues, SeenFile
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.lane_log import MOST_SEEN, LaneLog
 from nexus_cli.ledger.open_database import connect_memory
 
 if TYPE_CHECKING:
@@ -119,6 +121,8 @@ class _SessionRecord:
     kept: UnsavedCalls | None = None
     """The file with the calls of `waiting` while the server is away."""
     main_lane: int = 0
+    is_new: bool = False
+    """True if this process began the session, and nobody else knows it."""
     notes: dict[str, dict[int, Memo]] = field(default_factory=lambda: defaultdict(dict))
     """The committed notes of the main lane on a server, by kind and key: of the kinds in `noted`, or of all."""
     noted: set[str] | None = None
@@ -148,10 +152,12 @@ class FailoverLog(LaneLog):
         warn: Callable[[str], None],
         server: str = "",
         wait: float = 0.0,
+        is_new: bool = False,
         shared: _SessionRecord | None = None,
     ) -> None:
         """Initialize; `server` is the address of the ledger's server, which is waited for at most `wait` seconds.
-        `shared` is the state of the main lane, for a side lane."""
+        `is_new`: nothing of the session was recorded, so that nothing is asked. `shared` is the state of the main lane,
+        for a side lane."""
         self._shared = shared or _SessionRecord(0, 0)
         self._call: tuple[str, tuple[Any, ...]] | None = None
         super().__init__(db, session, lane, clock)
@@ -161,13 +167,19 @@ class FailoverLog(LaneLog):
         self._wait = wait
         self._memory = self._shared.memory
         """The database in memory in which this lane ends at its own last entry."""
+        self._started = set[str]() if is_new else None
+        """Calls that were started, once they were asked for."""
+        if shared is None:
+            self._shared.main_lane, self._shared.is_new = self.lane, is_new
+        if is_new:
+            self._counts = {} if db.is_shared else None
+            return
         self._last = super().last_id()
         if shared is None:
-            made = self._shared
-            made.drops, made.epochs, made.main_lane = self.last_drop(), super().next_epoch(), self.lane
-            if self._server and self._last:  # a new lane has few notes: all are kept
-                made.noted = set()
-                made.newest_note = lanes.newest_note(db, self.lane)
+            self._shared.drops, self._shared.epochs = self.last_drop(), super().next_epoch()
+            self._shared.noted = set()
+            if self._server:
+                self._shared.newest_note = lanes.newest_note(db, self.lane)
 
     @property
     def db(self) -> Database:
@@ -233,6 +245,54 @@ class FailoverLog(LaneLog):
             self._shared.drops += 1
             return f"d{self._shared.drops}"
 
+    # What this process alone records
+
+    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
+        super().append(entry, memos)
+        self._known.add([entry])
+
+    def record_request(
+        self,
+        manifest: Manifest,
+        fixed: Sequence[FixedValues],
+        head_lines: Sequence[bytes],
+        with_preambles: Sequence[FixedValues] = (),
+    ) -> None:
+        super().record_request(manifest, fixed, head_lines, with_preambles)
+        self._known.settle(fixed)
+
+    def record_reply(
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+    ) -> None:
+        super().record_reply(entry, step, usage, finish, reported, sent)
+        self._known.add([entry] if entry else ())
+
+    def _last_settled(self) -> int:
+        return self._last
+
+    def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
+        known = self._known.prefix(1, last)
+        return [(one.kind, one.actor, 1) for one in known] if len(known) == last else super().count_entries(last)
+
+    def record_start(self, call_id: str, name: str) -> None:
+        super().record_start(call_id, name)
+        if self._started is not None:
+            self._started.add(call_id)
+
+    def was_started(self, call_id: str) -> bool:
+        if self._started is None:
+            self._started = self._query(lambda db: lanes.started_calls(db, self.lane), set[str]())
+        return call_id in self._started
+
+    def drops(self) -> list[Drop]:
+        return super().drops() if self._shared.drops else []
+
+    def digest(self, path: str) -> str | None:
+        return None if self._shared.is_new and path not in self.noted else super().digest(path)
+
+    def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
+        return [] if self._shared.is_new and not self.noted else super().seen_files(most)
+
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
         with suppress(NexusError):
@@ -243,7 +303,7 @@ class FailoverLog(LaneLog):
     def defer(self, defers: bool) -> None:
         """Begin or end to let what is recorded wait for `save`, on a server only. Meanwhile each kind of note is read
         once, and what other processes note is read with each commit."""
-        self._shared.defers, self._shared.is_fresh = defers, False
+        self._shared.defers, self._shared.is_fresh = defers, self._last == 0
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         shared = self._shared

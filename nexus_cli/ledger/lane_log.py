@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import wraps
 from itertools import takewhile
 from typing import Any, TypeVar, cast
@@ -29,12 +30,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DIGEST = 16
 """Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
+MOST_SEEN = 10_000
+"""Most files that a session is asked for."""
 CACHED_CHARACTERS = 8_000_000
 """Characters of sent entries that the cache may take."""
 
 
-class _SentEntries:
-    """Cache of sent entries, which never change.
+class _KnownEntries:
+    """Cache of entries that do not change any more, or that this process alone changes.
 
     Nothing is evicted: a long history is read from its beginning, which an LRU cache would have evicted by then.
     """
@@ -54,6 +57,13 @@ class _SentEntries:
             if self._room > 0 and entry.id not in self._entries:
                 self._entries[entry.id] = entry
                 self._room -= len(repr(entry))
+
+    def settle(self, fixed: Iterable[FixedValues]) -> None:
+        """Change entries to what was sent of them."""
+        for item in fixed:
+            if item.entry in self._entries:
+                known = self._entries[item.entry]
+                self._entries[item.entry] = replace(known, preamble=item.preamble, tokens=item.tokens)
 
 
 def recorded(method: F) -> F:
@@ -75,7 +85,7 @@ class LaneLog:
         self._clock = clock
         self.session_id = session
         self.lane = sessions.info(db, session).main_lane if lane is None else lane
-        self._sent = _SentEntries()
+        self._known = _KnownEntries()
         self._counts: dict[tuple[str, bytes], int] | None = None
         self._last = 0
         """Id of the newest entry that was recorded here."""
@@ -120,8 +130,7 @@ class LaneLog:
 
     def _session_key(self, db: Database) -> int:
         """Return the key of the session for reading: it was there, and may be deleted by now."""
-        rows = db.constants(sessions.FIND_KEY, self.session_id)
-        return int(rows[0][0]) if rows else sessions.key_of(db, self.session_id)
+        return lanes.session_of(db, self.lane)
 
     def _now(self) -> str:
         return format_utc(self._clock())
@@ -165,7 +174,9 @@ class LaneLog:
     @recorded
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         """Append an entry with its notes. Raises `NexusError("ledger", ...)` also if another process continued the
-        lane."""
+        lane, `ValueError` if its id does not follow that of the newest one that was recorded here."""
+        if self._last and entry.id > self._last + 1:
+            raise ValueError(f"entry {entry.id} does not follow {self._last}")
 
         def write(db: Database) -> None:
             entries.append(db, self.lane, entry)
@@ -183,12 +194,17 @@ class LaneLog:
 
     def read(self, first: int, last: int) -> list[Entry]:
         """Return the entries `first` to `last`, both included, of this lane and its ancestors."""
-        sent = self.cursor()  # 0 if the session is gone: reading below raises then
-        cached = self._sent.prefix(first, min(last, sent))
-        first += len(cached)
+        settled = self._last_settled()
+        known = self._known.prefix(first, min(last, settled))
+        first += len(known)
         rest = entries.read(self.db, self.lane, first, last) if first <= last else []
-        self._sent.add(entry for entry in rest if entry.id <= sent)
-        return [*cached, *rest]
+        self._known.add(entry for entry in rest if entry.id <= settled)
+        return [*known, *rest]
+
+    def _last_settled(self) -> int:
+        """Return the last entry that another process does not change: the newest that was sent; 0 if the session is
+        gone."""
+        return self.cursor()
 
     def user_messages(self, last: int = lanes.END, *, members: bool = True) -> Iterator[tuple[int, str]]:
         """Yield id and text of the messages of people up to entry `last`, newest first, each read on demand: the
@@ -369,7 +385,7 @@ class LaneLog:
         find = "SELECT path, how FROM files WHERE session = ? ORDER BY path"
         return [(_path_text(row[0]), row[1]) for row in self.db.all(find, self._session_key(self.db))]
 
-    def seen_files(self, most: int = 10_000) -> list[SeenFile]:
+    def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
         """Return the files that the session saw last, newest first."""
         find = "SELECT path, how, digest, at, entry FROM files WHERE session = ? ORDER BY at DESC, path LIMIT ?"
         return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(find, self._session_key(self.db), most)]
@@ -391,11 +407,7 @@ class LaneLog:
 
         Later calls of an ancestor have the same ids, because both lanes continue counting from the fork.
         """
-        return self._query(lambda db: self._has_started(db, call_id), False)
-
-    def _has_started(self, db: Database, call_id: str) -> bool:
-        shown, values = lanes.select_shown(db, self.lane)
-        return db.one(f"SELECT 1 FROM started WHERE call = ? AND ({shown})", call_id, *values) is not None
+        return call_id in self._query(lambda db: lanes.started_calls(db, self.lane), set[str]())
 
     # Token calibration
 

@@ -116,6 +116,12 @@ def cursor(db: Database, lane: int) -> int:
     return db.number("SELECT cursor FROM lanes WHERE id = ?", lane)
 
 
+def started_calls(db: Database, lane: int) -> set[str]:
+    """Return the ids of the calls that were started, in `lane` or in an ancestor before the fork."""
+    shown, values = select_shown(db, lane)
+    return {str(row[0]) for row in db.all(f"SELECT call FROM started WHERE {shown}", *values)}
+
+
 def epoch_at(db: Database, lane: int, entry: int) -> int | None:
     """Return the key of the epoch of `lane` at the time when `entry` was its newest; None before the first.
 

@@ -32,7 +32,7 @@ from typing import Any
 import psycopg
 
 from nexus_cli.config.database_url import hide_password
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger import database
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.postgres_connection import KEYS, open_connection, returns_key, server_error, translate
@@ -189,7 +189,8 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def write(self, *, alone: bool = False) -> Iterator[None]:
-        """See `Database`. If the connection is lost, the outcome of the commit is unknown."""
+        """See `Database`. If the connection is lost in the commit, an error says that its outcome is unknown."""
+        what, is_ending = "the ledger could not be written", False
         with self._lock:
             self._require_open()
             try:
@@ -200,11 +201,15 @@ class PostgresDatabase(Database):
                     yield
                     for sql, values in self._pending:
                         self._execute(sql, values)
+                    is_ending = True
                     database.commit(self)
                 self._pending.clear()
             except psycopg.Error as error:
                 self._rollback()
-                raise server_error(error, "the ledger could not be written", self._url) from error
+                if is_ending and self._is_lost:
+                    why = "the connection was lost while it was committed, so it may have been recorded or not"
+                    raise LedgerAwayError(what, why, "Look before you repeat it") from error
+                raise server_error(error, what, self._url) from error
             except BaseException:
                 self._rollback()
                 raise

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import schema
@@ -220,9 +221,10 @@ def prepare(db: PostgresDatabase) -> None:
     Raises `NexusError("ledger", ...)` for tables of another program, a newer schema, or a schema that this role may not
     upgrade.
     """
+    with suppress(NexusError):  # there are no such tables yet
+        if db.one("SELECT steps FROM schema_version WHERE application = ?", _APPLICATION) == (len(schema.STEPS),):
+            return
     found = version(db)
-    if found == len(schema.STEPS):
-        return
     if found > len(schema.STEPS):
         why = f"a newer nexus wrote it (schema {found}, this one knows {len(schema.STEPS)})"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, "Upgrade nexus")

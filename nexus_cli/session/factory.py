@@ -394,7 +394,7 @@ class SessionFactory:
             PromptAssembly(collector, context, offer, rules_for(info.provider, info.name).dumps(), effort),
             SessionLimits(dispatcher, bounds, self.recipe),
             upcoming=upcoming,
-            step=log.step(),
+            step=log.step() if self.resumed else 0,
         )
         _anchor_estimate(lane_state.window, log)
         if (extracts := self.settings.compact.extract and facts.saves) or dispatcher.hooks:
@@ -465,6 +465,7 @@ class SessionFactory:
             warn=self._warn,
             server=ledger.server,
             wait=self.settings.ledger.wait,
+            is_new=not self.resumed,
         )
 
     def _make_dispatcher(
@@ -548,7 +549,7 @@ class SessionFactory:
         cut = self.settings.truncation
         config = ContextConfig(budget.window, budget.window - budget.available, cut.strategy)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)
-        epoch, timeline = log.current_epoch(), Timeline(log, self.clock)
+        epoch, timeline = log.current_epoch() if self.resumed else None, Timeline(log, self.clock)
         context.lane = Lane(timeline, context.measure)
         if epoch is not None:
             settled = bool(log.line_hashes(epoch.id, 0)[0])

@@ -25,7 +25,7 @@ async def start_lane(state: SessionState, words: str = "") -> None:
     """Begin the main lane for a message, or resume it where a process left it; do nothing for a bare session."""
     if state.record is None:
         return
-    if state.record.current_epoch() is None:
+    if not state.lane_state.lane.is_recorded:
         await _begin(state, words)
     else:
         await _resume(state)

@@ -132,6 +132,8 @@ class SessionFacts(Facts):
         return [replace(fact, text=neutralize(fact.text), quote=neutralize(fact.quote)) for fact in found]
 
     def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
+        if not self.ledger.facts.has_kept(self.project):
+            return ()
         if not text.strip():
             return self.ledger.facts.list_facts(self.project, slots, FactState.KEPT, limit)
         if _FACT_ID.fullmatch(text.strip()):
@@ -145,6 +147,8 @@ class SessionFacts(Facts):
             return ()
         facts = self.ledger.facts
         try:
+            if not facts.has_kept(self.project):
+                return ()
             found = facts.find_relevant(typed_text(about) or about[:LONGEST_TOPIC], self.project, slot, limit)
             if slot is MemorySlot.USER:
                 every = facts.list_facts(self.project, (slot,), FactState.KEPT)
