@@ -390,13 +390,13 @@ class FailoverLog(LaneLog):
         from nexus_cli.ledger.unsaved_calls import UnsavedCalls  # noqa: PLC0415  (the server is away)
 
         shared.is_away = True
-        self._warn(f"{error.message}; {what}")
         try:
             shared.kept = UnsavedCalls.create(self._server, self.session_id)
         except OSError as failure:
             self._warn_of_file(failure)
         for call in shared.waiting:
             self._add_to_file(call)
+        self._warn(f"{error.message}; {what}")
 
     def _add_to_file(self, call: UnsavedCall) -> None:
         """Append a call to the file, if there is one; tell the person if that fails."""

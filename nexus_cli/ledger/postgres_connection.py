@@ -154,22 +154,23 @@ def server_error(error: BaseException, what: str, url: str) -> NexusError:
 # Else a pipeline that ends because its connection is lost prints a warning.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
-RETRY_AT: dict[str, float] = {}
-"""By address: the time before which no connection is attempted."""
+RETRY_AT: dict[str, tuple[float, NexusError]] = {}
+"""By address: the time before which no connection is attempted, and the error of the last attempt."""
 
 
 def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, tuple[Any, ...]]:
     """Return a connection, True if it may write, and number and start of its process in the server; raise
     `NexusError("ledger", ...)` if that fails."""
     what = f"the ledger {hide_password(url)} cannot be reached"
-    if time.monotonic() < RETRY_AT.get(url, 0.0):
-        raise LedgerAwayError(what, "the server could not be reached a moment ago", "Try again")
+    if url in RETRY_AT and time.monotonic() < RETRY_AT[url][0]:
+        raise RETRY_AT[url][1].with_traceback(None)
     try:
         given = conninfo_to_dict(url)
         connection = psycopg.connect(make_conninfo(**{**_CONNECTION, **given}), autocommit=True)
     except psycopg.Error as error:
-        RETRY_AT[url] = time.monotonic() + PAUSE
-        raise server_error(error, what, url) from error
+        failure = server_error(error, what, url)
+        RETRY_AT[url] = time.monotonic() + PAUSE, failure
+        raise failure from error
     try:
         return connection, *_set_up(connection, what)
     except psycopg.Error as error:

@@ -115,13 +115,12 @@ def create(
     parent: str | None = None,
     spawner: str | None = None,
     worktree: str = "",
-    id_: str = "",
 ) -> tuple[int, str]:
-    """Create a session without lanes, inside a transaction, and return its key and id: `id_` or a new one.
+    """Create a session without lanes, inside a transaction, and return its key and id.
 
     Raises `NexusError("usage", ...)` if the name is taken.
     """
-    session = id_ or ulid(at)
+    session = ulid(at)
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, spawner,"
         f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {db.next_use})",
