@@ -27,7 +27,7 @@ from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, from_record, to_record
 from nexus_cli.core.services import Calibration, FixedValues
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog
@@ -36,7 +36,7 @@ from nexus_cli.ledger.sessions import SessionInfo
 SPOOLED = "spooled"
 """Memo: `lines` of the journal `id` were written back; `lanes` are pairs of a lane in it and one of the server."""
 _TYPES = {
-    one.__name__: one for one in (Calibration, Drop, Entry, Epoch, FixedValues, Manifest, Memo, Usage, WindowItem)
+    one.__name__: one for one in (Calibration, Cost, Drop, Entry, Epoch, FixedValues, Manifest, Memo, Usage, WindowItem)
 }
 _VERSION = 1
 """Of the journals that this version makes."""
