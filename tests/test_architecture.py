@@ -445,7 +445,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_463, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (65_446, 0, 5),
+    "cli": (65_448, 0, 5),
     "client": (2_407, 0, 2),
     "commands": (25_787, 0, 17),
     "config": (33_199, 0, None),
@@ -460,20 +460,20 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_619, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (31_974, 0, 52),
-    "reports": (76_903, 8_414, None),
+    "reports": (76_932, 8_414, None),
     "rpc": (16_504, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
     "sandbox": (39_824, 0, 26),
     "service_list": (303, 0, 2),
-    "session": (48_491, 0, 82),
+    "session": (48_519, 0, 82),
     "spaces": (10_488, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (55_420, 27_172, 48),
     "tree undo worktrees": (66_576, 0, 53),
     "turn": (22_564, 0, 15),
-    "ui": (101_040, 0, 47),
+    "ui": (101_068, 0, 47),
     "workers": (9_597, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (952_728, 67_844)
+SUM = (952_815, 67_844)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
