@@ -193,7 +193,7 @@ def usage_update(status: Status) -> schema.UsageUpdate:
 def turn_usage(usage: Usage) -> schema.Usage:
     """Return the tokens of a turn."""
     return schema.Usage(
-        total_tokens=usage.input + usage.output,
+        total_tokens=usage.tokens,
         input_tokens=usage.input,
         output_tokens=usage.output,
         cached_read_tokens=usage.cache_read,

@@ -487,7 +487,7 @@ class _Map:
                 outcome = event.outcome
             if outcome is None or outcome.ok:
                 lines.feed(event)
-        cost, known = session.state.costs()
+        cost, known, _ = session.state.costs()
         self._budget.spend(known - before)
         return None if outcome is None else (outcome, cost)
 

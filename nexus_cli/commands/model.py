@@ -13,8 +13,8 @@ from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.price import price_input
 from nexus_cli.lane.available_models import resolve_alias
-from nexus_cli.lane.request_price import price_request
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
@@ -76,7 +76,7 @@ async def describe_cache_miss(context: CommandContext) -> str:
     if not new or info.input_price == 0:
         return ""
     if new == tokens:
-        price = price_request(info, request).cost_usd
+        price = price_input(info, tokens, request.cached).cost_usd
         cost = f", {dollars(price)}" if price else ""
         return f"The next request misses the cache (about {tokens:,} tokens{cost})."
     return f"About {new:,} of {tokens:,} tokens of the next request miss the cache."

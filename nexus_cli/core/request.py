@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
 from nexus_cli.core.usage import Usage
@@ -167,14 +167,10 @@ class ModelInfo:
         return f"{self.name} at {self.address}" if self.address else self.name
 
     def with_tier_prices(self, tokens: int) -> ModelInfo:
-        """Return the model with the prices that apply to a request with `tokens` of input."""
-        tier = next((tier for tier in reversed(self.tiers) if tokens >= tier.min_input), None)
-        if tier is None:
+        """Return the model with the prices of a request with `tokens` of input, for any tokens that are priced next."""
+        if not self.tiers:
             return self
-        return replace(
-            self,
-            input_price=tier.input_price,
-            output_price=tier.output_price,
-            cache_read_price=tier.cache_read_price,
-            cache_write_price=tier.cache_write_price,
-        )
+        tier = next((tier for tier in reversed(self.tiers) if tokens >= tier.min_input), None)
+        prices = asdict(tier) if tier else {}
+        prices.pop("min_input", None)
+        return replace(self, tiers=(), **prices)

@@ -2,23 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass
-from operator import add
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from operator import add, sub
+from typing import Any, Self
 
 DECIMALS = 8
 """Of an amount of dollars wherever it is kept, streamed or shown."""
 
 
-def round_dollars(dollars: float) -> float:
-    """Return `dollars` without floating-point residue."""
-    return round(dollars, DECIMALS)
+def round_dollars(amount: float) -> float:
+    """Return an amount of dollars without floating-point residue."""
+    return round(amount, DECIMALS)
+
+
+def dollars(value: Any) -> str:
+    """Format an amount of US dollars, `-` if it is unknown; below one dollar always with four decimals, to align
+    columns."""
+    if value is None:
+        return "-"
+    return f"${value:,.4f}" if round(value, 4) < 1 else f"${value:,.2f}"
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens and cost; `+` adds them. An unknown cost makes the sum unknown."""
+class Amounts:
+    """Amounts that `+` and `-` combine by field, dollars rounded. An unknown one (None) makes the result unknown."""
+
+    def __add__(self, other: Self) -> Self:
+        return self._combine(add, other)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._combine(sub, other)
+
+    def _combine(self, operation: Callable[[Any, Any], Any], other: Self) -> Self:
+        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
+        combined = [None if None in pair else operation(*pair) for pair in pairs]
+        return type(self)(*(round_dollars(one) if isinstance(one, float) else one for one in combined))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost(Amounts):
+    """Dollars by component, which `total` adds up."""
+
+    input: float = 0.0
+    """For input that was neither read from the cache nor written to it."""
+    cached: float = 0.0
+    """For input that was read from the cache."""
+    written: float = 0.0
+    """For input that was written to the cache."""
+    output: float = 0.0
+    saved: float = 0.0
+    """What the cache saved: the price of `cached` and `written` as plain input, less what they cost. No part of the
+    cost; negative if writing cost more than reading saved."""
+
+    @property
+    def total(self) -> float:
+        """The dollars of all components."""
+        return self.input + self.cached + self.written + self.output
+
+    def to_json(self) -> dict[str, float]:
+        """Return the components in JSON form."""
+        return {name: amount for name, amount in asdict(self).items() if name != "saved"}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage(Amounts):
+    """Tokens and cost."""
 
     input: int = 0
     """Prompt tokens, including `cache_read` and `cache_write`."""
@@ -28,33 +77,27 @@ class Usage:
     cache_write: int = 0
     reasoning: int = 0
     cost_usd: float | None = 0.0
+    cost: Cost = Cost()
+    """The known components of `cost_usd`. A request recorded before schema 9 of the ledger has none."""
 
-    def __add__(self, other: Usage) -> Usage:
-        cost = (
-            None if self.cost_usd is None or other.cost_usd is None else round_dollars(self.cost_usd + other.cost_usd)
-        )
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.reasoning + other.reasoning,
-            cost,
-        )
+    @property
+    def tokens(self) -> int:
+        """Tokens of input and output."""
+        return self.input + self.output
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; `cost` is None if `cost_usd` is, or is more than its known components."""
+        is_split = self.cost_usd is not None and round_dollars(self.cost_usd - self.cost.total) == 0
+        return asdict(self) | {"cost": self.cost.to_json() if is_split else None}
 
 
 @dataclass(frozen=True, slots=True)
-class UsageSum:
-    """The sum of several requests: tokens, and the known part of their cost. `+` adds sums."""
+class UsageSum(Amounts):
+    """The sum of several requests."""
 
+    known: Usage = Usage()
+    """Their tokens, and the dollars of those with a known price."""
     requests: int = 0
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    reasoning: int = 0
-    known_usd: float = 0.0
-    """Dollars of the requests with a known price."""
     unpriced: int = 0
     """Number of requests without a known price."""
     unfinished: int = 0
@@ -64,22 +107,18 @@ class UsageSum:
     @classmethod
     def of(cls, used: Sequence[Usage], unfinished: int = 0) -> UsageSum:
         """Sum up `used`."""
-        return cls(
-            len(used),
-            sum(one.input for one in used),
-            sum(one.output for one in used),
-            sum(one.cache_read for one in used),
-            sum(one.cache_write for one in used),
-            sum(one.reasoning for one in used),
-            round_dollars(sum(one.cost_usd or 0.0 for one in used)),
-            sum(one.cost_usd is None for one in used),
-            unfinished,
-        )
+        paid = round_dollars(sum(one.cost_usd or 0.0 for one in used))
+        known = replace(sum(used, Usage()), cost_usd=paid)
+        return cls(known, len(used), sum(one.cost_usd is None for one in used), unfinished)
 
-    def __add__(self, other: UsageSum) -> UsageSum:
-        return UsageSum(*map(add, astuple(self), astuple(other)))
+    @property
+    def usage(self) -> Usage:
+        """The sum as a usage, whose cost is unknown if a price is."""
+        return replace(self.known, cost_usd=None) if self.unpriced else self.known
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form; `cost_usd` is None if a price is unknown."""
-        known = round_dollars(self.known_usd)
-        return asdict(self) | {"known_usd": known, "cost_usd": None if self.unpriced else known}
+        """Return the JSON form; `cost_usd` and `cost` are None if a price is unknown."""
+        known = {"known_usd": self.known.cost_usd, "known_cost": self.known.cost.to_json()}
+        counts = asdict(self)
+        del counts["known"]
+        return {**counts, **self.usage.to_json(), **known, "saved_usd": self.known.cost.saved}

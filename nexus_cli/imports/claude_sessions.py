@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -227,9 +226,6 @@ class _Talk:
         found = Usage(
             count(told.get("input_tokens")) + read + written, count(told.get("output_tokens")), read, written, 0, None
         )
-        before = self._counted.get(key, Usage())
+        now = self.session.usage.get(model, Usage())
+        self.session.usage[model] = now + found - self._counted.get(key, Usage())
         self._counted[key] = found
-        now = self.session.usage.get(model, Usage(cost_usd=None))
-        names = ("input", "output", "cache_read", "cache_write")
-        changed = {one: getattr(now, one) + getattr(found, one) - getattr(before, one) for one in names}
-        self.session.usage[model] = replace(now, **changed)

@@ -8,7 +8,6 @@ of the reply has run, and its text goes to a memo `CUT` instead of the window. B
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.core import event
@@ -16,6 +15,7 @@ from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
+from nexus_cli.core.price import with_cost
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.services import Log
 from nexus_cli.core.usage import Usage
@@ -26,7 +26,6 @@ from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest, Outlook
 from nexus_cli.lane.server_cut import SERVER_CUT, report_cut
 from nexus_cli.provider.reply import Reply, ReplyFold
-from nexus_cli.provider.usage import usage_cost
 
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
@@ -227,8 +226,7 @@ def _raise_unless_finished(reply: Reply) -> None:
 def _estimate_usage(window: LaneWindow, request: NextRequest, message: Message) -> Usage:
     """Estimate the usage of an unreported request by our count and the known prices."""
     said = window.context.measure(message, "") if message.content or message.tool_calls else 0
-    usage = Usage(request.tokens, said)
-    return replace(usage, cost_usd=usage_cost(usage, window.model.info))
+    return with_cost(Usage(request.tokens, said), window.model.info)
 
 
 def _keep_partial(
@@ -266,8 +264,9 @@ def _spend_partial(
 ) -> Usage:
     """Account for a request with the partial reply `message`; its usage is zero unless the reply `began`."""
     lane_state.partial_reply = message.content
-    nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
-    usage = (reported or _estimate_usage(lane_state.window, window_request(lane_state), message)) if began else nothing
+    usage = with_cost(Usage(), lane_state.model.info)
+    if began:
+        usage = reported or _estimate_usage(lane_state.window, window_request(lane_state), message)
     lane_state.spending.add(usage)
     if began:
         record_use(lane_state.window, lane_state.cache, began, reported or Usage())

@@ -10,6 +10,7 @@ from typing import Any
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.price import MILLION, price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import price_command
@@ -95,13 +96,12 @@ class Spending:
         grown = max(0, size - newest.input) if newest.input else 0
         later = size + newest.output + grown + NOTICE_ROOM
         prices = model.with_tier_prices(later)
-        price, output_price = _input_price(prices), prices.output_price or 0.0
-        cost = newest.cost_usd or size * price / 1e6
-        report = max(1.5 * cost, (later * price + LEAST_OUTPUT * output_price) / 1e6)
+        cost = newest.cost_usd or _most_dollars(prices, size)
+        report = max(1.5 * cost, _most_dollars(prices, later, LEAST_OUTPUT))
         needs = {
             "max_steps": 2,
             "max_total_tokens": 2 * later + LEAST_OUTPUT,
-            "max_cost": cost + 2 * grown * price / 1e6 + report,
+            "max_cost": cost + _most_dollars(prices, 2 * grown) + report,
             "timeout": LAST_SHARE * (self.limits.timeout or 0.0),
         }
         rests = {name: rest for name in needs if (rest := getattr(left, name)) is not None}
@@ -151,7 +151,7 @@ class Spending:
     def _left(self) -> Limits:
         """Return the remaining budget."""
         limits = self.limits
-        used = self.usage.input + self.usage.output
+        used = self.usage.tokens
         return Limits(
             max_steps=_subtract(limits.max_steps, self.steps + self.worker_steps + self._held("max_steps")),
             max_total_tokens=_subtract(limits.max_total_tokens, used + self._held("max_total_tokens")),
@@ -187,7 +187,7 @@ class Spending:
         limits = self.limits
         caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
         if limits.max_total_tokens is not None:
-            used = self.usage.input + self.usage.output + self._held("max_total_tokens")
+            used = self.usage.tokens + self._held("max_total_tokens")
             rest = max(0, limits.max_total_tokens - used)
             left = rest - expected
             if left < LEAST_OUTPUT:
@@ -205,10 +205,10 @@ class Spending:
         if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
             raise unknown_price(prices.name)
         rest = max(0.0, limit - self.usage.cost_usd - self._held("max_cost"))
-        left = rest - expected * _input_price(prices) / 1e6
-        tokens = int(min(left * 1e6 / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
+        left = rest - _most_dollars(prices, expected)
+        tokens = int(min(left * MILLION / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
-            needed = (expected * _input_price(prices) + LEAST_OUTPUT * prices.output_price) / 1e6
+            needed = _most_dollars(prices, expected, LEAST_OUTPUT)
             why = f"${rest:.4f} is left and the next request needs ${needed:.4f}"
             raise self.reached("max_cost", why)
         return tokens
@@ -233,9 +233,11 @@ class Spending:
         return NexusError("limit", f"limit {name} reached", why, self.describe_raise(name))
 
 
-def _input_price(model: ModelInfo) -> float:
-    """Return the most that a million input tokens cost, in dollars."""
-    return max(model.input_price or 0.0, model.cache_write_price or 0.0)
+def _most_dollars(model: ModelInfo, tokens: int, output: int = 0) -> float:
+    """Return the most that a request of so many input tokens costs: none is read from the cache; 0 if a price is
+    unknown."""
+    costs = (price_usage(Usage(tokens, output, cache_write=written), model) for written in (0, tokens))
+    return max(cost.total if cost else 0.0 for cost in costs)
 
 
 def _amount(name: str, rest: float) -> str:

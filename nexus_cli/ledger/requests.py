@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nexus_cli.core.entry import Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import FixedValues
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, entries, epochs, lanes, sessions
 from nexus_cli.ledger.database import Database
@@ -20,6 +20,10 @@ T = TypeVar("T")
 
 LOST = "lost"
 """Finish of a request whose process was ended before the answer."""
+USAGE = tuple(
+    "input output cache_read cache_write reasoning cost cost_input cost_cached cost_written cost_output saved".split()
+)
+"""Columns of a usage: see `read_usage`."""
 _LAST_STEP = "SELECT max(step) FROM requests WHERE lane = ?"
 
 
@@ -92,18 +96,23 @@ def record(
     db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
 
 
+def read_usage(row: Sequence[Any]) -> Usage:
+    """Return the usage of a request, or the sums of several, from its columns `USAGE`."""
+    return Usage(*(*row[:6], Cost(*row[6:])))
+
+
 def record_outcome(db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool, sent: str) -> None:
     """Record the outcome of request `step` unless it has one; inside a transaction."""
     is_open = "lane = ? AND step = ? AND finish IS NULL"
     condition = f"EXISTS (SELECT 1 FROM requests WHERE {is_open})"
     sessions.add_cost(db, lanes.session_of(db, lane), usage, condition, lane, step)
-    used = usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cost_usd
+    *used, cost = astuple(usage)
     db.run(
-        "UPDATE requests SET finish = ?, reported = ?, input = ?, output = ?, cache_read = ?, cache_write = ?,"
-        f" reasoning = ?, cost = ?, sent = ? WHERE {is_open}",
+        f"UPDATE requests SET finish = ?, reported = ?, {' = ?, '.join(USAGE)} = ?, sent = ? WHERE {is_open}",
         finish,
         int(reported),
         *used,
+        *cost,
         sent,
         lane,
         step,
@@ -172,22 +181,22 @@ time, the newest and the smallest with reported usage, and the newest with repor
 def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
     """Return the requests of `lane` that `which` selects (see `WHICH`), oldest first."""
     found = db.all(
-        "SELECT r.step, e.id, r.last_entry, b.hash, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
-        " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached, r.sent,"
-        " b.codec, b.data FROM requests r JOIN epochs e ON e.key = r.epoch LEFT JOIN blobs b ON b.id = r.arguments"
+        "SELECT r.step, e.id, r.last_entry, b.hash, r.sha256, r.estimate, r.at, r.finish, r.reported, r.cached, r.sent,"
+        f" b.codec, b.data, r.{', r.'.join(USAGE)} FROM requests r JOIN epochs e ON e.key = r.epoch"
+        " LEFT JOIN blobs b ON b.id = r.arguments"
         f" WHERE r.lane = ?1 AND {WHICH[which](last)} ORDER BY r.step",
         lane,
     )
-    texts = {row[3]: (row[3], *row[17:]) for row in found}
+    texts = {row[3]: (row[3], *row[11:13]) for row in found}
     arguments = {digest: json.loads(blobs.unpack(*text)) for digest, text in texts.items()}
     return [
         RequestRow(
-            Manifest(row[0], row[1], row[2], dict(arguments[row[3]]), row[4].hex(), row[5], row[6], row[15]),
-            None if row[7] is None else Usage(*row[9:15]),
+            Manifest(row[0], row[1], row[2], dict(arguments[row[3]]), row[4].hex(), row[5], row[6], row[9]),
+            None if row[7] is None else read_usage(row[13:]),
             row[7],
             bool(row[8]),
             lane,
-            row[16],
+            row[10],
         )
         for row in found
     ]

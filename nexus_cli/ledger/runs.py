@@ -39,7 +39,6 @@ from nexus_cli.core.run import (
     fold_name,
     parse_key,
 )
-from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
@@ -50,6 +49,7 @@ from nexus_cli.ledger.signals import (
     signal_earlier_replies,
     signal_unanswered,
 )
+from nexus_cli.ledger.usage_totals import sum_requests
 
 TITLE = 120
 """Most characters of a title."""
@@ -358,16 +358,9 @@ class RunTable:
     def count_usage(self, session: str) -> dict[str, Any]:
         """Return `steps` (requests that were not lost on the way to the provider) and `usage` of a session and of its
         side runs, workers apart. An unknown price is None."""
-        names = ("input", "output", "cache_read", "cache_write", "reasoning")
-        row = self._db.one(
-            f"SELECT count(*), count(*) - count(q.cost), sum(q.cost), {', '.join(f'sum(q.{one})' for one in names)}"
-            " FROM requests q JOIN lanes l ON l.id = q.lane JOIN sessions s ON s.key = l.session"
-            " WHERE s.id = ? AND (q.input > 0 OR q.finish IS NULL)",
-            session,
-        )
-        steps, unpriced, cost, *sums = row or (0, 0, 0.0)
-        usage = {name: int(one or 0) for name, one in zip(names, sums, strict=False)}
-        return {"steps": int(steps), "usage": usage | {"cost_usd": None if unpriced else round_dollars(cost or 0.0)}}
+        own = "l.session = (SELECT key FROM sessions WHERE id = ?) AND (r.input > 0 OR r.finish IS NULL)"
+        total = sum_requests(self._db, own, session)
+        return {"steps": total.requests, "usage": total.usage.to_json()}
 
     def note(self, run: Run, facts: Mapping[str, Any]) -> Run:
         """Add `facts` to the options of a claimed run, and return it."""

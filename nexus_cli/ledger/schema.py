@@ -187,6 +187,15 @@ _RUNS = (
 _OWNERSHIP: tuple[str, ...] = ()
 """Only a server tells roles apart: see `postgres_rights`, and `_SHARES` of `postgres_schema`."""
 
+_COSTS = (
+    # Zeros in older requests: what is missing to the cost has no known component.
+    *(
+        f"ALTER TABLE requests ADD COLUMN {name} REAL NOT NULL DEFAULT 0"
+        for name in ("cost_input", "cost_cached", "cost_written", "cost_output", "saved")
+    ),
+    "ALTER TABLE sessions ADD COLUMN saved REAL NOT NULL DEFAULT 0",
+)
+
 STEPS: tuple[tuple[str, ...], ...] = (
     (*_SESSIONS, *_RECORD, *_KNOWLEDGE),
     _STARTED_AT,
@@ -196,6 +205,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     _WORKERS,
     _RUNS,
     _OWNERSHIP,
+    _COSTS,
 )
 """Statements that upgrade version n to n + 1; the first ones turn an empty file into a ledger."""
 

@@ -49,7 +49,7 @@ _NEAREST_AMONG = 500
 
 _COLUMNS = (
     "id, name, folder, project, model, recipe, created, updated, entries, turns, parent, first_text,"
-    " unpriced, front, main, cost, spawner, worktree"
+    " unpriced, front, main, cost, spawner, worktree, saved"
 )
 
 LAST_USED = "used DESC, updated DESC, key DESC"
@@ -88,6 +88,8 @@ class SessionInfo:
     """The session that this one works for as a worker; lists do not show such a session by itself."""
     worktree: str = ""
     """Name of its worktree, "" without one."""
+    saved_usd: float = 0.0
+    """Dollars that the cache saved in the requests with known parts of the cost."""
 
 
 def ulid(at: str) -> str:
@@ -170,7 +172,7 @@ def info(db: Database, session: str) -> SessionInfo:
 def _info(row: tuple[Any, ...]) -> SessionInfo:
     """Convert a row of `_COLUMNS` to a session."""
     cost = round_dollars(row[15])
-    known = (*row[:12], None if row[12] else cost, *row[13:15], cost, *row[16:])
+    known = (*row[:12], None if row[12] else cost, *row[13:15], cost, *row[16:18], round_dollars(row[18]))
     return SessionInfo(*known)
 
 
@@ -314,11 +316,12 @@ def add_cost(db: Database, key: int, usage: Usage, condition: str = "1 = 1", *va
         f"""WITH RECURSIVE paying (key, spawner) AS (
             SELECT key, spawner FROM sessions WHERE key = ?
             UNION SELECT s.key, s.spawner FROM paying p JOIN sessions s ON s.id = p.spawner)
-        UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ?
+        UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ?, saved = saved + ?
         WHERE key IN (SELECT key FROM paying) AND {condition}""",
         key,
         usage.cost_usd or 0.0,
         int(usage.cost_usd is None),
+        usage.cost.saved,
         *values,
     )
 

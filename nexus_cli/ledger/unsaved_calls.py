@@ -23,14 +23,14 @@ from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo, WindowItem
 from nexus_cli.core.errors import LedgerAwayError
 from nexus_cli.core.message import Message, from_record, to_record
 from nexus_cli.core.services import Calibration, FixedValues
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import TransactionLog
 
 _VERSION = 1
 """Of the files that this version makes."""
 _TYPES = {
-    one.__name__: one for one in (Calibration, Drop, Entry, Epoch, FixedValues, Manifest, Memo, Usage, WindowItem)
+    one.__name__: one for one in (Calibration, Cost, Drop, Entry, Epoch, FixedValues, Manifest, Memo, Usage, WindowItem)
 }
 _CALLS = (
     *("append", "begin_epoch", "note", "record_drop", "record_memo", "record_reply", "record_request", "record_start"),

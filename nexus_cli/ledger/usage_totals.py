@@ -3,11 +3,13 @@ of their parent session."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from nexus_cli.core.usage import Usage, UsageSum, round_dollars
+from nexus_cli.core.usage import Usage, UsageSum
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.requests import LOST
+from nexus_cli.ledger.requests import LOST, USAGE, read_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +32,25 @@ def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
     """
     day = db.day_of_request(local=local)
     rows = db.all(
-        f"""SELECT coalesce({day}, substr(r.at, 1, 10)) AS day, e.model, s.project, s.key,
-            count(*), sum(coalesce(r.input, r.estimate)), coalesce(sum(r.output), 0), coalesce(sum(r.cache_read), 0),
-            coalesce(sum(r.cache_write), 0), coalesce(sum(r.reasoning), 0), coalesce(sum(r.cost), 0.0),
-            count(*) - count(r.cost), count(*) FILTER (WHERE coalesce(r.finish, '{LOST}') = '{LOST}')
+        f"""WITH RECURSIVE paying (key, id, owner) AS (
+            SELECT key, id, key FROM sessions WHERE spawner IS NULL OR spawner NOT IN (SELECT id FROM sessions)
+            UNION SELECT s.key, s.id, p.owner FROM paying p JOIN sessions s ON s.spawner = p.id)
+        SELECT coalesce({day}, substr(r.at, 1, 10)) AS day, e.model, s.project, p.owner, {_SUMS}
         FROM requests r JOIN lanes l ON l.id = r.lane JOIN sessions s ON s.key = l.session
-            JOIN epochs e ON e.key = r.epoch
-        WHERE r.at >= ? GROUP BY day, e.model, s.key ORDER BY day, e.model, s.key""",
+            JOIN paying p ON p.key = s.key JOIN epochs e ON e.key = r.epoch
+        WHERE r.at >= ? GROUP BY day, e.model, s.key, p.owner ORDER BY day, e.model, s.key""",
         since,
     )
-    owners = _worker_owners(db)
-    return [UsageTotal(row[0], row[1], row[2], _owner(row[3], owners), UsageSum(*row[4:])) for row in rows]
+    return [UsageTotal(*(*row[:4], _read_sums(row[4:]))) for row in rows]
+
+
+_SUMS = f"""count(*), count(*) - count(r.cost), count(*) FILTER (WHERE coalesce(r.finish, '{LOST}') = '{LOST}'),
+    coalesce(sum(coalesce(r.input, r.estimate)), 0), {", ".join(f"coalesce(sum(r.{name}), 0)" for name in USAGE[1:])}"""
+
+
+def _read_sums(row: Sequence[Any]) -> UsageSum:
+    """Return the sum of requests from its columns `_SUMS`."""
+    return UsageSum(Usage() + read_usage(row[3:]), *row[:3])
 
 
 _NAMES = {
@@ -60,30 +70,18 @@ def names_of_sessions(db: Database, by: str) -> dict[int, str]:
     return {int(key): str(name) for key, name in db.all(_NAMES[by])}
 
 
-def _worker_owners(db: Database) -> dict[int, int]:
-    """Return the key of each worker's parent session, by the worker's key."""
-    rows = db.all("SELECT w.key, p.key FROM sessions w JOIN sessions p ON p.id = w.spawner WHERE w.spawner IS NOT NULL")
-    return {int(worker): int(owner) for worker, owner in rows}
-
-
-def _owner(session: int, owners: dict[int, int]) -> int:
-    while session in owners:
-        session = owners[session]
-    return session
-
-
 def session_usage(db: Database, session: str) -> Usage:
     """Return the usage of all requests of a session and its workers."""
-    row = db.one(
-        """WITH RECURSIVE paid (key, id) AS (
+    return sum_requests(
+        db,
+        """l.session IN (WITH RECURSIVE paid (key, id) AS (
             SELECT key, id FROM sessions WHERE id = ?
-            UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id)
-        SELECT coalesce(sum(coalesce(r.input, r.estimate)), 0), coalesce(sum(r.output), 0),
-            coalesce(sum(r.cache_read), 0), coalesce(sum(r.cache_write), 0), coalesce(sum(r.reasoning), 0),
-            coalesce(sum(r.cost), 0.0), count(*) - count(r.cost)
-        FROM requests r JOIN lanes l ON l.id = r.lane WHERE l.session IN (SELECT key FROM paid)""",
+            UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id) SELECT key FROM paid)""",
         session,
-    )
-    assert row is not None, "sums are one row"
-    cost = None if row[6] else round_dollars(row[5])
-    return Usage(row[0], row[1], row[2], row[3], row[4], cost)
+    ).usage
+
+
+def sum_requests(db: Database, which: str, *values: Any) -> UsageSum:
+    """Return the sum of the requests `r`, of lanes `l`, for which the condition `which` is true."""
+    (row,) = db.all(f"SELECT {_SUMS} FROM requests r JOIN lanes l ON l.id = r.lane WHERE {which}", *values)
+    return _read_sums(row)

@@ -1,12 +1,13 @@
-"""Convert every provider's usage report to one `Usage`, with its cost at the prices of `model_table`."""
+"""Convert every provider's usage report to one `Usage`, with its cost at the prices of the model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from nexus_cli.core.price import with_cost
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.usage import Usage, round_dollars
+from nexus_cli.core.usage import Usage
 
 CACHE_READ = (
     "prompt_tokens_details.cached_tokens",
@@ -26,7 +27,6 @@ REASONING = (
     "reasoning_tokens",
     "thoughtsTokenCount",
 )
-MILLION = 1e6
 
 
 def as_mapping(raw: object) -> Mapping[str, Any]:
@@ -66,22 +66,6 @@ def merge_reports(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[s
     return merged
 
 
-def usage_cost(usage: Usage, info: ModelInfo) -> float | None:
-    """Return the dollars for `usage` at the prices of `info` for this input length; None if a needed price is unknown.
-
-    An unknown cache price counts as the input price: reading from a cache never costs more than not caching, and only
-    Anthropic charges for writes, whose price the table has.
-    """
-    info = info.with_tier_prices(usage.input)
-    if info.input_price is None or info.output_price is None:
-        return None
-    read = info.input_price if info.cache_read_price is None else info.cache_read_price
-    write = info.input_price if info.cache_write_price is None else info.cache_write_price
-    plain = max(0, usage.input - usage.cache_read - usage.cache_write)
-    dollars = plain * info.input_price + usage.cache_read * read + usage.cache_write * write
-    return round_dollars((dollars + usage.output * info.output_price) / MILLION)
-
-
 def to_usage(raw: object, info: ModelInfo) -> Usage:
     """Convert `raw` to a `Usage`; counts that are missing, negative or not numbers become 0.
 
@@ -99,10 +83,7 @@ def to_usage(raw: object, info: ModelInfo) -> Usage:
     if not output:
         output = _number(report, "candidatesTokenCount") + _number(report, "thoughtsTokenCount")
     read = min(read, prompt)
-    counted = Usage(prompt, max(output, reasoning), read, min(write, prompt - read), reasoning)
-    return Usage(
-        counted.input, counted.output, counted.cache_read, counted.cache_write, reasoning, usage_cost(counted, info)
-    )
+    return with_cost(Usage(prompt, max(output, reasoning), read, min(write, prompt - read), reasoning), info)
 
 
 def has_counts(raw: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.window.rewrite_cost import miss_cost
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.usage import round_dollars
 from nexus_cli.lane.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
 from nexus_cli.lane.cache.sent_request import source_of
 from nexus_cli.lane.request_history import LaneRequests, RequestPair, read_lanes, was_answered
@@ -80,7 +81,7 @@ def _row(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
         "written": usage.cache_write if usage and row.reported else None,
         "missed": verdict.missed,
         "hit": round(usage.cache_read / usage.input, 4) if usage and row.reported and usage.input else None,
-        "cost_usd": None if dollars is None else round(dollars, 8),
+        "cost_usd": dollars,
         "cause": verdict.kind,
         "ours": verdict.ours,
         "why": verdict.why,
@@ -161,7 +162,7 @@ def _total(rows: Sequence[CacheRow]) -> CacheTotal:
         "written": sum(row["written"] or 0 for row in told),
         "hit": round(read / total, 4) if total else None,
         "missed": sum(row["missed"] for row in missed),
-        "cost_usd": None if len(known) < len(costs) else round(sum(known), 8),
+        "cost_usd": None if len(known) < len(costs) else round_dollars(sum(known)),
         "misses": len(missed),
         "ours": _count(missed, True),
         "not_ours": _count(missed, False),

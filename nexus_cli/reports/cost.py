@@ -14,7 +14,7 @@ from nexus_cli.lane.user_messages import first_words, read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
-from nexus_cli.reports.usage import count_requests, describe_usage, price_hint, usage_rows
+from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 
 TURNS = 10
 WORDS = 80
@@ -79,9 +79,7 @@ def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
     """Return the answered requests in the order in which they were sent."""
     sent = sorted((row for row in rows if row.usage), key=lambda row: row.manifest.at)
     return [
-        {"at": row.manifest.at, "tokens": row.usage.input + row.usage.output, "cost_usd": row.usage.cost_usd}
-        for row in sent
-        if row.usage
+        {"at": row.manifest.at, "tokens": row.usage.tokens, "cost_usd": row.usage.cost_usd} for row in sent if row.usage
     ]
 
 
@@ -121,14 +119,14 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
     total = value["total"]
     if not total["requests"]:
         return "\n".join(filled("This session has sent no request yet.", width))
-    lines = filled(describe_usage(total, count_requests(total)), width)
+    lines = usage_lines(total, count_requests(total), width)
     lines += _plot_requests(value.get("series", []), width, look)
     lines += block("by model", usage_rows("model", value["models"]), width)
     if len(value["kinds"]) > 1:
         lines += block("by kind", usage_rows("kind", value["kinds"]), width)
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
     lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
-    lines += price_hint([row["name"] for row in value["models"] if row["unpriced"] > row["unfinished"]], width)
+    lines += price_hint(value["models"], width)
     if total.get("estimated"):
         note = f"{number(total['estimated'])} of the requests reported no usage: theirs is estimated."
         lines += ["", *filled(note, width)]

@@ -23,8 +23,9 @@ from nexus_cli.context.text_file import read_text
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.usage import round_dollars
+from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.core.wire import as_table
 from nexus_cli.reports.text.lines import Value, filled, number
 
@@ -89,7 +90,6 @@ def instructions_report(
     files: list[InstructionFileObject] = []
     texts: dict[str, str] = {}
     findings: list[InstructionFinding] = []
-    price = _read_price(info)
     for layer, globs in list_instructions(folder, is_denied):
         path, text, notice = layer.path, layer.text, layer.notice
         name = _shown(path, root) if path else ""
@@ -103,7 +103,7 @@ def instructions_report(
         tokens = count(text)
         rule = layer.part.startswith(".claude/rules/")
         kind: Any = "rule" if rule else "import" if layer.part else "instructions"
-        cost = None if price is None else round_dollars(tokens * price * REQUESTS / 1e6)
+        cost = _read_cost(info, tokens)
         files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
         if tokens > LONG:
             what = f"{tokens:,} tokens: move what only some files need to .claude/rules with paths"
@@ -119,17 +119,16 @@ def instructions_report(
         "requests": REQUESTS,
         "tokens": always,
         "cap": cap,
-        "cost_usd": None if price is None else round_dollars(always * price * REQUESTS / 1e6),
+        "cost_usd": _read_cost(info, always),
         "files": files,
         "findings": findings,
     }
 
 
-def _read_price(info: ModelInfo | None) -> float | None:
-    """Return the price of a million tokens that come from the cache, or of plain input without one."""
-    if info is None:
-        return None
-    return info.input_price if info.cache_read_price is None else info.cache_read_price
+def _read_cost(info: ModelInfo | None, tokens: int) -> float | None:
+    """Return the dollars for `tokens` in `REQUESTS` requests, read from the cache; None if the price is unknown."""
+    cost = price_usage(Usage(tokens, cache_read=tokens), info) if info else None
+    return round_dollars(cost.total * REQUESTS) if cost else None
 
 
 def _shown(path: Path, root: Path) -> str:

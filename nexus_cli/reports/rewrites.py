@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.window.rewrite_cost import break_even, saving_per_request
 from nexus_cli.core.entry import Cause, Memo
-from nexus_cli.core.usage import round_dollars
+from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.lane.cache_expectation import REWRITE
 from nexus_cli.lane.open_session import load_model_info
 from nexus_cli.lane.request_history import reported_tokens, was_answered
@@ -55,8 +55,8 @@ def _row(
     value = memo.value
     first = since[0].usage if since and reported_tokens(since[0]) else None
     info = load_model_info(ledger, model, settings).with_tier_prices(first.input if first else 0)
-    cold, saved, costs = int(value["cold"]), int(value["saved"]), [row.usage.cost_usd for row in paid if row.usage]
-    summary = None if None in costs else sum(cost for cost in costs if cost is not None)
+    cold, saved = int(value["cold"]), int(value["saved"])
+    summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
     each = saving_per_request(info, saved)
     spent = None if value["cost"] is None or summary is None else value["cost"] + summary
     made: dict[str, Any] = {

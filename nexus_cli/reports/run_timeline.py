@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.lanes import END
 from nexus_cli.reports.runs import describe_run, name_signal
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.timeline_report import RunTimelineReport
 
 _NO_SESSION = {"session": "", "name": "", "model": "", "folder": "", "cursor": 0}
-_NO_USAGE = dict.fromkeys(("entries", "requests", "tokens", "input", "output", "cache_read", "drops"), 0)
+_NO_USAGE = {**dict.fromkeys(("entries", "requests", "tokens", "drops"), 0), **Usage().to_json(), "saved_usd": 0.0}
 
 
 def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last: int = LAST) -> RunTimelineReport:
@@ -32,7 +33,8 @@ def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last:
     run = ledger.runs.find(run_id)
     record = _find_record(ledger, run, subjects, last)
     events = [*_run_events(ledger, run, record), *(record.events() if record else ())]
-    totals = record.totals() if record else {**_NO_USAGE, "cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0}
+    cost = {"cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0, "cost": None}
+    totals = record.totals() if record else {**_NO_USAGE, **cost}
     newest = pick_newest(events, record.unread if record else 0, last, totals)
     facts = record.facts() if record else _NO_SESSION
     value = {"version": 1, "run": {**describe_run(ledger, run), "claims": run.fence}, **facts, **newest}

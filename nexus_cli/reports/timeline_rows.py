@@ -14,7 +14,7 @@ from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.message import ToolResult, restore_result
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.core.usage import UsageSum
+from nexus_cli.core.usage import Usage
 from nexus_cli.lane.backoff import TRIED
 from nexus_cli.lane.cache_expectation import REWRITE
 from nexus_cli.lane.compaction.pins import KIND as PIN
@@ -102,12 +102,10 @@ class SessionRecord:
         return {
             "entries": self._newest,
             "requests": sum(map(len, self._requests.values())),
-            "tokens": usage.input + usage.output,
-            "input": usage.input,
-            "output": usage.output,
-            "cache_read": usage.cache_read,
-            "cost_usd": usage.cost_usd,
+            "tokens": usage.tokens,
+            **usage.to_json(),
             "known_usd": self._info.known_usd,
+            "saved_usd": self._info.saved_usd,
             "drops": len(self._drops),
         }
 
@@ -317,7 +315,7 @@ def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
         "request",
         AGENT,
         model,
-        tokens=usage.input + usage.output,
+        tokens=usage.tokens,
         cost_usd=usage.cost_usd,
         seconds=read.seconds_to_reply(row) if replied and row.usage else None,
         step=row.manifest.step,
@@ -472,14 +470,14 @@ def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> 
 
 
 def _lane_row(agent: str, at: str, rows: Sequence[RequestRow]) -> Row:
-    total = UsageSum.of([row.counted for row in rows]).to_json()
+    total = sum((row.counted for row in rows), Usage())
     return make_row(
         at,
         "lane",
         {"id": agent, "name": agent, "type": "agent"},
         agent,
-        tokens=total["input"] + total["output"],
-        cost_usd=total["cost_usd"],
+        tokens=total.tokens,
+        cost_usd=total.cost_usd,
         lane=agent,
         requests=len(rows),
     )

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, assert_never, cast
+from typing import TYPE_CHECKING, Any, Literal, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
-from nexus_cli.core.usage import UsageSum
+from nexus_cli.core.usage import UsageSum, round_dollars
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.sessions import IMPORTED, list_memos
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
 from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
-from nexus_cli.reports.text.lines import Value, aligns, block, dollars, filled, number, plural, share
+from nexus_cli.reports.text.lines import Value, aligns, block, dollars, filled, list_components, number, plural, share
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import (
-        ImportedUsage,
-        UsageByDay,
-        UsageByModel,
-        UsageByName,
-        UsageByProject,
-        UsageReport,
-        UsageSumObject,
-    )
+    from nexus_cli.core.json_types.report_types import ImportedUsage, UsageReport
 
 UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
 FIGURES = ("requests", "input", "cached", "output", "cost")
@@ -34,6 +26,7 @@ BAR, WITH_BARS, WIDE = 20, 80, 1000
 """Cells of a bar, the least width for it, and a width that only a pipe has."""
 DAYS, PROJECTS = 30, 20
 """Most days and projects that are listed."""
+IMPORTED_TOKENS = ("input", "output", "cache_read", "cache_write")
 
 
 def usage_report(
@@ -46,28 +39,18 @@ def usage_report(
     """
     start = "" if since is None else format_utc(since)
     totals = list_totals(ledger.db, start, local=local)
-    days: list[UsageByDay] = [{"day": day, **_sum(rows)} for day, rows in _group(totals, lambda one: one.day)]
-    models: list[UsageByModel] = [
-        {"model": model, **_sum(rows)} for model, rows in _group(totals, lambda one: one.model)
-    ]
-    projects: list[UsageByProject] = [
-        {"project": project, **_sum(rows)} for project, rows in _group(totals, lambda one: one.project)
-    ]
-    report: UsageReport = {
+    report: dict[str, Any] = {
         "version": 1,
         "zone": "local" if local else "UTC",
         "since": start or None,
         "total": _sum(totals),
-        "days": sorted(days, key=lambda one: one["day"]),
-        "models": sorted(models, key=_most_first),
-        "projects": sorted(projects, key=_most_first),
+        **{f"{name}s": _sum_by(totals, name, attrgetter(name)) for name in ("day", "model", "project")},
     }
     if not start and (imported := _imported(ledger)):
         report["imported"] = imported
     if by is not None:
-        named: list[UsageByName] = [{"name": name, **_sum(rows)} for name, rows in _group(totals, _namer(ledger, by))]
-        report |= {"by": by, "named": named if by == "day" else sorted(named, key=_most_first)}
-    return report
+        report |= {"by": by, "named": _sum_by(totals, "name", _namer(ledger, by), in_order=by == "day")}
+    return cast("UsageReport", report)
 
 
 def _namer(ledger: Ledger, by: UsageBy) -> Callable[[UsageTotal], str]:
@@ -93,36 +76,30 @@ def _key_of(model: str) -> str:
 
 def _imported(ledger: Ledger) -> list[ImportedUsage]:
     """Sum up what imported sessions had used in the other programs; of a session the newest memo counts."""
-    newest = dict(list_memos(ledger.db, IMPORTED))
-    found: dict[str, ImportedUsage] = {}
-    for memo in newest.values():
-        row = found.setdefault(
-            memo["from"],
-            {"from": memo["from"], "sessions": 0, "input": 0, "output": 0, "cache_read": 0, "cache_write": 0},
-        )
-        row["sessions"] += 1
-        for usage in memo["usage"].values():
-            row["input"] += usage["input"]
-            row["output"] += usage["output"]
-            row["cache_read"] += usage["cache_read"]
-            row["cache_write"] += usage["cache_write"]
-    return list(found.values())
+    memos = dict(list_memos(ledger.db, IMPORTED)).values()
+    found = []
+    for program in dict.fromkeys(memo["from"] for memo in memos):
+        used = [memo["usage"].values() for memo in memos if memo["from"] == program]
+        sums = {name: sum(one[name] for usages in used for one in usages) for name in IMPORTED_TOKENS}
+        found.append({"from": program, "sessions": len(used), **sums})
+    return cast("list[ImportedUsage]", found)
 
 
-def _group(totals: Sequence[UsageTotal], key: Callable[[UsageTotal], str]) -> Iterable[tuple[str, list[UsageTotal]]]:
+def _sum_by(
+    totals: Sequence[UsageTotal], name: str, key: Callable[[UsageTotal], str], *, in_order: bool = False
+) -> list[dict[str, Any]]:
+    """Return the sums by `key`, which they have as `name`, the most expensive first; days, and all sums `in_order`, in
+    the order of `totals`."""
     groups: dict[str, list[UsageTotal]] = {}
     for one in totals:
         groups.setdefault(key(one), []).append(one)
-    return groups.items()
+    sums = [{name: group, **_sum(rows)} for group, rows in groups.items()]
+    return sums if in_order or name == "day" else sorted(sums, key=lambda row: (-row["known_usd"], -row["input"]))
 
 
-def _sum(totals: Sequence[UsageTotal]) -> UsageSumObject:
+def _sum(totals: Sequence[UsageTotal]) -> dict[str, Any]:
     total = sum((one.total for one in totals), UsageSum())
-    return cast("UsageSumObject", {"sessions": len({one.session for one in totals}), **total.to_json()})
-
-
-def _most_first(row: UsageSumObject) -> tuple[float, int]:
-    return -row["known_usd"], -row["input"]
+    return {"sessions": len({one.session for one in totals}), **total.to_json()}
 
 
 def usage_text(value: Value, width: int) -> str:
@@ -141,7 +118,7 @@ def usage_text(value: Value, width: int) -> str:
         none = "No session has sent a request" + (" since then." if since else " yet.")
         return "\n".join([*filled(none, width), *others])
     requests = f"{count_requests(total)} of {plural(int(total['sessions']), 'session')}"
-    lines = filled(describe_usage(total, requests), width)
+    lines = usage_lines(total, requests, width)
     if value.get("by"):
         return "\n".join([*lines, *_named_rows(value, width), *others])
     days = value["days"]
@@ -157,7 +134,7 @@ def usage_text(value: Value, width: int) -> str:
     lines += block("by project", usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
         lines += filled(f"{plural(hidden, 'project')} with less not listed: --json has all", width, "  ")
-    lines += price_hint([row["model"] for row in value["models"] if row["unpriced"] > row["unfinished"]], width)
+    lines += price_hint(value["models"], width)
     return "\n".join([*lines, *others])
 
 
@@ -194,12 +171,19 @@ def count_requests(total: Value) -> str:
     return plural(int(total["requests"]), "request") + without
 
 
-def describe_usage(total: Value, requests: str) -> str:
-    """Describe a sum in one sentence; `requests` says of what."""
+def usage_lines(total: Value, requests: str, width: int) -> list[str]:
+    """Describe a sum in one sentence, in which `requests` says of what, and the components of its cost in another."""
     cost = format_cost(total)
     cached = f" ({share(total['cache_read'], total['input'])} cached)" if total["input"] else ""
     text = f"{requests}: {number(total['input'])} tokens in{cached}, {number(total['output'])} out"
-    return f"{cost} for {text}" if cost else text
+    lines = filled(f"{cost} for {text}" if cost else text, width)
+    components = total.get("known_cost", {})
+    if not (listed := list_components(components)):
+        return lines
+    rest = round_dollars(total["known_usd"] - sum(components.values()))
+    listed += f", {dollars(rest)} unknown (recorded by an older nexus)" if rest else ""
+    saved = f" The cache saved {dollars(total['saved_usd'])}." if total["saved_usd"] > 0 else ""
+    return [*lines, *filled(f"By component: {listed}.{saved}", width)]
 
 
 def format_cost(row: Value) -> str:
@@ -209,8 +193,9 @@ def format_cost(row: Value) -> str:
     return f"{dollars(row['known_usd'])}+" if row["known_usd"] else ""
 
 
-def price_hint(models: Sequence[str], width: int) -> list[str]:
+def price_hint(rows: Sequence[Value], width: int) -> list[str]:
     """Return the way to set the price of models without a known one; the command is on its own line."""
+    models = [row.get("model", row.get("name")) for row in rows if row["unpriced"] > row["unfinished"]]
     covered = [name for name in models if is_covered(name)]
     models = [name for name in models if name not in covered]
     lines = (

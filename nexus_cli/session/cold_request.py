@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from nexus_cli.core.price import price_input
+from nexus_cli.core.usage import Usage, dollars
 from nexus_cli.lane.cache.sent_request import cache_life_of
 from nexus_cli.lane.current_request import begins_undrafted, next_request
-from nexus_cli.lane.request_price import RequestPrice, price_tokens
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.session.session_state import SessionState
 
@@ -15,18 +16,16 @@ WORTH = 0.9
 """Most that a compaction may leave of a request, as a share, to be offered."""
 
 
-def cold_price(state: SessionState) -> RequestPrice | None:
-    """Return the price of the next request if it is cold; None if it is not, nothing was sent before, the model is
-    free, or neither a price nor a cache of its provider is known."""
+def cold_price(state: SessionState) -> Usage | None:
+    """Return the input of the next request, with its cost, if it is cold; None if it is not, nothing was sent before,
+    the model is free, or neither a price nor a cache of its provider is known."""
     lane_state = state.lane_state
     last, info = lane_state.cache.last, lane_state.model.info
     if last is None or not (info.input_price or (info.input_price is None and cache_life_of(info))):
         return None
     request = next_request(lane_state)
-    price = price_tokens(
-        info, request.tokens, 0 if begins_undrafted(lane_state.window, lane_state.upcoming) else request.cached
-    )
-    return None if price.cached >= COLD * min(last.tokens, price.input) else price
+    cached = 0 if begins_undrafted(lane_state.window, lane_state.upcoming) else request.cached
+    return None if cached >= COLD * min(last.tokens, request.tokens) else price_input(info, request.tokens, cached)
 
 
 def seconds_until_cold(state: SessionState) -> float | None:
@@ -46,7 +45,7 @@ def warn_of_cold_request(state: SessionState) -> str:
     if key in state.told:
         return ""
     state.told.add(key)
-    text = f"the next request misses the cache: about {price.input:,} tokens for {_format_dollars(price.cost_usd)}"
+    text = f"the next request misses the cache: about {price.input:,} tokens for {dollars(price.cost_usd)}"
     return f"{text}. {_describe_compaction(state, price.input)}"
 
 
@@ -61,9 +60,5 @@ def _describe_compaction(state: SessionState, tokens: int) -> str:
     now, then = cost["now"]["cold"], cost["next"][0]["with"]["warm"]  # the summary reads the same cold window
     if now is None or then is None:
         return f"/compact first makes later ones smaller ({price_command(value['summary']['model'])} shows its price)"
-    later = f"then {_format_dollars(then)} for a request of {value['after']:,} tokens"
-    return f"/compact first: {_format_dollars(now)} for the summary, {later}"
-
-
-def _format_dollars(cost: float) -> str:
-    return f"${cost:.4f}" if cost < 1 else f"${cost:.2f}"
+    later = f"then {dollars(then)} for a request of {value['after']:,} tokens"
+    return f"/compact first: {dollars(now)} for the summary, {later}"

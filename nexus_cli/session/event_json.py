@@ -8,17 +8,18 @@ from datetime import datetime
 from functools import cache
 from pathlib import PurePath
 from types import UnionType
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints
 
 from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, ToolQueue
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.usage import Usage
 from nexus_cli.lane.drop_list import drop_value
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.core.json_types.ask_result import AskResult, UsageObject
 
 _OMITTED: Mapping[type, Sequence[str]] = {
     ToolCall: ("is_wrapped",),
@@ -30,6 +31,8 @@ _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
 
 def to_json_value(value: Any) -> Any:
     """Convert `value` to JSON values: dataclasses become objects, without what `_OMITTED` names."""
+    if isinstance(value, Usage):
+        return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
         omitted = _OMITTED.get(type(value), ())
         made = {f.name: to_json_value(getattr(value, f.name)) for f in fields(value) if f.name not in omitted}
@@ -67,6 +70,8 @@ def _read_value(kind: Any, value: Any) -> Any:
     if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
         hints = _field_types(kind)
         made = {f.name: _read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value}
+        if kind is Usage and not made.get("cost"):
+            made.pop("cost", None)
         return kind(**made)
     if isinstance(kind, UnionType):
         if value is None or not parts:
@@ -98,7 +103,7 @@ def failure_result(error: NexusError) -> AskResult:
         "model": None,
         "steps": 0,
         "seconds": 0.0,
-        "usage": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "reasoning": 0, "cost_usd": 0.0},
+        "usage": cast("UsageObject", Usage().to_json()),
         "context": None,
         "drops": [],
         "denied": [],

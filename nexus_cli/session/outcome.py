@@ -12,7 +12,6 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import SETS, Bound
-from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.drop_list import drop_value
 from nexus_cli.lane.options import COMMAND_LINE
@@ -132,7 +131,7 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
         "model": lane_state.model.info.name,
         "steps": outcome.steps,
         "seconds": outcome.seconds,
-        "usage": _usage(outcome.usage),
+        "usage": cast("UsageObject", outcome.usage.to_json()),
         "context": {
             "window": request.budget.window,
             "budget": request.budget.available,
@@ -148,15 +147,3 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
     if outcome.until:
         made["until"] = cast("UntilObject", dict(outcome.until))
     return made
-
-
-def _usage(usage: Usage) -> UsageObject:
-    """Return the JSON form of usage (`nexus docs json`)."""
-    return {
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "reasoning": usage.reasoning,
-        "cost_usd": None if usage.cost_usd is None else round_dollars(usage.cost_usd),
-    }

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
+from nexus_cli.core.usage import Usage
 from nexus_cli.lane.compaction.context_fit import needs_room, prune_if_due
 from nexus_cli.lane.current_request import answer_cap, window_request
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.open_session import find_session, load_model_info, readonly_ledger
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.recipes import recipe_of
-from nexus_cli.lane.request_price import RequestPrice, price_request
 from nexus_cli.session.answer_rounds import AnswerRounds
 from nexus_cli.session.draft import look_at, new_session, run_to_end
 from nexus_cli.session.service_makers import ServiceMakers
@@ -37,7 +38,8 @@ class Rehearsal:
     """The session that it resumes, "" for a new one."""
     model: str
     request: NextRequest
-    price: RequestPrice
+    price: Usage
+    """Its input, with its cost."""
     compacts: bool
     """True if the session would be compacted before it, so that the request sent would be smaller."""
 
@@ -95,5 +97,9 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     if not compacts:
         answer_cap(lane_state)
     return Rehearsal(
-        state.session_id if state.resumed else "", info.name, request, price_request(info, request), compacts
+        state.session_id if state.resumed else "",
+        info.name,
+        request,
+        price_input(info, request.tokens, request.cached),
+        compacts,
     )

@@ -75,16 +75,17 @@ class SessionState:
         """True if the session is interactive: a turn need not wait for background workers."""
         return self.options is not None and self.options.interactive and not self.options.one_turn
 
-    def costs(self) -> tuple[float | None, float]:
-        """Return the cost of the session in US dollars (None if a price is unknown), and the known part of it."""
+    def costs(self) -> tuple[float | None, float, float]:
+        """Return the cost of the session in US dollars (None if a price is unknown), the known part of it, and what the
+        cache saved."""
         if self.ledger is None:
-            return None, 0.0
+            return None, 0.0, 0.0
         try:
             info = self.ledger.session(self.session_id)
         except NexusError:
-            cost = self.lane_state.spending.usage.cost_usd
-            return cost, cost or 0.0
-        return info.cost_usd, info.known_usd
+            usage = self.lane_state.spending.usage
+            return usage.cost_usd, usage.cost_usd or 0.0, usage.cost.saved
+        return info.cost_usd, info.known_usd, info.saved_usd
 
     def rights(self) -> Limits:
         """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of

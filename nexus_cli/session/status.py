@@ -61,6 +61,8 @@ class Status:
     """True if the next request misses the cache although much of it was sent before."""
     cold_usd: float | None = None
     """Price of its input then; None if unknown."""
+    saved_usd: float = 0.0
+    """What the cache saved in the whole session in US dollars, as far as it is known."""
     covered: bool = False
     """True if a subscription pays for the model's requests."""
 
@@ -72,7 +74,7 @@ def status(state: SessionState) -> Status:
     lane = lane_state.lane
     returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
-    last, (cost, known) = lane_state.cache.last_usage, state.costs()
+    last, (cost, known, saved_usd) = lane_state.cache.last_usage, state.costs()
     until = open_until(lane.timeline, state.session_id)
     cold = cold_price(state)
     level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
@@ -90,6 +92,7 @@ def status(state: SessionState) -> Status:
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=cost,
         known_usd=known,
+        saved_usd=saved_usd,
         cold=cold is not None,
         cold_usd=cold.cost_usd if cold else None,
         covered=lane_state.model.info.covered,

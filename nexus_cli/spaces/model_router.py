@@ -11,7 +11,9 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import Provider, Request, TextDelta
+from nexus_cli.core.usage import Usage
 from nexus_cli.lane.available_models import resolve_alias
 from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.session.factory import make_provider
@@ -58,10 +60,10 @@ def _check_cost(settings: Settings, name: str, characters: int) -> None:
     info = model_info(name, settings.models)
     if info.covered:
         return
-    if info.input_price is None or info.output_price is None:
+    cost = price_usage(Usage(round(characters / _PER_TOKEN), MOST_OUTPUT), info)
+    if cost is None:
         hint = f'nexus config set models."{name}".input_price 0.1'
         raise NexusError("config", f"the router's model {name}", "its price is unknown", hint)
-    cost = (characters / _PER_TOKEN * info.input_price + MOST_OUTPUT * info.output_price) / 1e6
-    if cost > MOST_COST:
-        why = f"one answer may cost ${cost:.3f}, the limit is ${MOST_COST}"
+    if cost.total > MOST_COST:
+        why = f"one answer may cost ${cost.total:.3f}, the limit is ${MOST_COST}"
         raise NexusError("config", f"the router's model {name}", why, "Name a smaller one: spaces.router")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +171,7 @@ class Worker:
     def figures(self) -> str:
         """Return its figures (steps, tokens, cost) on one line."""
         cost = self.usage.cost_usd
-        used = self.usage.input + self.usage.output
+        used = self.usage.tokens
         parts = [self.id, self.state, plural(self.steps, "step"), f"{used:,} tokens"]
         parts += [f"${cost:.4f}"] if cost is not None else []
         parts.append(f"{self.seconds:.0f} s")
@@ -210,7 +210,7 @@ class Worker:
             "doing": self.doing,
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
-            "tokens": self.usage.input + self.usage.output,
+            "tokens": self.usage.tokens,
             "cost_usd": self.usage.cost_usd,
             "changed": list(self.changed),
             "worktree": self.worktree,
@@ -279,11 +279,3 @@ def list_lines(workers: Sequence[Worker]) -> str:
         for one in workers
     )
     return "\n".join(lines) or "there are no workers"
-
-
-def usage_since(now: Usage, before: Usage) -> Usage:
-    """Return the usage since `before`."""
-    values = {f.name: getattr(now, f.name) for f in fields(Usage)}
-    cost = None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd
-    counted = {name: value - getattr(before, name) for name, value in values.items() if name != "cost_usd"}
-    return Usage(**counted, cost_usd=cost)

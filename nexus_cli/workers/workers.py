@@ -44,7 +44,7 @@ from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.tools.files import ToolError
 from nexus_cli.workers.review_worktree import refresh_reviews, review_worktree
-from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines, usage_since
+from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.worktrees import WorktreeStay
@@ -265,7 +265,7 @@ class SessionWorkers(RunningWorkers[Session]):
         except Exception as bug:  # its parent continues
             worker.fail(report_bug(bug).message)
         finally:
-            spending.settle(worker.id, worker.steps + worker.steps_below - steps, usage_since(worker.usage, usage))
+            spending.settle(worker.id, worker.steps + worker.steps_below - steps, worker.usage - usage)
             if not worker.worktree:
                 self.session.state.dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)

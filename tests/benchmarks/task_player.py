@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Generator, Mapp
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nexus_cli.context.window.rewrite_cost import request_cost
+from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, ModelInfo, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical

@@ -1,7 +1,8 @@
 """Ledgers of former versions open, replay, and go on with the bytes that were sent.
 
 `tests/ledger/schema_N.db.gz` was written by the last version with that schema: a session of seven turns with a
-compaction, of schema 2 also with a truncation. A new step of the schema needs a file of its own here.
+compaction, of schema 2 also with a truncation, from schema 8 on with a known price. A new step of the schema needs a
+file of its own here.
 """
 
 from __future__ import annotations
@@ -71,6 +72,21 @@ def test_a_session_of_every_schema_opens_replays_and_goes_on_with_the_same_prefi
             assert check(ledger, session.id)["ok"] and after[: len(before)] == before
         assert after[len(before)].manifest.epoch == before[-1].manifest.epoch
         assert begins_with(around.server.requests[0].body, before[-1].manifest.sha256)
+
+
+@pytest.mark.parametrize(("version", "has_parts"), [(8, False), (9, True)])
+def test_a_cost_without_parts_stays_so_and_one_with_parts_keeps_them(
+    place: Path, version: int, has_parts: bool
+) -> None:
+    with world(place, MODEL):
+        unpack(version)
+        with the_ledger() as ledger:
+            (session,) = ledger.sessions()
+            used = [row.counted for log in ledger.logs(session.id) for row in log.requests()]
+            assert ledger.usage(session.id).to_json()["cost_usd"] == session.cost_usd == 0.03294
+            assert all(one.cost_usd and (one.to_json()["cost"] is not None) == has_parts for one in used)
+            assert (ledger.usage(session.id).to_json()["cost"] is not None) == has_parts
+            assert (session.saved_usd > 0) == has_parts and session.saved_usd == ledger.usage(session.id).cost.saved
 
 
 def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:

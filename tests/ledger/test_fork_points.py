@@ -74,7 +74,7 @@ def test_an_older_ledger_learns_at_which_entry_its_calls_were_started(
     path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        sessions_as_now = (*schema.STEPS[0], *schema.STEPS[3], *schema.STEPS[4], *schema.STEPS[5])
+        sessions_as_now = (*schema.STEPS[0], *schema.STEPS[3], *schema.STEPS[4], *schema.STEPS[5], schema.STEPS[8][-1])
         patch.setattr(schema, "STEPS", (sessions_as_now,))
         old = Ledger.open(path)
         parent = worked(old, make)
@@ -89,6 +89,7 @@ def test_an_older_ledger_learns_at_which_entry_its_calls_were_started(
         connection.execute("DROP INDEX sessions_spawner")
         connection.execute("ALTER TABLE sessions DROP COLUMN spawner")
         connection.execute("ALTER TABLE sessions DROP COLUMN worktree")
+        connection.execute("ALTER TABLE sessions DROP COLUMN saved")
     connection.close()
     ledger = Ledger.open(path)
     assert [ledger.log(fork.id).was_started("c8a") for fork in forks] == [False, True]

@@ -259,8 +259,9 @@ def test_an_older_server_keeps_who_sees_what(postgres: Server, monkeypatch: pyte
     url = postgres.url(name)
     postgres.drop(url)
     postgres.sql(f"CREATE DATABASE {name}")
+    costs = schema.STEPS[8]  # today's code reads and writes these columns; the older server has them only meanwhile
     with monkeypatch.context() as older:
-        older.setattr(schema, "STEPS", schema.STEPS[:7])
+        older.setattr(schema, "STEPS", (*schema.STEPS[:6], (*schema.STEPS[6], *costs)))
         older.setattr(PostgresDatabase, "own_run", "1 = 1")
         Ledger.open(url).close()
         with (
@@ -271,6 +272,8 @@ def test_an_older_server_keeps_who_sees_what(postgres: Server, monkeypatch: pyte
             fill(ben, "/app", "ben")
             fill(ben, "/own")
         postgres.sql("INSERT INTO project_members VALUES ('/app', 'ana'), ('/app', 'builders')", database=name)
+        drops = [added.partition(" REAL")[0].replace("ADD", "DROP") for added in costs]
+        postgres.sql(*drops, database=name)
     with pytest.raises(NexusError, match="older nexus"):
         Ledger.open(postgres.url(name, "ana"))
     Ledger.open(url).close()

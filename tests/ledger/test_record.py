@@ -18,7 +18,7 @@ from nexus_cli.core.entry import Entry, ItemForm, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, replace_surrogates
 from nexus_cli.core.services import Calibration
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger import Ledger
 
 ANY_TEXT = st.text(st.characters(), max_size=60)  # lone surrogates too
@@ -154,13 +154,14 @@ def test_requests_come_back_with_what_they_used(ledger: Ledger, make: SimpleName
     ledger.log(info.id).begin_epoch(make.epoch(0), [])
     ledger.log(info.id).record_request(make.manifest(1, 1), [make.fixed(1)], [])
     ledger.log(info.id).record_request(make.manifest(2, 1), [], [])
-    used = Usage(100, 20, 50, 10, 5, 0.25)
+    used = Usage(100, 20, 50, 10, 5, 0.25, Cost(0.1, 0.05, 0.04, 0.06, 0.2))
     ledger.log(info.id).record_reply(None, 1, used, "stop", True)
     ledger.log(info.id).record_reply(None, 1, used, "stop", True)
     one, two = ledger.log(info.id).requests()
     assert (one.manifest, one.usage, one.finish, one.reported) == (make.manifest(1, 1), used, "stop", True)
     assert (two.manifest, two.usage, two.finish, two.reported) == (make.manifest(2, 1), None, None, False)
     assert ledger.session(info.id).cost_usd == 0.25
+    assert ledger.session(info.id).saved_usd == 0.2 and ledger.usage(info.id).cost == used.cost
     ledger.log(info.id).record_reply(None, 2, Usage(1, 1, cost_usd=None), "length", False)
     assert ledger.session(info.id).cost_usd is None
     ledger.log(info.id).record_reply(None, 2, used, "stop", True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -165,7 +166,8 @@ def test_a_price_of_zero_for_cache_writes_in_the_table_is_none_and_an_explicit_o
 
 def test_prices_of_long_inputs_hold_from_their_threshold_on() -> None:
     info = model_info("gemini/gemini-2.5-pro")
-    assert info.with_tier_prices(200_000) is info
+    short = info.with_tier_prices(200_000)
+    assert short == replace(info, tiers=()) == short.with_tier_prices(10**6), "settled for whatever is priced next"
     long = info.with_tier_prices(200_001)
     assert (long.input_price, long.output_price, long.cache_read_price) == (2.5, 15.0, 0.25)
     ours = model_info("gemini/gemini-2.5-pro", {"gemini/gemini-2.5-pro": {"input_price": 1}}).with_tier_prices(200_001)

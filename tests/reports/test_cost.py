@@ -9,8 +9,8 @@ from session.played import MODEL, Played, opened, say, the_ledger
 from workers.crew import Crew, crewed, doing, handing, run
 
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
-from nexus_cli.core.usage import Usage
-from nexus_cli.reports.cost import cost_report
+from nexus_cli.core.usage import Cost, Usage
+from nexus_cli.reports.cost import cost_report, cost_text
 from nexus_cli.reports.usage import usage_report
 
 
@@ -55,6 +55,23 @@ def test_workers_count_where_their_session_counts(tmp_path: Path) -> None:
     assert [turn["requests"] for turn in value["turns"]] == [6, 1]
     total = usage["total"]
     assert (total["sessions"], total["requests"], total["cost_usd"]) == (1, 7, info.cost_usd)
+
+
+def test_the_parts_of_what_workers_cost_count_where_their_session_counts(tmp_path: Path) -> None:
+    crew = Crew({"TWO": doing("2"), "root": handing("TWO")})
+    crew.usage = Usage(2000, 10, 1500, 0, 0, 0.25, Cost(input=0.05, cached=0.04, output=0.16, saved=0.11))
+    session = crewed(crew, tmp_path)
+    _, ended = run(session, "root")
+    many = len(crew.seen)
+    parts = {"input": round(0.05 * many, 8), "cached": round(0.04 * many, 8), "written": 0.0}
+    parts |= {"output": round(0.16 * many, 8)}
+    with the_ledger() as ledger:
+        value, info, usage = cost_report(ledger, session.id), ledger.session(session.id), usage_report(ledger)
+    assert many == 3 and ended.usage.to_json()["cost"] == value["total"]["cost"] == usage["total"]["cost"] == parts
+    assert info.saved_usd == value["total"]["saved_usd"] == ended.usage.cost.saved == 0.33
+    assert "By component: $0.1500 input, $0.1200 cached, $0.4800 output. The cache saved $0.3300." in cost_text(
+        value, 200
+    )
 
 
 def test_what_was_not_reported_is_counted_as_an_estimate(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_compaction_stands_out_among_many_prunings() -> None:
     causes = ["pruned" if step % 10 == 0 else "compaction" if step == 75 else "" for step in range(1, 131)]
     requests: Any = [
         SimpleNamespace(
-            row=SimpleNamespace(usage=None, manifest=SimpleNamespace(step=step)),
+            row=SimpleNamespace(counted=Usage(cost_usd=None), manifest=SimpleNamespace(step=step)),
             used=UsedTokens(10, 10, 80, 0),
             cached=0,
             drops=(),

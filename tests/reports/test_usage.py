@@ -13,7 +13,7 @@ from session.played import MODEL, Played, opened, say, the_ledger
 from session.recorded_usage import spend
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.cost import cost_report
@@ -65,6 +65,17 @@ def test_the_sums_come_out_by_day_model_and_project(ledger: Ledger) -> None:
     for key in ("days", "models", "projects"):
         for figure in ("requests", "input", "output", "cache_read", "known_usd", "unpriced"):
             assert sum(one[figure] for one in value[key]) == total[figure]
+
+
+def test_a_cost_recorded_without_its_parts_leaves_them_unknown_and_none_is_made_up(ledger: Ledger) -> None:
+    parts = {"input": 0.01, "cached": 0.02, "written": 0.03, "output": 0.04}
+    spend(ledger, "/shop", "openai/gpt-5", (NEXT, Usage(1000, 100, 500, 300, 0, 0.1, Cost(**parts, saved=0.05))))
+    before, after = usage_report(ledger)["days"]
+    assert before["cost_usd"] == 0.25 and before["cost"] is None and set(before["known_cost"].values()) == {0.0}
+    assert (after["cost"], after["known_cost"], after["saved_usd"]) == (None, parts, 0.05)
+    text = usage_text(usage_report(ledger), 200)
+    shown = "$0.0100 input, $0.0200 cached, $0.0300 written, $0.0400 output"
+    assert f"By component: {shown}, $0.7500 unknown (recorded by an older nexus). The cache saved $0.0500." in text
 
 
 def test_a_day_is_that_of_the_zone_and_what_was_before_since_is_left_out(ledger: Ledger, berlin: None) -> None:

@@ -13,6 +13,18 @@ class ErrorObject(TypedDict):
     """Advice; may be empty."""
 
 
+class CostObject(TypedDict):
+    """Dollars by component; their sum is the cost."""
+
+    input: float
+    """For input that was neither read from the cache nor written to it."""
+    cached: float
+    """For input that was read from the cache."""
+    written: float
+    """For input that was written to the cache."""
+    output: float
+
+
 class UsageObject(TypedDict):
     """Tokens and cost."""
 
@@ -25,6 +37,8 @@ class UsageObject(TypedDict):
     reasoning: int
     cost_usd: float | None
     """null if a price is unknown, never 0."""
+    cost: CostObject | None
+    """The components of `cost_usd`; null if a price is unknown or an older nexus recorded the sum alone."""
 
 
 class ContextFigures(TypedDict):

@@ -3,7 +3,7 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types import ReportOfSession, VersionedReport
-from nexus_cli.core.json_types.ask_result import UntilObject, UsageObject
+from nexus_cli.core.json_types.ask_result import CostObject, UntilObject, UsageObject
 
 PermissionDecision = Literal["allow", "ask", "deny"]
 ScheduleState = Literal["active", "paused", "done"]
@@ -35,6 +35,8 @@ class SessionObject(TypedDict):
     """Cost of the requests with a known price."""
     spawner: str | None
     worktree: str
+    saved_usd: float
+    """Dollars that the cache saved, as far as `cost` is known by component."""
     entry_count: int
 
 
@@ -62,6 +64,10 @@ class UsageSumObject(UsageObject):
     sessions: int
     requests: int
     known_usd: float
+    known_cost: CostObject
+    """The known components of `known_usd`: requests that an older nexus recorded have none."""
+    saved_usd: float
+    """Dollars that the cache saved in the requests whose components are known."""
     unpriced: int
     """Requests without a known price."""
     unfinished: int

@@ -3,6 +3,7 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types import ReportOfSession, VersionedReport
+from nexus_cli.core.json_types.ask_result import UsageObject
 from nexus_cli.core.json_types.report_types import EntityObject, RunObject
 
 
@@ -86,19 +87,17 @@ class TimelineRow(TypedDict):
     runs: NotRequired[list[dict[str, Any]]]
 
 
-class TimelineTotals(TypedDict):
+class TimelineTotals(UsageObject):
     """Sums over a session, with its side lanes and workers."""
 
     rows: int
     entries: int
     requests: int
     tokens: int
-    input: int
-    output: int
-    cache_read: int
-    cost_usd: float | None
     known_usd: float
     """The sum of the known costs."""
+    saved_usd: float
+    """Dollars that the cache saved, as far as it is known."""
     drops: int
 
 

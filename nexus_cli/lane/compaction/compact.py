@@ -26,7 +26,6 @@ from nexus_cli.context.work_record import FittedRecord, WorkLog, fit_record
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.usage import round_dollars
 from nexus_cli.lane.backoff import last_refusal, note_failed, note_made
 from nexus_cli.lane.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.lane.compaction.pins import list_pins
@@ -53,7 +52,6 @@ from nexus_cli.lane.lane_forks import forked, separate
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest
-from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import find_others, hidden_words, read_refusals
 
@@ -109,7 +107,7 @@ def pins_room(window: LaneWindow) -> int:
 
 async def compact(lane_state: LaneState, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True if a smaller window was accepted."""
-    before, spent = next_request(lane_state).tokens, lane_state.spending.usage.cost_usd
+    before, spent = next_request(lane_state).tokens, lane_state.spending.usage
     lane_state.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(lane_state.lane, lane_state.work)
     plan = draft_plan(lane_state.window, lane_state.work, cause, share)
@@ -138,7 +136,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         over = cause == "overflow" or not window_request(lane_state).fits
         paid_for = plan is not None and not again and not isinstance(reason, SummaryPrevented)
         note_failed(lane_state.lane, lane_state.step, str(reason), paid=paid_for, over=over)
-        paid = _since(spent, lane_state.spending)
+        paid = (lane_state.spending.usage - spent).cost_usd
         lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, SummaryOverflow):
             learned = lane_state.window.learn_from_overflow(reason.counted, reason.error)
@@ -146,7 +144,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
                 lane_state.emit(learned)
             return await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to, instructions)
         return False
-    after, paid = next_request(lane_state).tokens, _since(spent, lane_state.spending)
+    after, paid = next_request(lane_state).tokens, (lane_state.spending.usage - spent).cost_usd
     lane_state.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
 
@@ -166,11 +164,6 @@ def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> 
     price = price_summary(choice, cap, warm=is_warm(lane_state.window, lane_state.cache, lane_state.clock()))
     cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
     lane_state.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
-
-
-def _since(spent: float | None, spending: Spending) -> float | None:
-    now = spending.usage.cost_usd
-    return None if spent is None or now is None else round_dollars(now - spent)
 
 
 def choose_summary_source(lane_state: LaneState, plan: planning.CompactionPlan, cause: str) -> SummarySource:

@@ -14,10 +14,11 @@ from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import flatten, is_request
-from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
+from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import TOO_LITTLE
 from nexus_cli.core.message import Message, Role
+from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.lane.cache_expectation import is_warm
 from nexus_cli.lane.compaction.compact import choose_summary_source, draft_plan

@@ -13,8 +13,9 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.compaction_plan import CompactionPlan
 from nexus_cli.context.tokens.content_kinds import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
-from nexus_cli.context.window.rewrite_cost import request_cost
+from nexus_cli.context.window.rewrite_cost import USUAL_PRICES
 from nexus_cli.core.message import Message, Role
+from nexus_cli.core.price import request_cost
 from nexus_cli.lane.cache_expectation import is_warm
 from nexus_cli.lane.compaction.summary_request import fork_instruction
 from nexus_cli.lane.current_request import most_with, window_request
@@ -31,9 +32,6 @@ COSTLIER = 4.0
 """Price limit for a summary of the originals, as a multiple of a summary of the window."""
 LITTLE = 20_000
 """Tokens of originals up to which the price limit does not apply."""
-OUTPUT_RATIO = 5.0
-READ_RATIO = 0.1
-"""Assumed prices of output and of cached input, relative to the price of input, for a model without known prices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +115,16 @@ def fork_fits(window: LaneWindow, plan: CompactionPlan, instructions: str) -> bo
 
 
 def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
-    """Return the ratio of the prices of two requests, each given as model, fresh and cached tokens. Unknown prices are
-    replaced by `READ_RATIO` and `OUTPUT_RATIO`."""
-    prices = [request_cost(m.info, fresh=fresh, cached=cached, output=output) for m, fresh, cached in (one, other)]
-    if prices[0] is not None and prices[1]:
-        return prices[0] / prices[1]
-    tokens = [fresh + READ_RATIO * cached + OUTPUT_RATIO * output for _, fresh, cached in (one, other)]
-    return tokens[0] / max(1.0, tokens[1])
+    """Return the ratio of the prices of two requests, each given as model, fresh and cached tokens; by `USUAL_PRICES`
+    if one is unknown."""
+    for prices in ((one[0].info, other[0].info), (USUAL_PRICES, USUAL_PRICES)):
+        costs = [
+            request_cost(info, fresh=fresh, cached=cached, output=output)
+            for info, (_, fresh, cached) in zip(prices, (one, other), strict=True)
+        ]
+        if costs[0] is not None and costs[1]:
+            return costs[0] / costs[1]
+    return 1.0
 
 
 def room_for(window: LaneWindow, plan: CompactionPlan, model: Model) -> int:

@@ -13,7 +13,7 @@ from math import ceil
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Cause
 from nexus_cli.reports.page.request_figures import RequestFigures
-from nexus_cli.reports.text.lines import number, plural, share, short, short_dollars
+from nexus_cli.reports.text.lines import dollars, number, plural, share, short
 
 PER_STRIP = 60
 HEIGHT, COST_HEIGHT, WIDE = 100, 24, 10
@@ -43,8 +43,7 @@ def draw_strips(requests: Sequence[RequestFigures]) -> tuple[str, Sequence[tuple
     """Return the strip of the whole session, "" if one strip shows it all, and the strips with their requests."""
     bars, cost, before = list[_Bar](), 0.0, frozenset[str]()
     for one in requests:
-        usage = one.row.usage
-        cost += (usage.cost_usd or 0.0) if usage else 0.0
+        cost += one.row.counted.cost_usd or 0.0
         ids = frozenset(drop.id for drop in one.drops[-40:])
         step = one.row.manifest.step
         bars.append(_Bar(one, f"#r{step}", _title(one), one.rewrite, not ids <= before, cost))
@@ -80,7 +79,7 @@ def _title(one: RequestFigures) -> str:
     parts = [f"Request {one.row.manifest.step:,}: {number(one.used.total)} tokens"]
     parts += [f"{share(one.cached, one.used.total)} from the cache"] if one.cached else []
     parts += [f"after {one.rewrite}"] if one.rewrite else []
-    parts += [short_dollars(one.row.usage.cost_usd)] if one.row.usage and one.row.usage.cost_usd else []
+    parts += [dollars(cost)] if (cost := one.row.counted.cost_usd) else []
     return ", ".join(parts)
 
 
@@ -118,7 +117,7 @@ def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:
             f'<svg class="cost" viewBox="0 0 {width} {COST_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
             f'<path d="{steps}"/></svg>'
         )
-        caption += f" · {short_dollars(bars[-1].cost)} so far"
+        caption += f" · {dollars(bars[-1].cost)} so far"
     return (
         f"<figure><figcaption>{caption}</figcaption>"
         f'<svg class="bars" viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none" role="group"'

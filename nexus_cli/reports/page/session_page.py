@@ -22,7 +22,7 @@ from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import ALONE, FORMS, HeldPart, RequestFigures, list_request_figures
 from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk
 from nexus_cli.reports.sessions import title_of
-from nexus_cli.reports.text.lines import dollars, known_dollars, name_cause, number, plural, share
+from nexus_cli.reports.text.lines import dollars, known_dollars, list_components, name_cause, number, plural, share
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.reports.timeline_rows import newest_by_entry
 from nexus_cli.turn.dispatch import RESULT
@@ -96,6 +96,8 @@ def _head(markup: Markup, info: SessionInfo, value: Mapping[str, Any], origin: s
         ("Size", f"{plural(info.turns, 'turn')}, {plural(total['requests'], 'request')}"),
         ("Tokens", used if total["requests"] else ""),
         ("Cost", (cost or "unknown price") if total["requests"] else ""),
+        ("By component", list_components(total["cost"])),
+        ("Saved by the cache", dollars(total["saved_usd"]) if total["saved_usd"] > 0 else ""),
         ("Imported from", origin),
         ("Session", info.id),
     )
@@ -165,7 +167,9 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
     else:
         facts += [f"{share(one.cached, used.total)} from the cache"] if row.reported else []
         facts.append(f"{number(usage.output)} out")
-        facts.append("no price" if usage.cost_usd is None else dollars(usage.cost_usd))
+        components = list_components(usage.to_json()["cost"])
+        cost = "no price" if usage.cost_usd is None else dollars(usage.cost_usd)
+        facts.append(f"{cost} ({components})" if components else cost)
     facts += [markup.text(row.finish)] if row.finish and row.finish not in ("stop", "tool_calls") else []
     sections = sorted((part for part in one.sections if part[1]), key=lambda part: -part[1])
     listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])

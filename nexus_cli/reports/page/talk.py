@@ -13,7 +13,7 @@ from nexus_cli.core.message import Part, ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures
-from nexus_cli.reports.text.lines import name_cause, number, plural, share, short, short_dollars
+from nexus_cli.reports.text.lines import dollars, name_cause, number, plural, share, short
 from nexus_cli.reports.timeline import describe_row
 
 TIME = "%Y-%m-%d %H:%M %z"
@@ -153,5 +153,5 @@ def _sent(request: RequestFigures) -> str:
     usage = request.row.usage
     parts = [f"request {request.row.manifest.step:,}", f"{short(request.used.total)} tokens"]
     parts += [f"{share(request.cached, request.used.total)} cached"] if request.cached else []
-    parts += [short_dollars(usage.cost_usd)] if usage and usage.cost_usd else []
+    parts += [dollars(usage.cost_usd)] if usage and usage.cost_usd else []
     return " · ".join(parts)

@@ -8,6 +8,7 @@ from typing import Any
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
 from nexus_cli.core.limits import name_level
+from nexus_cli.core.usage import dollars as dollars
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -127,24 +128,16 @@ def limit(value: Any, name: str = "") -> str:
     return number(value) if isinstance(value, int | float) else str(value)
 
 
-def dollars(value: Any) -> str:
-    """Format an amount of US dollars, `-` if it is unknown; below one dollar always with four decimals, to align
-    columns."""
-    if value is None:
-        return "-"
-    return f"${value:,.4f}" if round(value, 4) < 1 else f"${value:,.2f}"
-
-
-def short_dollars(cost: float) -> str:
-    """Format a price for a person: four decimals below a dollar, two above."""
-    return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:.2f}"
-
-
 def known_dollars(cost: float | None, known: float) -> str:
     """Format a price for a person: `$0.0070+` if only that part is known, "" if none is."""
-    if cost is not None:
-        return short_dollars(cost)
-    return f"{short_dollars(known)}+" if known else ""
+    if cost is None:
+        return f"{dollars(known)}+" if known else ""
+    return dollars(cost) if cost else "$0.00"
+
+
+def list_components(cost: Mapping[str, float] | None) -> str:
+    """List the components of a cost that are not zero, "" if they are unknown: `$0.0030 input, $0.0005 cached`."""
+    return ", ".join(f"{dollars(amount)} {name}" for name, amount in (cost or {}).items() if amount)
 
 
 def share(part: Any, whole: Any) -> str:

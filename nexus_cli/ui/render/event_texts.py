@@ -12,7 +12,7 @@ from typing import Any
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import LEVELS, name_level
-from nexus_cli.reports.text.lines import Value, dollars, plural, short, short_dollars, worker_title
+from nexus_cli.reports.text.lines import Value, dollars, plural, short, worker_title
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cut, one_line, wrap
 
@@ -109,7 +109,7 @@ def worker_figures(row: Value) -> list[str]:
     steps, tokens, cost = row["steps"], row["tokens"], row["cost_usd"]
     made = [plural(steps, "step")] if steps else []
     made += [f"{short(tokens if tokens < 9_950 else round(tokens, -3))} tokens"] if tokens else []
-    return made + ([short_dollars(cost)] if cost else [])
+    return made + ([dollars(cost)] if cost else [])
 
 
 def describe_worker(row: Value) -> str:
@@ -173,7 +173,7 @@ def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False, p
     used_by = "with workers " if with_workers else ""
     facts = [steps, format_duration(outcome.seconds), f"{used_by}{short(used.input)} in", f"{short(used.output)} out"]
     if used.cost_usd and priced:
-        facts.append(short_dollars(used.cost_usd))
+        facts.append(dollars(used.cost_usd))
     return f" {dot} ".join(facts)
 
 
@@ -184,7 +184,7 @@ def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int) ->
         return ""
     facts = [counted or plural(len(outcome.changed), "file")]
     facts += [plural(commands, "command")] if commands else []
-    facts += [short_dollars(outcome.usage.cost_usd)] if outcome.usage.cost_usd else []
+    facts += [dollars(outcome.usage.cost_usd)] if outcome.usage.cost_usd else []
     return f" {dot} ".join([*facts, *(["/undo takes it back"] if counted else [])])
 
 

@@ -14,6 +14,8 @@ from nexus_cli.ui.render.theme import Theme
 
 HIGH, CRITICAL = 0.6, 0.8
 """Shares of the budget from which the window counts as nearly full (seed B's token budget)."""
+LEAST_SAVED = 0.01
+"""Dollars from which on what the cache saved is shown."""
 QUIET = ("dim", "ok")
 """Roles of facts that call for no attention."""
 FOLDER = 32
@@ -29,8 +31,8 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    effort path recipe cache branch folder level why addresses ids cost drops uncached cold until workers jobs sandbox
-    waits asking model unsaved
+    savings effort path recipe cache branch folder level why addresses ids cost drops uncached cold until workers jobs
+    sandbox waits asking model unsaved
     """.split()
 )
 """Parts in the order in which they are left out; the use of the window always stays."""
@@ -38,7 +40,7 @@ _LEAVES = tuple(
 
 def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "", own: str = "") -> str:
     """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, jobs, the
-    command worked for, the current wait, runs that ask, drops, cache, cost.
+    command worked for, the current wait, runs that ask, drops, cache, cost, what the cache saved.
 
     `own` is the line of the person's command: only what calls for attention stands beside it.
     """
@@ -95,6 +97,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("cold", cold, "warn"),
         _Part("cache", "" if cold else f"last {status.cached:.0%} cached" if status.cached is not None else ""),
         _Part("cost", "subscription" if status.covered and not status.known_usd else cost),
+        _Part("savings", f"cache saved ${status.saved_usd:,.2f}" if status.saved_usd >= LEAST_SAVED else ""),
         _Part("unsaved", "" if status.saved else "not saved", "warn"),
     ]
     return [part for part in parts if part.text and part.name not in gone]

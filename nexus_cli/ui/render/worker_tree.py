@@ -145,7 +145,7 @@ class WorkerTree:
                 used, cost = inner.usage, inner.usage.cost_usd
                 row = worker.row
                 row["steps"] += inner.finish != "cut"
-                row["tokens"] += used.input + used.output
+                row["tokens"] += used.tokens
                 row["cost_usd"] = None if cost is None or row["cost_usd"] is None else row["cost_usd"] + cost
             case e.TurnEnd():
                 worker.report = inner.outcome.text

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.window.rewrite_cost import MOST_STEPS, break_even, miss_cost, price_rewrite, request_cost
+from nexus_cli.context.window.rewrite_cost import MOST_STEPS, break_even, miss_cost, price_rewrite
+from nexus_cli.core.price import request_cost, with_cost
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.usage import usage_cost
 
 CLAUDE = ModelInfo("anthropic/claude", "anthropic", 200_000, 8000, 3.0, 15.0, 0.3, 3.75)
 GPT = ModelInfo("openai/gpt", "openai", 400_000, 8000, 2.0, 8.0, 0.5, None)
@@ -90,7 +90,7 @@ def test_a_miss_costs_the_difference_between_sending_and_reading() -> None:
 @pytest.mark.parametrize("written", [0, 4_000, 10_000])
 def test_a_miss_never_costs_more_than_its_request(info: ModelInfo, written: int) -> None:
     usage = Usage(10_000, 0, cache_write=written, cost_usd=None)
-    bill = usage_cost(usage, info)
+    bill = with_cost(usage, info).cost_usd
     missed = miss_cost(info, 10_000, replace(usage, cost_usd=bill))
     assert bill is not None and missed is not None and info.cache_read_price is not None
     assert missed == pytest.approx(bill - 10_000 * info.cache_read_price / 1e6)

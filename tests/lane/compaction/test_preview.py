@@ -12,7 +12,7 @@ from search import sample
 from session.played import MODEL
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
-from nexus_cli.context.window.rewrite_cost import request_cost
+from nexus_cli.core.price import request_cost
 from nexus_cli.reports.forms import find_form
 from nexus_cli.session.acts.compaction import pin, preview
 from nexus_cli.session.session import Session

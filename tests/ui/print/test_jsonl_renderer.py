@@ -11,7 +11,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.core.wire import json_text
 from nexus_cli.session.event_json import EventNumbers, read_event
 from nexus_cli.ui.print.json_renderer import JsonLinesRenderer
@@ -55,7 +55,8 @@ EVENTS: tuple[e.Event, ...] = (
     e.CompactionDone(True, 100, 30),
     e.Retry(1, 2.0, "busy"),
     e.Notice("note"),
-    e.StepEnd(1, "stop", Usage(1, 2)),
+    e.StepEnd(1, "stop", Usage(1, 2, cost_usd=0.3, cost=Cost(0.1, output=0.2))),
+    e.StepEnd(2, "stop", Usage(1, 2, cost_usd=None)),
     e.TurnEnd(OUTCOME),
     e.WorkerState(ROW),
     e.AgentEvent("w1", "01J", e.Text("of a worker")),

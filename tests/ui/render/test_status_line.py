@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.reports.text.lines import short, short_dollars
+from nexus_cli.reports.text.lines import known_dollars, short
 from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.status_line import status_line
@@ -41,6 +41,12 @@ def test_with_room_everything_is_there() -> None:
     assert line(140) == (
         "gpt-5 high · edit · ~/src/nexus (main) · 12k of 112k · 3 left out · last 92% cached · $0.0123 · not saved"
     )
+
+
+def test_what_the_cache_saved_is_told_from_a_cent_on_where_there_is_room() -> None:
+    saving = replace(STATUS, saved_usd=0.124)
+    assert " · $0.0123 · cache saved $0.12 · not saved" in line(140, saving)
+    assert line(110, saving) == line(110) and line(140, replace(STATUS, saved_usd=0.0099)) == line(140)
 
 
 def test_missing_walls_are_told_and_existing_ones_are_not() -> None:
@@ -131,7 +137,7 @@ def test_tokens_are_told_in_few_characters(tokens: int, shown: str) -> None:
 
 
 def test_dollars_have_the_decimals_that_matter() -> None:
-    shown = [short_dollars(cost) for cost in (0.0, 0.0123, 1.5, 12.345)]
+    shown = [known_dollars(cost, cost) for cost in (0.0, 0.0123, 1.5, 12.345)]
     assert shown == ["$0.00", "$0.0123", "$1.50", "$12.35"]
 
 
