@@ -454,19 +454,19 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 31_221, 0),
     "hooks": (6_554, 0, 17),
     "imports": (13_787, 0, 8),
-    "lane": (57_324, 0, 179),
+    "lane": (57_319, 0, 178),
     "ledger": (48_843, 0, 34),
     "mcp": (17_167, 0, 18),
     "permission": (10_619, 0, 44),
     "plugins": (6_199, 0, 22),
     "provider": (32_163, 0, 53),
-    "reports": (76_979, 8_414, None),
+    "reports": (76_976, 8_414, None),
     "rpc": (16_443, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
     "sandbox": (39_824, 0, 26),
     "service_list": (303, 0, 2),
-    "session": (48_481, 0, 82),
+    "session": (48_525, 0, 82),
     "spaces": (10_497, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (952_822, 67_844)
+SUM = (952_858, 67_844)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
@@ -731,7 +731,7 @@ def test_one_module_says_how_large_a_request_is() -> None:
     assert not wrong, "read it off `next_request` or `window_request`:\n" + "\n".join(wrong)
 
 
-WHOLE_LANE = 65
+WHOLE_LANE = 64
 """Functions of lane, turn and session that take a whole `LaneState`. Only ever lowered."""
 
 
