@@ -553,7 +553,7 @@ class _as_request_error:
 
 
 def _request_error(error: NexusError) -> RequestError:
-    data = {"kind": error.kind, "hint": error.hint, "message": error.message}
+    data = dict(error.to_json())
     if error.kind == "auth":
         return RequestError.auth_required(data)
     code = -32602 if error.kind in ("usage", "config") else -32603

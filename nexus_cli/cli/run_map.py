@@ -29,7 +29,7 @@ from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, Tu
 from nexus_cli.core.json_types.ask_result import ErrorObject, MapLine
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.progress import report_share
-from nexus_cli.core.usage import Usage, round_dollars
+from nexus_cli.core.usage import round_dollars
 from nexus_cli.core.wire import json_text
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.open_session import open_ledger
@@ -526,7 +526,7 @@ class _Map:
 
 def _answered(text: str, schema: str) -> Outcome:
     """Return the outcome of a complete reply, which is not ok if it does not match the schema."""
-    made = Outcome(True, 0, text, "stop", None, 0, Usage(), 0.0)
+    made = Outcome(text=text)
     if not schema:
         return made
     from nexus_cli.session.answer_schema import AnswerSchema  # noqa: PLC0415  (few runs have a schema)
@@ -557,8 +557,7 @@ def _name_item(item: str, text: str) -> str:
 def _failed(item: str, error: NexusError | None) -> MapLine:
     """Return the line of an item that was not asked."""
     assert error is not None
-    told: ErrorObject = {"kind": error.kind, "message": error.message, "hint": error.hint}
-    return {"item": item, "ok": False, "text": "", "data": None, "cost_usd": 0.0, "error": told}
+    return {"item": item, "ok": False, "text": "", "data": None, "cost_usd": 0.0, "error": error.to_json()}
 
 
 def _error_object(error: Mapping[str, str]) -> ErrorObject:

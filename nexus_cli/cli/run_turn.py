@@ -187,7 +187,6 @@ class _Turn:
             self._print(lambda: self._renderer.end(session.result(outcome)))
             return outcome
         from nexus_cli.cli.watch import Watch  # noqa: PLC0415  (few runs watch a stream)
-        from nexus_cli.core.usage import Usage  # noqa: PLC0415  (as above)
 
         self._watch = watch = Watch(options.watch, self._run.trigger, quiet=options.shared.quiet)
         self._asking = True  # no sign of progress while it waits for lines
@@ -198,7 +197,7 @@ class _Turn:
             if not watch.end_turn(session, outcome) or self._closed or self._broken or self._interrupt.signal:
                 break
         status = self._interrupt.status if self._interrupt.signal else 0
-        return watch.failed or Outcome(not status, status, "", "stop", None, 0, Usage(), 0.0)
+        return watch.failed or Outcome(not status, status)
 
     async def _break_silence(self) -> None:
         """Print a progress line after a long silence, for outputs without a spinner."""

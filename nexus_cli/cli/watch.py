@@ -1,4 +1,7 @@
-"""`nexus ask --watch`: the turns of one session over a stream, a turn for each batch of lines."""
+"""`nexus ask --watch`: the turns of one session over a stream, a turn for each batch of lines.
+
+A batch begins a turn, with hooks of a prompt and an outcome of its own, so that this is no `Continuation` of one.
+"""
 
 from __future__ import annotations
 

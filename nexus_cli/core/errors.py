@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import ErrorObject
 
 EXIT_STATUS: Final = {
     "network": 1,
@@ -59,6 +62,10 @@ class NexusError(Exception):
         hint = " ".join(self.hint.split())
         ended = hint if hint.endswith("?") else f"{hint.rstrip('.')}."
         return f"nexus: {self.message.rstrip('.')}." + (f" {ended}" if hint else "")
+
+    def to_json(self) -> ErrorObject:
+        """Return the object of the error in JSON results."""
+        return {"kind": self.kind, "message": self.message, "hint": self.hint}
 
 
 class InUseError(NexusError):

@@ -7,11 +7,12 @@ would clash with `core.message` end in `Event`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
 
 from nexus_cli.core.approval import SAY_INSTEAD, Answer, Question
 from nexus_cli.core.entry import Drop
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 
@@ -237,18 +238,18 @@ class AgentEvent:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a turn."""
+    """The end of a turn, by default one that succeeded without a step."""
 
-    ok: bool
-    exit: int
-    text: str
+    ok: bool = True
+    exit: int = 0
+    text: str = ""
     """The text of the last step, possibly partial."""
-    finish: str
-    error: Mapping[str, str] | None
+    finish: str = "stop"
+    error: Mapping[str, str] | None = None
     """`kind`, `message`, `hint`."""
-    steps: int
-    usage: Usage
-    seconds: float
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
     denied: tuple[Mapping[str, str], ...] = ()
     """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.outcome`."""
     changed: tuple[str, ...] = ()
@@ -269,6 +270,11 @@ class Outcome:
     def has_failed(self) -> bool:
         """True unless the turn is ok or its run waits."""
         return not self.ok and (self.error or {}).get("kind") != "waiting"
+
+    def with_error(self, error: NexusError) -> Outcome:
+        """Return the outcome of a turn that `error` has ended."""
+        told = cast("Mapping[str, str]", error.to_json())
+        return replace(self, ok=False, exit=error.exit_status, finish=error.kind, error=told)
 
 
 Event = (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.services import Goal
@@ -70,8 +69,8 @@ def set_until(timeline: Timeline, session: str, command: str, goal: str = "") ->
     timeline.memo(UNTIL, {"session": session, "command": command, "goal": goal})
 
 
-def open_until(timeline: Timeline, session: str) -> Mapping[str, Any] | None:
-    """Return the newest memo of a command that the session works for, None without one. A fork has memos of its source,
+def open_until(timeline: Timeline, session: str) -> Mapping[str, str]:
+    """Return the newest memo of a command that the session works for, {} without one. A fork has memos of its source,
     but none of their work."""
     own = [memo.value for memo in timeline.memos(UNTIL) if memo.value["session"] == session]
-    return own[-1] if own and own[-1]["command"] else None
+    return own[-1] if own and own[-1]["command"] else {}

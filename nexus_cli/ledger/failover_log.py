@@ -176,7 +176,7 @@ class FailoverLog(LaneLog):
             return
         self._last = super().last_id()
         if shared is None:
-            self._shared.drops, self._shared.epochs = self.last_drop(), super().next_epoch()
+            self._shared.drops, self._shared.epochs = super().last_drop(), super().next_epoch()
             self._shared.noted = set()
             if self._server:
                 self._shared.newest_note = lanes.newest_note(db, self.lane)
@@ -239,6 +239,10 @@ class FailoverLog(LaneLog):
     def next_epoch(self) -> int:
         """Return the id of the session's next epoch."""
         return self._shared.epochs
+
+    def last_drop(self) -> int:
+        """Return the number in the session's newest drop id."""
+        return self._shared.drops
 
     def next_drop(self) -> str:
         with self._shared.lock:
@@ -331,13 +335,15 @@ class FailoverLog(LaneLog):
         shared.is_fresh = True
 
     async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
-        """See `Log`: commit what waits, and wait for a server that is away at most `ledger.wait` seconds."""
+        """See `Log`: commit what waits, and wait for a server that is away at most `ledger.wait` seconds. At the
+        beginning of a turn also read what other processes noted."""
         if error is not None and not (self._server and isinstance(error, LedgerAwayError)):
             raise error
         deadline = time.monotonic() + self._wait
-        while self._shared.waiting or error is not None:
+        is_asked = error is not None or (bool(self._server) and self._shared.defers and not self._shared.is_fresh)
+        while self._shared.waiting or is_asked:
             try:
-                await asyncio.to_thread(self._write_waiting, is_asked=error is not None)
+                await asyncio.to_thread(self._write_waiting, is_asked=is_asked)
                 return
             except LedgerAwayError as away:
                 self._keep(away, "waiting for it, Ctrl+C stops" if waits else _LATER)

@@ -15,7 +15,6 @@ from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.event import Event
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.core.usage import Usage
 from nexus_cli.lane.model_call import CUT
 from nexus_cli.lane.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog
@@ -110,4 +109,4 @@ def _events(
         for cut in (one for one in cuts if one.entry == entry.id):
             yield event.Text(str(cut.value["text"]))
             yield event.Retry(1, 0.0, str(cut.value["why"]), cut=True)
-    yield event.TurnEnd(event.Outcome(True, 0, answer, "stop", None, 0, Usage(), 0.0))
+    yield event.TurnEnd(event.Outcome(text=answer))

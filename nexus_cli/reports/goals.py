@@ -17,7 +17,7 @@ def goals_report(state: SessionState) -> dict[str, Any]:
     rows = {goal.id: {"id": goal.id, "text": goal.text, "done": goal.done} for goal in found}
     steps = {goal.id: [rows[step.id] for step in found if step.parent == goal.id] for goal in found}
     goals = [{**rows[goal.id], "steps": steps[goal.id]} for goal in found if not goal.parent]
-    return {"version": 1, "goals": goals, "until": until["command"] if until else None}
+    return {"version": 1, "goals": goals, "until": until.get("command")}
 
 
 def goals_text(value: Value, width: int) -> str:

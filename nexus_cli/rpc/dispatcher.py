@@ -206,9 +206,7 @@ class AgentDispatcher:
                 ended = _complete_text(event.outcome)
                 spending = self.session.state.lane_state.spending
                 if ended.ok and spending.ending and spending.limits.max_steps != 1:
-                    failed = spending.reached(spending.ending, BUDGET_ENDED)
-                    error = {"kind": failed.kind, "message": failed.message, "hint": failed.hint}
-                    ended = replace(ended, ok=False, exit=failed.exit_status, finish=failed.kind, error=error)
+                    ended = ended.with_error(spending.reached(spending.ending, BUDGET_ENDED))
                 event = TurnEnd(ended)
             self._publish(event, own)
         assert ended is not None, "every turn ends with its outcome"
@@ -330,7 +328,7 @@ class AgentDispatcher:
         try:
             await task
         except NexusError as error:
-            problem = {"kind": error.kind, "message": error.message, "hint": error.hint}
+            problem = error.to_json()
         except asyncio.CancelledError:
             if not self._ending:
                 raise

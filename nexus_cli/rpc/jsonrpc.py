@@ -50,11 +50,10 @@ class RpcError(Exception):
     @classmethod
     def of(cls, error: NexusError) -> RpcError:
         """Convert an error of ours: the parameters were invalid, or the call was refused."""
-        data = {"kind": error.kind, "message": error.message, "hint": error.hint}
         if isinstance(error, InUseError):
-            return cls(IN_USE, error.message, data)
+            return cls(IN_USE, error.message, error.to_json())
         code = INVALID_PARAMS if error.kind == "usage" else INTERNAL_ERROR if error.kind == "internal" else REFUSED
-        return cls(code, error.message, data)
+        return cls(code, error.message, error.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Return the error object."""

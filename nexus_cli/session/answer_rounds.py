@@ -14,6 +14,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.answer_format import answer_format
 from nexus_cli.session.answer_schema import AnswerSchema, Attempt
+from nexus_cli.session.continuation import Continuation
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session_state import SessionState
 
@@ -25,11 +26,11 @@ DEMAND = (
 )
 
 
-class AnswerRounds:
+class AnswerRounds(Continuation):
     """The attempts of one turn."""
 
     def __init__(self, state: SessionState, schema: str) -> None:
-        self._state = state
+        super().__init__(state)
         self._schema = AnswerSchema(schema)
         self._attempts: list[Attempt] = []
         self._read = ""
@@ -37,7 +38,7 @@ class AnswerRounds:
         self._is_told = False
         """True once the text of the schema is in the window."""
 
-    def demand(self, trigger: Trigger) -> Trigger:
+    def admit(self, trigger: Trigger) -> Trigger:
         """Return the trigger with the schema in its text, unless the provider enforces it. A turn that only continues
         is told with the first repair.
 
@@ -56,7 +57,7 @@ class AnswerRounds:
         text = f"{trigger.text}\n\n{told}" if trigger.text else told
         return replace(trigger, text=text, pasted=(*trigger.pasted, told))
 
-    def next_message(self) -> str:
+    async def next_message(self) -> str:
         """Validate the answer; return a request for a repair, or ""; raise `NexusError` after the last one."""
         lane_state = self._state.lane_state
         lane_state.control.check_ending()
@@ -84,9 +85,7 @@ class AnswerRounds:
             newest = self._attempts[-1] if is_read else self._read_answer(ended.text)
             if not newest.problems:
                 return replace(ended, data=newest.data, text=newest.text)
-            error = self._failure()
-            told = {"kind": error.kind, "message": error.message, "hint": error.hint}
-            ended = replace(ended, ok=False, exit=error.exit_status, finish=error.kind, error=told)
+            ended = ended.with_error(self._failure())
         if not self._attempts or ended.finish in PARTIAL:
             return ended
         return replace(ended, text=self._best.text)

@@ -108,7 +108,7 @@ def failure_result(error: NexusError) -> AskResult:
         "drops": [],
         "denied": [],
         "files_changed": [],
-        "error": {"kind": error.kind, "message": error.message, "hint": error.hint},
+        "error": error.to_json(),
     }
 
 

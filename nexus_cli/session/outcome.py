@@ -46,12 +46,8 @@ _PLAIN = {
 def outcome(state: SessionState, error: NexusError | None) -> Outcome:
     """Return the outcome of the newest turn, with the text of its last step; `error` is what stopped it."""
     lane_state = state.lane_state
-    return Outcome(
-        ok=error is None,
-        exit=error.exit_status if error else 0,
+    made = Outcome(
         text=lane_state.partial_reply if lane_state.spending.steps else "",
-        finish=error.kind if error else "stop",
-        error={"kind": error.kind, "message": error.message, "hint": error.hint} if error else None,
         steps=lane_state.spending.steps,
         usage=lane_state.spending.usage,
         seconds=round(lane_state.spending.seconds, 3),
@@ -59,6 +55,7 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
         changed=tuple(state.dispatcher.changed),
         retry_after=(error.retry_after or 0.0) if isinstance(error, ProviderError) and error.is_away else None,
     )
+    return made.with_error(error) if error else made
 
 
 def _denied(state: SessionState) -> Iterator[dict[str, str]]:

@@ -21,12 +21,16 @@ from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.open_session import find_session, load_model_info, readonly_ledger
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.recipes import recipe_of
-from nexus_cli.session.answer_rounds import AnswerRounds
 from nexus_cli.session.draft import look_at, new_session, run_to_end
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.start_lane import expand_trigger, may_expand, prepare_servers, start_lane
-from nexus_cli.turn.admit_trigger import admit_trigger
+from nexus_cli.session.start_lane import (
+    expand_trigger,
+    find_continuations,
+    prepare_servers,
+    record_trigger,
+    start_lane,
+)
 from nexus_cli.turn.turn import attach_changes, begin_pending_epoch
 
 
@@ -84,11 +88,8 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     state.dispatcher.hooks = state.dispatcher.approver = None
     await prepare_servers(state)
     await start_lane(state, trigger.text)
-    if may_expand(trigger):
-        trigger = await expand_trigger(state, trigger)
-    if trigger.schema:
-        trigger = AnswerRounds(state, trigger.schema).demand(trigger)
-    await admit_trigger(lane_state, state.dispatcher, trigger, may_be_done=bool(trigger.until))
+    trigger = await expand_trigger(state, trigger)
+    await record_trigger(state, trigger, find_continuations(state, trigger))
     await attach_changes(lane_state)
     await begin_pending_epoch(lane_state)
     prune_if_due(lane_state)

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,29 +27,32 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
-from nexus_cli.core.usage import Usage
 from nexus_cli.lane.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.lane.control import SteeringWords
 from nexus_cli.lane.current_request import next_request
-from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.user_input import deliver_steering, record_user_message
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
+from nexus_cli.session.continuation import Continuation, next_message
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
-from nexus_cli.session.start_lane import expand_trigger, find_rounds, may_expand, prepare_servers, start_lane
+from nexus_cli.session.start_lane import (
+    expand_trigger,
+    find_continuations,
+    may_expand,
+    prepare_servers,
+    record_trigger,
+    start_lane,
+)
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.turn.admit_trigger import admit_trigger
 from nexus_cli.turn.turn import turn
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult
-    from nexus_cli.session.answer_rounds import AnswerRounds
     from nexus_cli.session.attached_texts import AttachedTexts
     from nexus_cli.session.status import Status
-    from nexus_cli.session.until_rounds import UntilRounds
 
 CYCLE = ("read", "edit", "run", PLAN)
 """Permission levels that Shift+Tab cycles through."""
@@ -246,12 +248,9 @@ class Session:
                 ended = ended or isinstance(event_, event.TurnEnd)
                 yield event_
         if not ended:  # stopped before its first step, or in the queue
-            from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (as below)
-
-            stopped = outcome(self.state, self._stopped())
-            nothing = replace(stopped, text="", steps=0, usage=Usage(), seconds=0.0, denied=(), changed=())
-            self._ends.append((nothing, ()))
-            yield event.TurnEnd(nothing)
+            stopped = Outcome().with_error(self._stopped())
+            self._ends.append((stopped, ()))
+            yield event.TurnEnd(stopped)
 
     async def _stream(self, work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event, None]:
         """Run `work` in a task after all queued work, and yield its events."""
@@ -390,26 +389,24 @@ class Session:
         Like a turn it is stopped by `cancel` and bounded by the limits. Raises `NexusError` at the end if it failed,
         kind `aborted` if it was stopped, with the window unchanged.
         """
-        problem = [self._stopped()]  # if it is stopped in the queue
+        problem: NexusError | None = self._stopped()  # if it is stopped in the queue
 
         async def work() -> None:
-            problem.clear()
+            nonlocal problem
+            problem = None
             try:
+                await self._save()
                 await self._open()
                 await act(self.state)
                 await self._save()
-            except NexusError as error:
-                problem.append(error)
-            except asyncio.CancelledError:
-                problem.append(self._stopped())
-            except Exception as bug:  # as in `_work`
-                problem.append(_bug_error(bug))
+            except (Exception, asyncio.CancelledError) as error:  # as in `_work`
+                problem = self._convert_error(error)
 
         async with aclosing(self._stream(work)) as events:
             async for event_ in events:
                 yield event_
         if problem:
-            raise problem[0]
+            raise problem
 
     async def compact(self, instructions: str = "") -> list[Event]:
         """Compact and return the events, errors included. `cancel` stops it and leaves the window unchanged."""
@@ -456,50 +453,68 @@ class Session:
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
-        lane_state = self.state.lane_state
-        window = lane_state.window
-        dispatcher = self.state.dispatcher
-        known = frozenset(drop.id for drop in self.state.drops())
+        lane_state, dispatcher = self.state.lane_state, self.state.dispatcher
+        known = self.state.record.last_drop() if self.state.record else 0
         dispatcher.denied.clear()
         dispatcher.changed.clear()
         dispatcher.permission.begin_turn()
+        continuations: Sequence[Continuation] = ()
         error: NexusError | None = None
-        rounds: UntilRounds | None = None
-        answers: AnswerRounds | None = None
         try:
             lane_state.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
-            trigger = await self._prepare_trigger(trigger)
-            if trigger.schema:
-                from nexus_cli.session.answer_rounds import AnswerRounds  # noqa: PLC0415  (few turns have a schema)
-
-                answers = AnswerRounds(self.state, trigger.schema)
-            rounds = await run_shielded(self._begin(lane_state, trigger, answers))
             await self._save()
-            dispatcher.call_changes.begin_turn()
-            dispatcher.look_early()
-            if lane_state.cache.last is not None:  # something was sent before
-                from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
-
-                if line := warn_of_cold_request(self.state):
-                    lane_state.emit(event.Notice(line))
-            if rounds:
-                await rounds.begin()
-            dispatcher.assessed = await self._assess(trigger)
+            if dispatcher.hooks or may_expand(trigger):
+                await run_shielded(self._open(trigger.text))
+            if dispatcher.hooks:
+                await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
+            trigger = await expand_trigger(self.state, trigger)
+            continuations = find_continuations(self.state, trigger)
+            await run_shielded(self._record(trigger, continuations))
+            await self._save()
+            await self._begin(trigger, continuations)
             await turn(lane_state, dispatcher)
-            while text := await self._next_message(rounds, answers):
-                await run_shielded(record_user_message(window, lane_state.control, Kind.STEER, text, actor="nexus"))
+            while text := await next_message(continuations):
+                await run_shielded(
+                    record_user_message(lane_state.window, lane_state.control, Kind.STEER, text, actor="nexus")
+                )
                 await turn(lane_state, dispatcher)
             await turn(lane_state, dispatcher)  # with what the person typed while the last command ran
-        except NexusError as problem:
-            error = problem
-        except ApprovalDeferred:
-            error = NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
-        except asyncio.CancelledError:
-            error = self._stopped()
-        except Exception as bug:  # a person never sees a traceback
-            error = _bug_error(bug)
+        except (Exception, asyncio.CancelledError) as problem:  # a person never sees a traceback
+            error = self._convert_error(problem)
+        ended = await self._end(error, continuations)
+        self._ends.append((ended, [drop for drop in self.state.drops() if int(drop.id[1:]) > known]))
+        lane_state.emit(event.TurnEnd(ended))
+
+    async def _record(self, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
+        """Open the session and record the person's message."""
+        await self._open(trigger.text)
+        await record_trigger(self.state, trigger, continuations)
+        self.state.lane_state.emit(event.TurnStart(trigger.text))
+
+    async def _begin(self, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
+        """Prepare the first request of a turn whose message is recorded."""
+        lane_state, dispatcher = self.state.lane_state, self.state.dispatcher
+        dispatcher.call_changes.begin_turn()
+        dispatcher.look_early()
+        if lane_state.cache.last is not None:  # something was sent before
+            from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
+
+            if line := warn_of_cold_request(self.state):
+                lane_state.emit(event.Notice(line))
+        for one in continuations:
+            await one.begin()
+        dispatcher.assessed = Limits()
+        if trigger.text and lane_state.settings.assess.model:
+            from nexus_cli.session.assessment import assess  # noqa: PLC0415  (only where it is switched on)
+
+            dispatcher.assessed = await assess(lane_state, dispatcher, trigger.text)
+
+    async def _end(self, error: NexusError | None, continuations: Sequence[Continuation]) -> Outcome:
+        """Record what the person typed last, end the background work, and return the outcome of a turn that `error`
+        stopped, if it is given."""
+        lane_state = self.state.lane_state
         try:
-            await deliver_steering(window, lane_state.control)
+            await deliver_steering(lane_state.window, lane_state.control)
             await self._save(waits=error is None)
         except NexusError as problem:
             error = error or problem
@@ -513,10 +528,13 @@ class Session:
         await self._end_saving()
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
-        ended = rounds.close(outcome(self.state, error)) if rounds else outcome(self.state, error)
-        ended = answers.close(ended) if answers else ended
-        self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
-        lane_state.emit(event.TurnEnd(ended))
+        ended = outcome(self.state, error)
+        for one in continuations:
+            try:
+                ended = one.close(ended)
+            except Exception as problem:  # the others are closed all the same
+                ended = ended.with_error(self._convert_error(problem))
+        return ended
 
     async def _save(self, *, waits: bool = True) -> None:
         await self.state.lane_state.lane.timeline.log.save(waits=waits)
@@ -528,48 +546,18 @@ class Session:
                 await run_shielded(self._save(waits=False))
             self.state.record.defer(False)
 
-    async def _prepare_trigger(self, trigger: Trigger) -> Trigger:
-        """Run the hooks of the prompt, and return the trigger with what it calls and attaches. Opens the session first
-        if it has either."""
-        hooks = self.state.dispatcher.hooks
-        if hooks or may_expand(trigger):
-            await run_shielded(self._open(trigger.text))
-        if hooks:
-            await hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
-        if may_expand(trigger):
-            trigger = await expand_trigger(self.state, trigger)
-        return trigger
+    def _convert_error(self, problem: BaseException) -> NexusError:
+        """Return the error of a turn or an act that `problem` has ended."""
+        match problem:
+            case NexusError():
+                return problem
+            case ApprovalDeferred():
+                return NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
+            case asyncio.CancelledError():
+                return self._stopped()
+        from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
 
-    async def _assess(self, trigger: Trigger) -> Limits:
-        """Return the limits from an assessment of the task, if `assess.model` is set."""
-        if not self.state.lane_state.settings.assess.model or not trigger.text:
-            return Limits()
-        from nexus_cli.session.assessment import assess  # noqa: PLC0415  (only where it is switched on)
-
-        return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
-
-    async def _next_message(self, rounds: UntilRounds | None, answers: AnswerRounds | None) -> str:
-        """Return the message with which the turn goes on, "" if it ends: of a worker, a command, a hook, a schema."""
-        text = ""
-        if self.workers is not None and not self.state.has_more_turns:
-            text = await self.workers.next_report()
-        if rounds and not text:
-            text = await rounds.next_message()
-        hooks = self.state.dispatcher.hooks
-        if hooks and not text:
-            text = await hooks.next_message()
-        if answers and not text:
-            text = answers.next_message()
-        return text
-
-    async def _begin(self, lane_state: LaneState, trigger: Trigger, answers: AnswerRounds | None) -> UntilRounds | None:
-        """Open the session and record the person's message. Return the rounds of a turn that works for a command."""
-        await self._open(trigger.text)
-        rounds = find_rounds(self.state, trigger)
-        sent = answers.demand(trigger) if answers else trigger
-        await admit_trigger(lane_state, self.state.dispatcher, sent, may_be_done=rounds is not None)
-        lane_state.emit(event.TurnStart(trigger.text))
-        return rounds
+        return report_bug(problem)
 
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
@@ -580,9 +568,3 @@ class Session:
         why = f"{round(self.state.limits.timeout or 0.0, 1)} s have passed"
         hint = self.state.lane_state.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)
-
-
-def _bug_error(bug: Exception) -> NexusError:
-    from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
-
-    return report_bug(bug)

@@ -1,9 +1,12 @@
-"""Start the main lane before the first turn of a process: begin its first epoch, or resume from its last request."""
+"""Prepare a turn: start the main lane before the first one of a process, and find what may follow the replies.
+
+The lane begins its first epoch, or resumes from its last request.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.core.attachment import Trigger
@@ -11,14 +14,13 @@ from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.lane.compaction.context_fit import replan_sections
-from nexus_cli.lane.goals import UNTIL
+from nexus_cli.lane.goals import open_until
 from nexus_cli.lane.spending import BUDGET
+from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
 from nexus_cli.session.running_workers import JOB, WORKER
 from nexus_cli.session.session_state import SessionState
-
-if TYPE_CHECKING:
-    from nexus_cli.session.until_rounds import UntilRounds
+from nexus_cli.turn.admit_trigger import admit_trigger
 
 
 async def start_lane(state: SessionState, words: str = "") -> None:
@@ -31,13 +33,37 @@ async def start_lane(state: SessionState, words: str = "") -> None:
         await _resume(state)
 
 
-def find_rounds(state: SessionState, trigger: Trigger) -> UntilRounds | None:
-    """Return the rounds of a turn that works until a command passes, None for any other."""
-    if not trigger.until and not state.lane_state.lane.timeline.memos(UNTIL):
-        return None
-    from nexus_cli.session import until_rounds  # noqa: PLC0415  (few turns work for a command)
+def find_continuations(state: SessionState, trigger: Trigger) -> list[Continuation]:
+    """Return what may follow the replies of a turn, in the order in which it may: the schema binds the last answer."""
+    found: list[Continuation] = [WorkerReports(state)]
+    if command := _find_command(state, trigger):
+        from nexus_cli.session.until_rounds import UntilRounds  # noqa: PLC0415  (few turns work for a command)
 
-    return until_rounds.find_rounds(state, trigger)
+        found.append(UntilRounds(state, command))
+    found.append(StopHooks(state))
+    if trigger.schema:
+        from nexus_cli.session.answer_rounds import AnswerRounds  # noqa: PLC0415  (few turns have a schema)
+
+        found.append(AnswerRounds(state, trigger.schema))
+    return found
+
+
+def _find_command(state: SessionState, trigger: Trigger) -> str:
+    """Return the command that a turn works for, "" without one.
+
+    In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
+    """
+    if trigger.until or (not state.has_more_turns and (trigger.text or trigger.parts)):
+        return trigger.until
+    return open_until(state.lane_state.lane.timeline, state.session_id).get("command", "")
+
+
+async def record_trigger(state: SessionState, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
+    """Record the text of a trigger, with what its continuations tell the model."""
+    for one in continuations:
+        trigger = one.admit(trigger)
+    has_work = any(one.has_work for one in continuations)
+    await admit_trigger(state.lane_state, state.dispatcher, trigger, may_be_done=has_work)
 
 
 async def prepare_servers(state: SessionState) -> None:
@@ -56,6 +82,8 @@ def may_expand(trigger: Trigger) -> bool:
 
 async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
     """Return the trigger with what its typed words name: guides, and resources and prompts of MCP servers."""
+    if not may_expand(trigger):
+        return trigger
     if trigger.expands:
         from nexus_cli.session.skill_guides import expand_guides  # noqa: PLC0415  (few messages call one)
 

@@ -100,7 +100,7 @@ def status(state: SessionState) -> Status:
         jobs=tuple(lane_state.upcoming.jobs),
         addresses=tuple(map(" ".join, lane_state.upcoming.addresses.items())),
         waiting=sum(item.tokens for item in request.waiting),
-        until=until["command"] if until else "",
+        until=until.get("command", ""),
         has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
         settled=lane.is_recorded and not begins_undrafted(lane_state.window, lane_state.upcoming),
     )

@@ -33,6 +33,7 @@ from nexus_cli.lane.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.lane.goals import finish_goal, open_until, set_until
 from nexus_cli.permission.approvals import AskedCall
 from nexus_cli.permission.run_limits import OFF
+from nexus_cli.session.continuation import Continuation
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.builtin.bash import MOST_SECONDS
 
@@ -54,27 +55,14 @@ VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+|^\[sandbox: .*\n", re.MULTILINE)
 BLOCK_END = re.compile(r"<\s*/\s*shell", re.IGNORECASE)
 
 
-def find_rounds(state: SessionState, trigger: Trigger) -> UntilRounds | None:
-    """Return the rounds of a turn, None if nothing is worked for.
-
-    In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
-    """
-    timeline = state.lane_state.lane.timeline
-    if trigger.until:
-        set_until(timeline, state.session_id, trigger.until)
-    elif not state.has_more_turns and (trigger.text or trigger.parts):
-        return None
-    found = open_until(timeline, state.session_id)
-    return UntilRounds(state, found["command"], found.get("goal", "")) if found else None
-
-
-class UntilRounds:
+class UntilRounds(Continuation):
     """The rounds of one turn."""
 
-    def __init__(self, state: SessionState, command: str, goal: str) -> None:
-        self._state = state
+    has_work = True
+
+    def __init__(self, state: SessionState, command: str) -> None:
+        super().__init__(state)
         self._command = command
-        self._goal = goal
         self._rounds = 0
         self._last: ToolResult | None = None
         self._asked: AskedCall | None = None
@@ -84,6 +72,12 @@ class UntilRounds:
         self._stale = 0
         self._own: set[str] = set()
         """Files that the command itself changes: they are no progress."""
+
+    def admit(self, trigger: Trigger) -> Trigger:
+        """Record the command, unless the session works for it already."""
+        if trigger.until:
+            self._record_command(trigger.until)
+        return trigger
 
     async def begin(self) -> None:
         """Name command and limits, and get permission; raise `NexusError("denied", ...)` if it may not run."""
@@ -106,13 +100,14 @@ class UntilRounds:
         command may not run any more.
         """
         state = self._state
-        if not open_until(state.lane_state.lane.timeline, state.session_id):  # ended by the person
+        work = open_until(state.lane_state.lane.timeline, state.session_id)
+        if not work:  # ended by the person
             return ""
         state.lane_state.control.check_ending()
         result = self._last = await self._run()
         self._rounds += 1
         if self._is_done:
-            self._finish()
+            self._finish(work.get("goal", ""))
             return ""
         if result.status is None:
             raise self._refused(result) if result.denied else NexusError("limit", self._named, result.error)
@@ -183,11 +178,13 @@ class UntilRounds:
         control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
         return result
 
-    def _finish(self) -> None:
-        timeline = self._state.lane_state.lane.timeline
-        set_until(timeline, self._state.session_id, "")
-        if self._goal:
-            finish_goal(timeline, self._goal)
+    def _record_command(self, command: str) -> None:
+        set_until(self._state.lane_state.lane.timeline, self._state.session_id, command)
+
+    def _finish(self, goal: str) -> None:
+        self._record_command("")
+        if goal:
+            finish_goal(self._state.lane_state.lane.timeline, goal)
         rounds = "1 round" if self._rounds == 1 else f"{self._rounds} rounds"
         self._state.lane_state.emit(event.Notice(f"{self._named} exits 0 after {rounds}", warning=False))
 
@@ -202,7 +199,7 @@ class UntilRounds:
     def _end_in_chat(self) -> None:
         """End work whose command may not run, or each further message of a chat would fail."""
         if self._state.has_more_turns:
-            set_until(self._state.lane_state.lane.timeline, self._state.session_id, "")
+            self._record_command("")
 
     def _digest(self, result: ToolResult) -> str:
         """Hash the output, without numbers, and the files that the turn has changed so far."""

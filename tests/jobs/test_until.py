@@ -135,6 +135,7 @@ def test_what_no_round_mends_stops_by_the_brake_and_names_what_is_left(place: St
     assert any("FAIL: test_1_total" in line or "FAILED" in line for line in done.told), done.told
     error, resume = done.told[-2:]
     assert "stopped after 3 rounds" in error and "exits 1" in error and resume.startswith("Resume with: nexus ask -r ")
+    assert place.ask("-r", resume.split()[-1], "--price").status == 0, "priced as the turn that goes on"
     place.script(Mender())
     resumed = place.ask("-r", resume.split()[-1], "--allow", "auto", "--json")
     assert resumed.status == 0 and resumed.result["until"]["passed"] and passes(place.folder), resumed

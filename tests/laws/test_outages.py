@@ -371,7 +371,7 @@ def test_a_full_disk_is_told_and_what_waits_is_saved_from_memory(
 
 @pytest.mark.matrix
 def test_a_long_session_with_compactions_survives_outages(place: Path, url: str, postgres: Server) -> None:
-    """A session as the REPL has it: an outage in a turn, one between turns, one in a compaction."""
+    """A session as the REPL has it: an outage in a turn, two between turns, one in a compaction."""
     stopped: list[str] = []
 
     def answer(body: Any) -> dict[str, Any]:
@@ -394,6 +394,9 @@ def test_a_long_session_with_compactions_survives_outages(place: Path, url: str,
                     assert session.saved, "in its file"
                     told += session.take_notices()
                     postgres.start()
+                if number == 5:
+                    postgres.stop()
+                    threading.Timer(0.5, postgres.start).start()
                 events = await say(session, f"words {number} " * 200)
                 assert outcome(events).ok and session.saved, outcome(events).error
                 told += [event.text for event in events if isinstance(event, Notice) and "server" in event.text]
@@ -405,7 +408,7 @@ def test_a_long_session_with_compactions_survives_outages(place: Path, url: str,
             return session.id, told
 
         name, told = asyncio.run(live())
-        assert len(told) == 3, told
+        assert len(told) == 4, told
         ledger = Ledger.open(ledger_place())
         assert_laws(ledger, name, around.server.requests)
         sent = sum(len(log.requests()) for log in ledger.logs(name))

@@ -19,15 +19,19 @@ from search import sample
 from workers.crew import MODEL, SETTINGS, Crew, Person, calls_made, content, crewed, doing, handing, results, run
 
 from nexus_cli.config.paths import places
+from nexus_cli.config.settings import AssessSettings
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import AgentEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
+from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger, SessionInfo, database
 from nexus_cli.service_list import WORKERS
+from nexus_cli.session import assessment
 from nexus_cli.session.factory import open_session
+from nexus_cli.turn.dispatch import Dispatcher
 from nexus_cli.workers import workers as workers_module
 from nexus_cli.workers.workers import SessionWorkers
 
@@ -74,13 +78,15 @@ def test_a_level_chosen_while_workers_run_reaches_no_further_for_them_than_for_t
     assert session.status().allow == "read" and not (tmp_path / "a.txt").exists()
 
 
-def test_what_a_turn_was_assessed_to_confirm_its_workers_confirm_too(tmp_path: Path) -> None:
-    session = crewed(Crew({"ONE": doing(WRITE, "tried"), "root": handing("ONE")}), tmp_path)
+def test_what_a_turn_was_assessed_to_confirm_its_workers_confirm_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def assessed(lane_state: LaneState, dispatcher: Dispatcher, words: str) -> Limits:
+        return Limits(confirm=True if words == "root" else None)
 
-    async def assessed(trigger: Any) -> Limits:
-        return Limits(confirm=True)
-
-    session._assess = assessed  # type: ignore[method-assign]
+    monkeypatch.setattr(assessment, "assess", assessed)
+    crew = Crew({"ONE": doing(WRITE, "tried"), "root": handing("ONE")})
+    session = crewed(crew, tmp_path, settings=replace(SETTINGS, assess=AssessSettings(MODEL)))
     events, _ = run(session, "root")
     assert not (tmp_path / "a.txt").exists() and "1 call refused" in results(events)[0]
 

@@ -73,11 +73,11 @@ def end_until(state: SessionState) -> str:
     own reply."""
     timeline = state.lane_state.lane.timeline
     found = open_until(timeline, state.session_id)
-    if found is None:
+    if not found:
         return ""
     set_until(timeline, state.session_id, "")
     drop_goal(timeline, found["goal"])
-    return str(found["command"])
+    return found["command"]
 
 
 def goal_closing(names: Sequence[str], verb: str) -> Act:

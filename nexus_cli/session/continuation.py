@@ -1,0 +1,65 @@
+"""`Continuation`: a reason for a turn to go on after a reply of the model.
+
+A new kind is a subclass of `Continuation` and an entry in `find_continuations` (`start_lane.py`), whose order decides.
+What begins another turn (`nexus ask --watch`, a plan, a run) is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.event import Outcome
+from nexus_cli.session.running_workers import RunningWorkers
+from nexus_cli.session.session_state import SessionState
+
+
+class Continuation:
+    """One kind, for one turn. An exception of `admit`, `begin` or `next_message` ends the turn with its error; `close`
+    of all kinds runs at the end of every turn."""
+
+    has_work = False
+    """True if a turn without a message may begin after a complete reply, because there is work left for this kind."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+
+    def admit(self, trigger: Trigger) -> Trigger:
+        """Return the trigger with what the model has to be told, before its text is recorded."""
+        return trigger
+
+    async def begin(self) -> None:
+        """Prepare the work, after the text of the trigger was recorded and before the first request."""
+
+    async def next_message(self) -> str:
+        """Return the message with which the turn goes on, "" to let it end. Called after a reply without tool calls if
+        no kind before this one goes on."""
+        return ""
+
+    def close(self, ended: Outcome) -> Outcome:
+        """Return the outcome with what this kind knows of it, after success and failure alike."""
+        return ended
+
+
+async def next_message(continuations: Iterable[Continuation]) -> str:
+    """Return the message of the first kind that goes on, "" if the turn ends."""
+    for one in continuations:
+        if text := await one.next_message():
+            return text
+    return ""
+
+
+class WorkerReports(Continuation):
+    """The reports of background workers, for which a turn waits if none follows it."""
+
+    async def next_message(self) -> str:
+        workers = self._state.services.made(RunningWorkers)
+        return "" if workers is None or self._state.has_more_turns else await workers.next_report()
+
+
+class StopHooks(Continuation):
+    """The hooks of the event `Stop`."""
+
+    async def next_message(self) -> str:
+        hooks = self._state.dispatcher.hooks
+        return await hooks.next_message() if hooks else ""
