@@ -18,7 +18,7 @@ from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import PERSON, Entry, ItemForm, Kind, Memo
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.lane.user_input import PASTED, SOURCE, TRIGGER
-from nexus_cli.permission.approvals import DECISION
+from nexus_cli.permission.call_decision import DECISION
 
 UNKNOWN = "unknown"
 AT_ONCE = 200

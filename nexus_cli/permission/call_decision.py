@@ -1,36 +1,94 @@
-"""`Permission`: the decision on one call, as it is recorded and shown."""
+"""`CallDecision`: what was decided on one call. Dispatch runs the call by it, and it is recorded and shown."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict
+from nexus_cli.core.approval import Allow, Answer, Deny
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Tool, describe_subject
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import CommandPartObject
     from nexus_cli.rules.decide import CommandDecision
+    from nexus_cli.rules.rule_set import Decision
 
+DECISION = "decision"
+"""Memo with the decision on a call and the person's answer (`reports/decisions.py`). A call without this memo was
+granted by the level alone, or could not run."""
+SAID_NO = "person"
+"""`CallDecision.limit`: the person declined the call."""
+SAID_NOTHING = "unanswered"
+"""`CallDecision.limit`: the person was asked and did not answer; the result has the reason."""
+BY_RULE = "rule"
+"""`CallDecision.limit`: a deny rule, which holds at every level, or a hook."""
+GUARDED = "guarded"
+"""`CallDecision.limit`: a place of credentials; the result has the rule that opens it."""
+CONFIRM = "confirm"
+"""`CallDecision.kind` of a call that the level grants, but the run asks about; and the `limit` if nobody can be
+asked."""
+UNREQUESTED = ToolCall("", "")
+"""`CheckedCall.call` where only a decision is wanted, and no call was requested."""
 MOST_PARTS = 50
 """Most parts of a command line that are recorded and shown; a line may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
-    """The decision on one call."""
+class CheckedCall:
+    """A call with valid arguments."""
 
-    verdict: Verdict
+    tool: Tool
+    arguments: Mapping[str, Any]
+    targets: Mapping[str, Path]
+    """The real paths of the call, by path as the model wrote it."""
+    call: ToolCall = UNREQUESTED
+    """The call as the model requested it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallDecision:
+    """The decision on one call, by limits, hooks, rules, level, undo and the person."""
+
+    verdict: Decision
+    """`ask` stays when the person has answered."""
+    why: str = ""
+    """One line: the reason to ask or to refuse, used as `Question.why`; for a denial also the rule that would allow the
+    call, if one can."""
+    kind: str = ""
+    """For `ask`: `run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, `server` or `confirm`. It bounds
+    what an answer for the rest of the session may cover (`approvals.approval_scope`)."""
     command: CommandDecision | None = None
     """The decision on a command line, with its parts and its profile; None for other tools."""
     rule: str = ""
-    """The rule that decided, such as `deny bash(rm *)`; "" if none did."""
+    """The rule or hook that decided, such as `deny bash(rm *)`; "" if none did."""
     origin: str = ""
-    """Origin of the decision, such as file and line of the rule; "" if the level decided."""
+    """Origin of the decision, such as file and line of the rule, or `limit tools`; "" if the level decided."""
     level: str = ""
     """The level that was in force."""
     offers: tuple[str, ...] = ()
     """Allow rules for this call and similar ones that the question offers as "always"; empty if only this call can be
     allowed."""
+    about: CheckedCall | None = None
+    """The call, with the paths that were agreed to; None if the decision holds for any call of a tool."""
+    before: str | None = None
+    """Digest of the content that the diff in the question starts from, see `ToolContext.before`."""
+    answer: Answer | None = None
+    """The person's; None if nobody was asked."""
+    result: ToolResult | None = None
+    """What the model gets instead of a run; None for a call that may run."""
+    limit: str = ""
+    """What refused the call: the name of a limit, or a word such as `SAID_NO`; "" for a call that was not refused."""
+    allow: str = ""
+    """The lowest level at which a refused call would have run; "" if at none."""
+
+    @property
+    def checked(self) -> CheckedCall:
+        """Return the call that was decided on."""
+        assert self.about is not None
+        return self.about
 
     @property
     def profile(self) -> str:
@@ -38,14 +96,29 @@ class Permission:
         return self.command.profile if self.command else ""
 
     @property
-    def runs(self) -> bool | None:
-        """True if the call runs, False if it is refused, None if a person is asked."""
-        return None if isinstance(self.verdict, ApprovalNeed) else isinstance(self.verdict, Grant)
+    def is_granted(self) -> bool:
+        """True if the call runs without asking."""
+        return self.verdict == "allow"
+
+    @property
+    def asks(self) -> bool:
+        """True if a person is asked, or was."""
+        return self.verdict == "ask"
+
+    @property
+    def is_denied(self) -> bool:
+        """True if the call is refused without asking."""
+        return self.verdict == "deny"
+
+    @property
+    def may_run(self) -> bool:
+        """True if the call was granted, or the person has allowed it."""
+        return self.result is None and (self.is_granted or (self.asks and isinstance(self.answer, Allow)))
 
     @property
     def is_plain(self) -> bool:
         """True if the level alone granted a call that runs no command: such a decision is not recorded."""
-        return isinstance(self.verdict, Grant) and self.command is None and not self.origin
+        return self.is_granted and self.command is None and not self.origin
 
     @property
     def ruling(self) -> str:
@@ -60,16 +133,28 @@ class Permission:
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it is recorded and reported (`reports/decisions.py`)."""
-        words = {Grant: "allow", ApprovalNeed: "ask", Denial: "deny"}
-        value: dict[str, Any] = {
-            "decision": words[type(self.verdict)],
-            "level": self.level,
-            "profile": self.profile or None,
-            "rule": self.rule or None,
-            "from": self.origin or f"level {self.level}",
-        }
+        value: dict[str, Any] = {"decision": self.verdict, "level": self.level}
+        if not (self.is_denied and self.origin.startswith("limit ")):
+            value |= {"profile": self.profile or None, "rule": self.rule or None}
+        value["from"] = self.origin or f"level {self.level}"
         if self.command:
             parts, more = self.shown_parts()
             value |= {"parts": parts} | ({"more_parts": more} if more else {})
-        why = self.command.why if self.command else ""
-        return value | {"why": why if isinstance(self.verdict, Grant) else self.verdict.why}
+        value["why"] = (self.command.why if self.command else "") if self.is_granted else self.why
+        match self.answer if self.asks else None:
+            case Allow() as yes:
+                value["answer"] = "always" if yes.stored else "session" if yes.always else "yes"
+            case Deny(why, said, by):
+                value |= {"answer": "no" if said else "none", **({"said": why, "by": by} if why else {})}
+        return value
+
+    def denied_row(self) -> dict[str, str]:
+        """Return a refused call for `denied` of the result object: `id`, `tool`, `subject`, `why`, `allow`, `limit`."""
+        call, why = self.checked.call, self.result.error if self.result else ""
+        row = {"id": call.id, "tool": call.name, "subject": describe_subject(self.checked.tool, call)}
+        return {**row, "why": why, "allow": self.allow, "limit": self.limit}
+
+
+def refuse_by_limit(why: str, limit: str) -> CallDecision:
+    """Return the decision of a limit that refuses a call; `why` is for the model."""
+    return CallDecision("deny", why, origin=f"limit {limit}", limit=limit)

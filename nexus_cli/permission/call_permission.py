@@ -5,14 +5,15 @@ Rules and sandbox are loaded by the first call that needs them: a session withou
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
@@ -24,10 +25,16 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
-from nexus_cli.permission.call_decision import Permission
-from nexus_cli.permission.folder_rules import ALLOWED as ALLOWED
-from nexus_cli.permission.folder_rules import address_rules, folder_rules, opens_secrets, parse_ahead, parse_allowed
-from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
+from nexus_cli.permission.call_decision import CallDecision, CheckedCall
+from nexus_cli.permission.folder_rules import (
+    AHEAD,
+    ALLOWED,
+    address_rules,
+    folder_rules,
+    opens_secrets,
+    parse_allowed,
+)
+from nexus_cli.permission.permission import decide
 from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
@@ -41,9 +48,9 @@ if TYPE_CHECKING:
 PLANS = "plan mode is read-only; answer with the plan"
 """The reason of a refusal at level `PLAN`."""
 BUILT_IN = "built in"
-"""`Permission.origin` of a command known to be read-only, see `nexus_cli.rules.readers`."""
+"""`CallDecision.origin` of a command known to be read-only, see `nexus_cli.rules.readers`."""
 FOR_ALL_CALLS = ("edit", "later", "send", "server")
-"""`ApprovalNeed.kind` of calls that an allow rule without a pattern covers."""
+"""`CallDecision.kind` of calls that an allow rule without a pattern covers."""
 WRITTEN_TO = "job"
 """The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
 
@@ -78,10 +85,12 @@ class CallPermission:
         self._names_rules: bool | None = None
         self._stamp: tuple[int, ...] = ()
         self._is_outdated = False
-        self._probe: BackendProbe | None = None
+        self.probe: BackendProbe | None = None
+        """The sandbox backend; None until it was looked for."""
         self._temp: TempFolder | None = None
         self._confinements: dict[str, Confinement] = {}
-        self._network: SessionNetwork | None = None
+        self.network: SessionNetwork | None = None
+        """The network that sandboxed commands share since the first background command."""
         self._denied: dict[tuple[Path, ...], DeniedFiles] = {}
         """By the added folders that were searched."""
         self._told: set[str] = set()
@@ -90,21 +99,11 @@ class CallPermission:
         self._lock = threading.Lock()
 
     @property
-    def network(self) -> SessionNetwork | None:
-        """The network that sandboxed commands share since the first background command."""
-        return self._network
-
-    @property
-    def probe(self) -> BackendProbe | None:
-        """Return the sandbox backend, None if none was looked for yet."""
-        return self._probe
-
-    @property
     def may_have_sandbox(self) -> bool:
         """False if commands are known to run without a sandbox here. Does not probe the system."""
         if self._settings is None or self._settings.backend == "off":
             return False
-        return self._probe is None or self._probe.backend != "none"
+        return self.probe is None or self.probe.backend != "none"
 
     def is_loaded(self, level: str, *, runs: bool) -> bool:
         """Return True if `decide` at `level` would load nothing; `runs`: the call runs a command."""
@@ -112,7 +111,13 @@ class CallPermission:
             return True
         if self._rules is None or self._is_outdated:
             return not runs and self._names_rules is False
-        return not runs or (level == "all" or self._probe is not None)
+        return not runs or level == "all" or self.probe is not None
+
+    async def load_for(self, tool: Tool | None, level: str) -> None:
+        """Load what decisions on `tool` at `level` need, in a thread."""
+        runs = tool is not None and tool.effect is Effect.RUN
+        if not self.is_loaded(level, runs=runs):
+            await asyncio.to_thread(self.load, level, runs=runs)
 
     def load(self, level: str, *, runs: bool = True) -> BackendProbe | None:
         """Load the rules, and for a command (`runs`) below level `all` the sandbox backend. Blocks the first time."""
@@ -121,23 +126,23 @@ class CallPermission:
         with self._lock:
             if runs or self._has_rules():
                 self._read_rules()
-        return self._probe if level == "all" or not runs else self.probe_backend()
+        return self.probe if level == "all" or not runs else self.probe_backend()
 
     def probe_backend(self) -> BackendProbe | None:
         """Probe the sandbox backend of this system; None for a bare session. Blocks the first time."""
         if self._settings is None:
             return None
         with self._lock:
-            if self._probe is None:
+            if self.probe is None:
                 from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415
 
-                self._probe = find_backend(self._settings.backend, own=places(), project=self._project)
-            return self._probe
+                self.probe = find_backend(self._settings.backend, own=places(), project=self._project)
+            return self.probe
 
     def share_probe(self, other: CallPermission) -> None:
         """Reuse the backend that `other` (of the previous session) found, if settings and project are the same."""
         if (self._settings, self._project) == (other._settings, other._project):
-            self._probe = other._probe
+            self.probe = other.probe
 
     def has_sandbox(self) -> bool:
         """Return True if commands can be sandboxed here. Blocks the first time."""
@@ -169,45 +174,35 @@ class CallPermission:
     def take_problems(self, level: str) -> list[str]:
         """Return the warnings about rules and sandbox at `level` that were not returned before."""
         lines = list(self._rules.problems) if self._rules is not None else []
-        if self._probe is not None and self._probe.backend == "none" and level != "all":
+        if self.probe is not None and self.probe.backend == "none" and level != "all":
             lines.append(
-                f"No sandbox: {self._probe.why or 'none works here'}. Every command needs approval (`nexus doctor`)"
+                f"No sandbox: {self.probe.why or 'none works here'}. Every command needs approval (`nexus doctor`)"
             )
         new = [line for line in lines if line not in self._told]
         self._told.update(new)
         return new
 
-    def decide(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        level: str,
-        targets: Mapping[str, Path] | None = None,
-        allowed: Iterable[str] = (),
-    ) -> Permission:
-        """Decide on a call at `level` on real `targets`, with the session's rules `allowed`; blocks before `load`."""
+    def decide(self, call: CheckedCall, level: str, allowed: Iterable[str] = ()) -> CallDecision:
+        """Decide on a call at `level`, with the session's rules `allowed`; blocks before `load`."""
         judged = "read" if level == PLAN else level
-        extra = (*parse_ahead(self.rules_ahead), *parse_allowed(frozenset(allowed)))
-        if tool.runs_commands and self._settings is not None:
-            found = self._decide_command(tool, arguments, judged, extra)
+        extra = (*parse_allowed(self.rules_ahead, AHEAD), *parse_allowed(tuple(sorted(allowed)), ALLOWED))
+        if call.tool.runs_commands and self._settings is not None:
+            found = self._decide_command(call, judged, extra)
         else:
-            found = self._decide_paths(tool, arguments, judged, targets, extra)
-        if WRITTEN_TO in arguments and judged in ("read", "edit") and found.origin == BUILT_IN:
+            found = self._decide_paths(call, judged, extra)
+        if WRITTEN_TO in call.arguments and judged in ("read", "edit") and found.origin == BUILT_IN:
             # What only reads as a command may be anything to the job that it is written to.
-            found = Permission(ApprovalNeed(f"it writes to job {arguments[WRITTEN_TO]}", "run"), found.command)
-        reads = tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
-        stays = bool(tool.runs_commands and arguments.get("background"))
-        plain = reads and not stays and isinstance(found.verdict, Grant)
-        if level == PLAN and not isinstance(found.verdict, Denial) and not plain:
-            return Permission(Denial(PLANS), found.command, level=level)
-        return replace(found, level=level)
+            found = CallDecision("ask", f"it writes to job {call.arguments[WRITTEN_TO]}", "run", found.command)
+        reads = call.tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
+        stays = call.tool.runs_commands and call.arguments.get("background")
+        if level == PLAN and not found.is_denied and (stays or not reads or found.asks):
+            found = CallDecision("deny", PLANS, command=found.command)
+        return replace(found, level=level, about=call)
 
-    def _decide_command(
-        self, tool: Tool, arguments: Mapping[str, Any], level: str, extra: tuple[PermissionRule, ...]
-    ) -> Permission:
+    def _decide_command(self, call: CheckedCall, level: str, extra: tuple[PermissionRule, ...]) -> CallDecision:
         from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
 
-        probe = self.load(level)
+        probe, tool, arguments = self.load(level), call.tool, call.arguments
         rules = self._read_rules()
         rules = (replace(rules, rules=(*extra, *rules.rules)) if extra else rules).for_commands_of(tool)
         made = decide_command(
@@ -222,93 +217,83 @@ class CallPermission:
             writes=bool(arguments.get("write")),
             outside=str(arguments.get("outside") or ""),
         )
-        verdict: Verdict = Grant()
-        if made.decision == "deny":
-            verdict = Denial(made.why)
-        elif made.decision == "ask":
-            verdict = ApprovalNeed(made.why, "run")
         # A rule for all commands would open more than the tool that asks.
         offers = made.prefixes if tool.governs else ()
+        found = CallDecision(made.decision, made.why, "run", made, offers=offers)
         deciding = [part for part in made.parts if part.decision == made.decision]
         ruled = next((part for part in deciding if part.rule), None)
         if ruled is not None:
-            return Permission(verdict, made, f"{made.decision} {ruled.rule}", ruled.source, offers=offers)
+            return replace(found, rule=f"{made.decision} {ruled.rule}", origin=ruled.source)
         is_read_only = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
-        return Permission(verdict, made, origin=BUILT_IN if is_read_only else "", offers=offers)
+        return replace(found, origin=BUILT_IN if is_read_only else "")
 
-    def _decide_paths(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        level: str,
-        targets: Mapping[str, Path] | None,
-        extra: tuple[PermissionRule, ...],
-    ) -> Permission:
-        rule = self._find_rule(tool, targets, extra, str(arguments.get(tool.reaches, "")))
-        named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
-        if rule is not None and rule.decision == "deny":
-            return Permission(Denial("{} ({})".format(*named)), None, *named)
+    def _decide_paths(self, call: CheckedCall, level: str, extra: tuple[PermissionRule, ...]) -> CallDecision:
+        rule = self._find_rule(call, extra)
+        named = CallDecision("allow")
+        if rule is not None:
+            named = CallDecision(rule.decision, rule=f"{rule.decision} {rule.text}", origin=rule.origin)
+            named = replace(named, why=named.ruling)
+        if named.is_denied:
+            return named
         unread = self._rules.unread_denials if self._rules is not None else ()  # one of these may be for this call
-        opened = rule is not None and rule.decision == "allow" and (rule in extra or not unread)
-        verdict = decide(
-            tool,
-            arguments,
+        opened = rule is not None and named.is_granted and (rule in extra or not unread)
+        found = decide(
+            call.tool,
+            call.arguments,
             allow=level,
             cwd=self._cwd,
             project=self._project,
             added=self.added,
             config_dirs=self._config_dirs,
-            targets=targets,
+            targets=call.targets,
             lifts=lambda name, path: opened and bool(rule and opens_secrets(rule, self._project)),
             answers=self._answers,
         )
-        reads = tool.reads_content or tool.finds_files
-        is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and reads
-        offers = folder_rules((targets or {}).values(), self._project) if is_outside and self._settings else ()
-        if isinstance(verdict, ApprovalNeed) and verdict.kind == "network" and self._settings:
-            offers = address_rules(tool, str(arguments[tool.reaches]))
-        if isinstance(verdict, ApprovalNeed) and verdict.kind == "server" and self._settings:
-            offers = (tool.name,)
+        if self._settings is not None:
+            found = replace(found, offers=self._find_offers(call, found.kind))
         if rule is None or level == "all":
-            return Permission(verdict, offers=offers)
-        if rule.decision == "ask" and isinstance(verdict, Grant):
-            return Permission(ApprovalNeed("{} ({})".format(*named), "protected"), None, *named)
-        if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind in FOR_ALL_CALLS):
-            return Permission(Grant(), None, *named)
-        return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict, offers=offers)
+            return found
+        if found.is_granted:
+            return replace(named, kind="protected")
+        return named if opened and found.asks and (rule.pattern or found.kind in FOR_ALL_CALLS) else found
 
-    def _find_rule(
-        self, tool: Tool, targets: Mapping[str, Path] | None, extra: tuple[PermissionRule, ...], address: str
-    ) -> PermissionRule | None:
-        """Return the rule that decides on a call with these paths, or to this network address; None if no rule does."""
+    def _find_offers(self, call: CheckedCall, kind: str) -> tuple[str, ...]:
+        """Return the allow rules that a question of `kind` about a call offers as "always"."""
+        if kind == "outside" and (call.tool.reads_content or call.tool.finds_files):
+            return folder_rules(call.targets.values(), self._project)
+        if kind == "network":
+            return address_rules(call.tool, str(call.arguments[call.tool.reaches]))
+        return (call.tool.name,) if kind == "server" else ()
+
+    def _find_rule(self, call: CheckedCall, extra: tuple[PermissionRule, ...]) -> PermissionRule | None:
+        """Return the rule that decides on a call, by its network address or its paths; None if no rule does."""
         if self._settings is None or not (extra or self._has_rules()):
             return None
         from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
 
         rules = RuleSet((*(self._read_rules().rules if self._has_rules() else ()), *extra))
-        if address:
-            return rules.find_for_address(tool, address)
-        return rules.find_for_path(tool, list((targets or {}).values()), self._project, self.added)
+        if address := str(call.arguments.get(call.tool.reaches, "")):
+            return rules.find_for_address(call.tool, address)
+        return rules.find_for_path(call.tool, list(call.targets.values()), self._project, self.added)
 
-    def find_refused(self, tool: Tool) -> Callable[[Path], bool] | None:
-        """Return a predicate for real paths that a deny rule hides from `tool`, which walks folders; None for none."""
-        if tool.effect is not Effect.READ or self._settings is None or not self._has_rules():
-            return None
+    def find_refused(self, tool: Tool) -> Callable[[Path], bool]:
+        """Return a predicate for real paths that a deny rule hides from `tool`, which walks folders."""
+        if tool.effect is not Effect.READ or not self._has_rules():
+            return lambda path: False
         from nexus_cli.rules.rule_set import find_by_path  # noqa: PLC0415
 
         refusing, project, added = self._read_rules().keeping_from(tool).rules, self._project, self.added
-        return (lambda path: find_by_path(refusing, (path,), project, added) is not None) if refusing else None
+        return lambda path: bool(refusing) and find_by_path(refusing, (path,), project, added) is not None
 
     def is_denied(self, path: Path) -> bool:
         """Return True if a deny rule keeps `read_file` from a real path. Blocks the first time."""
-        if self._settings is None:
-            return False
         with self._lock:
-            refused = self.find_refused(rule_tools()["read_file"]) if self._has_rules() else None
-        return refused is not None and refused(path)
+            return self._has_rules() and self.find_refused(rule_tools()["read_file"])(path)
 
     def _has_rules(self) -> bool:
         """Return True if a settings file may have rules, without parsing it; look again in a turn after a change."""
+        if self._settings is None:
+            return False
         if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
@@ -364,7 +349,7 @@ class CallPermission:
         """Return the names of the tools that allow rules are about. Blocks the first time."""
         with self._lock:
             rules = self._read_rules().rules if self._has_rules() else ()
-        return {rule.tool for rule in rules if rule.decision == "allow"} if rules else set()
+        return {rule.tool for rule in rules if rule.decision == "allow"}
 
     def store_rules(self, rules: Sequence[str]) -> None:
         """Add allow rules for this project to the personal settings, in force at once; may raise `NexusError`."""
@@ -471,20 +456,20 @@ class CallPermission:
         no reader writes what a command with more rights uses later."""
         if profile == "none":
             return self._temp.path if self._temp else None
-        from nexus_cli.sandbox.profile import TempFolder  # noqa: PLC0415
-
-        self._temp = self._temp or TempFolder(places())
-        folder = self._temp.path / "read" if profile == "read" else self._temp.path
+        folder = self._make_temp() / "read" if profile == "read" else self._make_temp()
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
-    def temp_folder(self) -> Path:
-        """Return the private folder for temporary files of the session's commands and hooks. Raises `OSError`."""
+    def _make_temp(self) -> Path:
         from nexus_cli.sandbox.profile import TempFolder  # noqa: PLC0415
 
+        self._temp = self._temp or TempFolder(places())
+        return self._temp.path
+
+    def temp_folder(self) -> Path:
+        """Return the private folder for temporary files of the session's commands and hooks. Raises `OSError`."""
         with self._lock:
-            self._temp = self._temp or TempFolder(places())
-            return self._temp.path
+            return self._make_temp()
 
     def _find_confinement(self, made: SandboxProfile, probe: BackendProbe, stays: bool) -> tuple[Confinement, str]:
         """Return the confinement of a command, and a note if it cannot share a network. The caller must lock."""
@@ -492,9 +477,9 @@ class CallPermission:
         from nexus_cli.sandbox.session_network import make_network  # noqa: PLC0415
 
         alone = ""
-        if stays and made.name == "write" and self._network is None:
-            self._network, alone = make_network(probe.backend, self._project)
-        network = self._network if made.name == "write" else None
+        if stays and made.name == "write" and self.network is None:
+            self.network, alone = make_network(probe.backend, self._project)
+        network = self.network if made.name == "write" else None
         kind = f"{made.name} {made.claude_home or ''}"
         held = None if stays else self._confinements.get(kind)
         if held is None or held.profile != made or held.network is not network:
@@ -515,7 +500,7 @@ class CallPermission:
         """Take over the temporary files and the shown warnings of `earlier`, and close it: it decided for the same
         session until now."""
         self._temp, earlier._temp = earlier._temp, None
-        self._network, earlier._network = earlier._network, None
+        self.network, earlier.network = earlier.network, None
         self._told |= earlier._told
         earlier.close()
 
@@ -527,9 +512,9 @@ class CallPermission:
         if self._temp is not None:
             self._temp.close()
             self._temp = None
-        if self._network is not None:
-            self._network.close()
-            self._network = None
+        if self.network is not None:
+            self.network.close()
+            self.network = None
 
 
 def _names_rules(path: Path) -> bool:

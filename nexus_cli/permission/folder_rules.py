@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 AHEAD = "allowed when this work was scheduled"
 """The origin of a rule of scheduled work."""
 ALLOWED = "allowed for this session"
-"""`Permission.origin` of a call that an earlier answer for the whole session covers."""
+"""`CallDecision.origin` of a call that an earlier answer for the whole session covers."""
 WHOLE = "/**"
 """Pattern suffix: the folder and everything in it."""
 _SIGNS = frozenset("*?()\n")
@@ -70,20 +70,11 @@ def address_rules(tool: Tool, address: str) -> tuple[str, ...]:
 
 
 @lru_cache(64)
-def parse_ahead(rules: tuple[str, ...]) -> tuple[PermissionRule, ...]:
-    """Return the rules of scheduled work as rules."""
+def parse_allowed(rules: tuple[str, ...], origin: str) -> tuple[PermissionRule, ...]:
+    """Parse the allow rules of scheduled work (`AHEAD`) or of a session (`ALLOWED`)."""
     if not rules:
         return ()
     from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
 
-    return tuple(replace(parse_rule("allow", rule, rule_tools(), AHEAD), lifts=True) for rule in rules)
-
-
-@lru_cache(64)
-def parse_allowed(rules: frozenset[str]) -> tuple[PermissionRule, ...]:
-    """Parse the allow rules of a session."""
-    if not rules:
-        return ()
-    from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
-
-    return tuple(parse_rule("allow", rule, rule_tools(), ALLOWED) for rule in sorted(rules))
+    parsed = (parse_rule("allow", rule, rule_tools(), origin) for rule in rules)
+    return tuple(replace(rule, lifts=origin == AHEAD) for rule in parsed)

@@ -1,13 +1,13 @@
 """Decide whether a call runs, a person is asked first, or it is refused (`nexus docs rules`).
 
-Resolves paths, but changes nothing and asks nobody. The dispatcher asks, and refuses the call if nobody can be asked.
+Resolves paths, but changes nothing and asks nobody. `turn/call_decider` asks, and refuses the call if nobody can be
+asked.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,36 +23,11 @@ from nexus_cli.config.protected_places import (
 )
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.tools.files import ToolError, resolve_path
 
 OF_JOB = "of_job"
 """The argument that `approvals.as_command` adds to a call whose address is one of a job."""
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """The call may run."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalNeed:
-    why: str
-    """One line, used as `Question.why`."""
-    kind: str
-    """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send` or `server`. It bounds what an answer for
-    the rest of the session may cover (`approvals.approval_scope`): the same paths for `outside` and `protected`, the
-    same address for `network`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """The call is refused without asking."""
-
-    why: str
-    """One line: the reason, and the rule that would allow the call, if one can."""
-
-
-Verdict = Grant | ApprovalNeed | Denial
 
 
 def resolve_targets(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Path]:
@@ -76,7 +51,7 @@ def decide(
     targets: Mapping[str, Path] | None = None,
     lifts: Callable[[str, Path], bool] = lambda tool, target: False,
     answers: bool = False,
-) -> Verdict:
+) -> CallDecision:
     """Decide whether a call runs at level `allow`, one of `LEVELS`; raise `ValueError` for another.
 
     The `added` folders (real paths) count like the project.
@@ -86,32 +61,32 @@ def decide(
     """
     LEVELS.index(allow)
     if allow == "read" and tool.works_later(arguments):
-        return ApprovalNeed("it starts work that costs money later", "later")
+        return CallDecision("ask", "it starts work that costs money later", "later")
     if allow == "read" and tool.sends and not answers:
-        return ApprovalNeed("other people get this message", "send")
+        return CallDecision("ask", "other people get this message", "send")
     if allow == "all":
-        return Grant()
+        return CallDecision("allow")
     if tool.stands:
-        return ApprovalNeed("every later run of this agent is told it", "later")
+        return CallDecision("ask", "every later run of this agent is told it", "later")
     if tool.server:
-        return ApprovalNeed(f"it runs on the MCP server {tool.server}", "server")
+        return CallDecision("ask", f"it runs on the MCP server {tool.server}", "server")
     if tool.effect is Effect.RUN:
-        return ApprovalNeed("it runs a command", "run")
+        return CallDecision("ask", "it runs a command", "run")
     if tool.reaches in arguments and OF_JOB not in arguments:
         shown = tool.reaches == tool.subject
         address = "" if shown else f": {' '.join(str(arguments[tool.reaches]).split())[:200]}"
-        return ApprovalNeed(f"it uses the network{address}", "network")
+        return CallDecision("ask", f"it uses the network{address}", "network")
     if tool.effect is Effect.NONE:
-        return Grant()
+        return CallDecision("allow")
     try:
         found = resolve_targets(tool, arguments, cwd) if targets is None else targets
     except ToolError as refused:
-        return ApprovalNeed(str(refused), "protected")
+        return CallDecision("ask", str(refused), "protected")
     secrets = SecretPlaces(places(), project)
     for path, target in found.items():
         secret = None if lifts(tool.name, target) else secrets.find(target)
         if secret:
-            return Denial(_describe_secret(tool, path, target, cwd, secret))
+            return CallDecision("deny", _describe_secret(tool, path, target, cwd, secret))
     writes = tool.effect is Effect.EDIT
     within = [Path(os.path.realpath(folder)) for folder in config_dirs]
     roots = (Path(os.path.realpath(project)), *added)
@@ -120,13 +95,13 @@ def decide(
         if need is not None:
             return need
     if writes and allow == "read":
-        return ApprovalNeed("it changes files", "edit")
-    return Grant()
+        return CallDecision("ask", "it changes files", "edit")
+    return CallDecision("allow")
 
 
 def _check_place(
     path: str, target: Path, writes: bool, cwd: Path, roots: Sequence[Path], config_dirs: list[Path]
-) -> ApprovalNeed | None:
+) -> CallDecision | None:
     """Return the approval that a path needs at every level below `all`, None if it needs none."""
     named = _name_path(path, target, cwd)
     verb = "writes" if writes else "reads"
@@ -134,20 +109,20 @@ def _check_place(
         if target.is_relative_to(root):
             break
     else:
-        return ApprovalNeed(f"it {verb} outside the project: {named}", "outside")
+        return CallDecision("ask", f"it {verb} outside the project: {named}", "outside")
     if not writes:
         return None
     if any(target.is_relative_to(folder) for folder in config_dirs):
-        return ApprovalNeed(f"it writes to the configuration of nexus: {named}", "protected")
+        return CallDecision("ask", f"it writes to the configuration of nexus: {named}", "protected")
     for place in (target, _written_path(path, cwd)):
         names = (place.relative_to(root) if place.is_relative_to(root) else place).parts
         name = protected_name(names)
         if name:
-            return ApprovalNeed(f"it writes {_describe_protected(name)}: {named}", "protected")
+            return CallDecision("ask", f"it writes {_describe_protected(name)}: {named}", "protected")
         if obeyed_name(names):
-            return ApprovalNeed(f"it writes what other programs run or obey by themselves: {named}", "protected")
+            return CallDecision("ask", f"it writes what other programs run or obey by themselves: {named}", "protected")
     if _is_in_repository(target, root):
-        return ApprovalNeed(f"it writes into a folder that git may take for a repository: {named}", "protected")
+        return CallDecision("ask", f"it writes into a folder that git may take for a repository: {named}", "protected")
     return None
 
 

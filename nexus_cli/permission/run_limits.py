@@ -1,7 +1,7 @@
 """The limits of a run on its tool calls: filters, step counts, signals, repeated calls.
 
-`dispatch` asks and executes. Counts are taken from the log of the run, so that a resumed turn keeps them. A refused
-call gets a result with the reason; its tool's schema stays in the request (`nexus docs recipes`).
+`turn/call_decider` asks, `turn/dispatch` executes. Counts are taken from the log of the run, so that a resumed turn
+keeps them. A refused call gets a result with the reason; its tool's schema stays in the request (`nexus docs recipes`).
 Signals (seed D) restrict calls only in a recipe with `signals = true`; otherwise pressure is displayed, and repeated
 errors add a notice to the next request.
 """
@@ -20,12 +20,13 @@ from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.core.wire import canonical
+from nexus_cli.permission.call_decision import CallDecision, refuse_by_limit
 
 SINGLE = "single_action"
 ASSESSMENT = "assessment"
 """Layer name: the limits that the assessment of the turn set."""
 SIGNALS = "signals"
-"""`Refusal.limit` of a call that the state of the run refused, not a configured limit."""
+"""`CallDecision.limit` of a call that the state of the run refused, not a configured limit."""
 LAYERS = ("settings", "project", "recipe")
 """The layers that are applied first. Of several layers with the same value, the first is reported as its origin."""
 NOTICE_AT = 3
@@ -165,16 +166,6 @@ class RunHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A call that a limit refuses."""
-
-    why: str
-    """The reason, for the model."""
-    limit: str
-    """Name of the limit; `SIGNALS` if signals or an assessment set it, not a configuration."""
-
-
-@dataclass(frozen=True, slots=True)
 class RunLimits:
     """The limits on the tool calls of one step."""
 
@@ -186,32 +177,28 @@ class RunLimits:
     find: Callable[[str], Tool | None]
     started: Callable[[str], bool]
 
-    def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:
+    def refusals(self, calls: Sequence[ToolCall]) -> dict[str, CallDecision]:
         """Return the refused ones among `calls` (the newest step of the run), by call id."""
-        refused = {}
         acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call not in calls)
-        for call in calls:
-            refusal = self.exclude(self.find(call.name)) or self._over(acted)
-            if refusal:
-                refused[call.id] = refusal
-        return refused
+        found = ((call.id, self.exclude(self.find(call.name)) or self._over(acted)) for call in calls)
+        return {call_id: refusal for call_id, refusal in found if refusal}
 
-    def exclude(self, tool: Tool | None) -> Refusal | None:
+    def exclude(self, tool: Tool | None) -> CallDecision | None:
         """Return the refusal of a tool that this run excludes, None for another."""
         tools, categories = self.limits.tools, self.limits.categories
         if tool is None:
             return None
         if tools is not None and tool.name not in tools:
-            return Refusal(
+            return refuse_by_limit(
                 f"{tool.name} is not for this run. It may use: {', '.join(sorted(tools))}." if tools else OFF, "tools"
             )
         if tool.delegates and self.limits.sub_agents is False:
-            return Refusal("handing over work is not for this run", "sub_agents")
+            return refuse_by_limit("handing over work is not for this run", "sub_agents")
         if categories is not None and tool.effect not in categories:
             return self._bound("categories", f"calls that {_does(tool.effect)} are not for this run", "")
         return None
 
-    def _over(self, acted: bool) -> Refusal | None:
+    def _over(self, acted: bool) -> CallDecision | None:
         """Return the refusal of a call after the last step that may call tools; `acted`: an earlier step ran calls."""
         most = self.limits.max_iterations
         if most is not None and len(self.run.batches) > most:
@@ -222,13 +209,13 @@ class RunLimits:
             return self._bound(name, "not run: this run may call tools in one step", f". {ANSWER}")
         return None
 
-    def _bound(self, name: str, why: str, end: str) -> Refusal:
+    def _bound(self, name: str, why: str, end: str) -> CallDecision:
         """Return a refusal by the limit `name`, with the reason if signals or an assessment set it."""
         by = next((bound.bound_by for bound in self.bounds if bound.name == name), "")
         if by not in (SIGNALS, ASSESSMENT):
-            return Refusal(why + end, name)
+            return refuse_by_limit(why + end, name)
         reason = reasons(self.now, name) if by == SIGNALS else "the task was assessed before"
-        return Refusal(f"{why} ({reason}){end}", SIGNALS)
+        return refuse_by_limit(f"{why} ({reason}){end}", SIGNALS)
 
 
 def _does(effect: Effect) -> str:

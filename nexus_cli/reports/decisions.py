@@ -13,7 +13,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
-from nexus_cli.permission.approvals import DECISION
+from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, name_origin, table, when
 from nexus_cli.session.limits_record import LEVEL_LAYER, LIMITS
 from nexus_cli.text.cells import one_line

@@ -24,7 +24,7 @@ from nexus_cli.lane.work_notes import HOOK
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.sessions import SHOWN, TAKEN, WAIT
-from nexus_cli.permission.approvals import DECISION
+from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.running_workers import WORKER
 from nexus_cli.turn.dispatch import RESULT

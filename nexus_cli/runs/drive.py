@@ -59,7 +59,7 @@ from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.spending import BUDGET, describe_budget
 from nexus_cli.ledger import RUN, TAKEN, Ledger
-from nexus_cli.permission.approvals import DECISION
+from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of

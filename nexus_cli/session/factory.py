@@ -506,7 +506,7 @@ class SessionFactory:
         def make_checks() -> EditChecks:
             from nexus_cli.turn.edit_checks import EditChecks  # noqa: PLC0415  (the first edit)
 
-            return EditChecks(project, self.settings.check, permission, lambda: dispatcher.limits.allow or "read")
+            return EditChecks(project, self.settings.check, permission, lambda: dispatcher.level)
 
         dispatcher.call_changes.make_checks = make_checks
         dispatcher.hooks = self._make_hooks(dispatcher)
@@ -534,7 +534,7 @@ class SessionFactory:
             dispatcher.permission,
             self.options.cwd,
             self.made.id,
-            lambda: dispatcher.limits.allow or "read",
+            lambda: dispatcher.level,
             bool(self.made.spawner),
         )
 

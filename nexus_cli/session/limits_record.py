@@ -16,7 +16,7 @@ from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, PLAN, SETS, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits, name_level
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.next_request import LimitsInForce
 from nexus_cli.lane.options import Options, limit_layers
@@ -109,7 +109,7 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
 def permission_facts(dispatcher: Dispatcher) -> dict[str, Any]:
     """Return the values of the context section `permission`; a sandbox is assumed until it was probed."""
     return {
-        "level": dispatcher.limits.allow or LEVELS[0],
+        "level": dispatcher.level,
         "asked": dispatcher.approver is not None,
         "confined": dispatcher.permission.may_have_sandbox,
         **({"ahead": list(ahead)} if (ahead := dispatcher.permission.rules_ahead) else {}),

@@ -16,7 +16,7 @@ from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.drop_list import drop_value
 from nexus_cli.lane.options import COMMAND_LINE
 from nexus_cli.lane.spending import BUDGET
-from nexus_cli.permission.approvals import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
+from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
 from nexus_cli.session.session_state import SessionState
 
@@ -60,9 +60,9 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
 
 def _denied(state: SessionState) -> Iterator[dict[str, str]]:
     """Yield every refused call of the turn with an explanation."""
-    for row in state.dispatcher.denied:
-        tool = state.dispatcher.registry.get(row["tool"])
-        yield explain_denial(row, state.bounds, state.recipe.name, str(tool.effect) if tool else "")
+    for decision in state.dispatcher.denied:
+        effect = str(decision.checked.tool.effect)
+        yield explain_denial(decision.denied_row(), state.bounds, state.recipe.name, effect)
 
 
 def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, str]:

@@ -248,13 +248,13 @@ class _Expansion:
         if tool is None:
             return f"[not run: {shown}: this session has no tool with the effect {effect}]"
         call = ToolCall(f"guide-{secrets.token_hex(6)}", tool.name, dict(arguments))
-        if refusal := dispatcher.begin_own_call(call, tool, dispatcher.run_limits(state.lane_state)):
+        limits, attached = dispatcher.run_limits(state.lane_state), replace(control, released=asyncio.Event())
+        if refusal := dispatcher.begin_own_call(call, tool, limits, state.lane_state.window, attached):
             return f"[not run: {shown}: {refusal.why}]"
         began = time.monotonic()
         control.emit(event.ToolCallEvent(call, shown))
-        attached = replace(control, released=asyncio.Event())
         try:
-            result = await dispatcher.execute(state.lane_state.window, attached, call, tool)
+            result = await dispatcher.execute(call, tool)
         finally:
             dispatcher.partial_outputs.pop(call.id, None)
         control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.work_record import SIGPIPE
 from nexus_cli.core import event
-from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause
@@ -31,7 +30,7 @@ from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
 from nexus_cli.lane.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.lane.goals import finish_goal, open_until, set_until
-from nexus_cli.permission.approvals import AskedCall
+from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.permission.run_limits import OFF
 from nexus_cli.session.continuation import Continuation
 from nexus_cli.session.session_state import SessionState
@@ -65,8 +64,8 @@ class UntilRounds(Continuation):
         self._command = command
         self._rounds = 0
         self._last: ToolResult | None = None
-        self._asked: AskedCall | None = None
-        """The approved question about the command."""
+        self._agreed: CallDecision | None = None
+        """The decision on the command that the person has approved."""
         self._seen: set[str] = set()
         """Digests of what the rounds brought."""
         self._stale = 0
@@ -85,11 +84,10 @@ class UntilRounds(Continuation):
         is_chat = state.lane_state.spending.is_chat
         line = f"works until `{one_line(self._command)}` exits 0: {describe_limits(state.limits, is_chat=is_chat)}"
         state.lane_state.emit(event.Notice(line, warning=False))
-        dispatcher, window, control = state.dispatcher, state.lane_state.window, state.lane_state.control
-        answer = await dispatcher.obtain_permission(window, control, call, tool, call.arguments, {})
-        if isinstance(answer, ToolResult):
-            raise self._refused(answer)
-        self._asked = answer
+        decision = await state.dispatcher.permit(CheckedCall(tool, call.arguments, {}, call))
+        if decision.result is not None:
+            raise self._refused(decision.result)
+        self._agreed = decision if decision.answer else None
         told = f"this turn goes on until `{one_line(self._command)}` exits 0; it is run whenever you stop"
         state.lane_state.upcoming.notices.append(told)
 
@@ -150,28 +148,26 @@ class UntilRounds(Continuation):
         return f"`{one_line(self._command)}`"
 
     def _call(self) -> tuple[ToolCall, Tool]:
-        """Make the next call, and a step of its own with the answer that the person has given."""
+        """Make the next call, and a step of its own with the answer that the person has given. Ctrl+B does not release
+        the command: the turn needs its exit status."""
         tool = self._state.dispatcher.registry.get(TOOL)
         if tool is None:
             raise NexusError("usage", f"--until {self._named}", f"this session has no tool {TOOL}", "Omit --no-tools")
         call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MOST_SECONDS})
-        dispatcher = self._state.dispatcher
-        if refusal := dispatcher.begin_own_call(call, tool, dispatcher.run_limits(self._state.lane_state)):
+        dispatcher, lane_state = self._state.dispatcher, self._state.lane_state
+        limits, control = dispatcher.run_limits(lane_state), replace(lane_state.control, released=asyncio.Event())
+        if refusal := dispatcher.begin_own_call(call, tool, limits, lane_state.window, control, self._agreed):
             self._end_in_chat()
             hint = "Omit --no-tools" if refusal.why == OFF else ""
             raise NexusError("usage", f"--until {self._named}", refusal.why, hint)
-        step = dispatcher.step
-        if self._asked is not None:
-            step.answers[call.id], step.asked[call.id] = Allow(), self._asked
         return call, tool
 
     async def _run(self) -> ToolResult:
         state, (call, tool) = self._state, self._call()
         control, began = state.lane_state.control, time.monotonic()
         control.emit(event.ToolCallEvent(call, one_line(self._command)))
-        attached = replace(control, released=asyncio.Event())  # Ctrl+B: the turn needs its exit status
         try:
-            result = await state.dispatcher.execute(state.lane_state.window, attached, call, tool)
+            result = await state.dispatcher.execute(call, tool)
         finally:
             state.dispatcher.partial_outputs.pop(call.id, None)
         self._own.update(set(result.changed) - set(state.dispatcher.changed))
@@ -191,8 +187,7 @@ class UntilRounds(Continuation):
     def _refused(self, result: ToolResult) -> NexusError:
         """Return the error for a command that may not run."""
         self._end_in_chat()
-        row = next(iter(self._state.dispatcher.denied[-1:]), None)
-        level = name_level(row["allow"]) if row and row["allow"] else ""
+        level = next((name_level(decision.allow) for decision in self._state.dispatcher.denied[-1:]), "")
         hint = f"--allow {level} lets it run" if level else "Allow it, or name another command"
         return NexusError("denied", f"--until {self._named} may not run", result.error, hint)
 

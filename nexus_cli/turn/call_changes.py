@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nexus_cli.config.paths import places
 from nexus_cli.core.memory import TOLD
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import Effect, Tool, ToolContext, describe_subject
 from nexus_cli.lane.user_input import CLIPPED
 from nexus_cli.lane.work_notes import COMMAND_DID, WORK, work_note
+from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.permission.run_limits import CHANGES
 
 if TYPE_CHECKING:
@@ -139,19 +140,13 @@ class CallChanges:
         return names
 
     async def run(
-        self,
-        tool: Tool,
-        profile: str,
-        subject: str,
-        context: ToolContext,
-        work: Callable[[], Awaitable[ToolResult]],
-        command: str = "",
+        self, decision: CallDecision, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """Run a call with `work`; add the changed files to the result of a command that may write.
-
-        `subject` is the main argument on one line, `command` the whole of it.
-        """
+        """Run a call with `work`; add the changed files to the result of a command that may write."""
+        tool, profile, call = decision.checked.tool, decision.profile, decision.checked.call
+        subject = describe_subject(tool, call)
         what = f"{tool.name} {subject}".rstrip()
+        command = str(decision.checked.arguments.get(tool.subject, "")) or subject
         if not self.session and tool.effect in CHANGES and not tool.server and profile != "read":
             self._tell_once(UNSAVED)
         if tool.effect is Effect.EDIT and self.session:
@@ -161,8 +156,8 @@ class CallChanges:
         if tool.effect is not Effect.RUN or tool.server or profile == "read":
             return await work()
         if not profile:
-            self._tell_outside(command or subject, context.project)
-        result, names = await self.follow(what, context.call_id, context.project, work, command or subject)
+            self._tell_outside(command, context.project)
+        result, names = await self.follow(what, context.call_id, context.project, work, command)
         return replace(result, changed=(*result.changed, *names))
 
     async def follow(
@@ -217,9 +212,10 @@ class CallChanges:
             self._told.add(line)
             self.tell(line)
 
-    async def find_uncovered(self, tool: Tool, profile: str, project: Path) -> str:
+    async def find_uncovered(self, found: CallDecision, project: Path) -> str:
         """Return what undo will not cover of a command that may write, "" if it covers all."""
-        if not self.session or tool.effect is not Effect.RUN or tool.server or profile == "read":
+        tool = found.checked.tool
+        if not self.session or tool.effect is not Effect.RUN or tool.server or found.profile == "read":
             return ""
         from nexus_cli.undo.coverage import describe_uncovered  # noqa: PLC0415  (the first change)
 

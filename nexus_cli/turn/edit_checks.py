@@ -29,8 +29,8 @@ from nexus_cli.core.tool import COMMAND
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.upcoming import Upcoming
+from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.permission.permission import Denial
 from nexus_cli.plugins.python_plugins import admit_objects
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import decode_output
@@ -282,16 +282,15 @@ class EditChecks:
     def _run(self, state: _State, names: Sequence[str], stop: StopFlag) -> list[str] | None:
         """Return the lines of a check that fails, [] for one that passes, None for one that is broken. Blocks."""
         check, permission = state.check, self._permission
-        probe = permission.load("read")
-        if probe is None or probe.backend == "none":
+        if not permission.has_sandbox():
             state.off = "there is no sandbox here"
             return None
         files = [f"./{name}" if name.startswith("-") else name for name in names]
         shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
         shown = check.command.replace(FILES, shlex.join(files))
-        denied = permission.decide(shell, {COMMAND: shown}, "all", {}).verdict
-        if isinstance(denied, Denial):
-            state.off = denied.why
+        decision = permission.decide(CheckedCall(shell, {COMMAND: shown}, {}), "all")
+        if decision.is_denied:
+            state.off = decision.why
             return None
         sandbox = permission.make_sandbox("read")
         env = program_environment(sandbox.env, self._project)

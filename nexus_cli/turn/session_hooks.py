@@ -36,10 +36,8 @@ from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.lane.work_notes import HOOK
-from nexus_cli.permission.approvals import CONFIRM
-from nexus_cli.permission.call_decision import Permission
+from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.foreign_calls import foreign_names
 from nexus_cli.tools.schema import check_arguments
@@ -67,7 +65,8 @@ SHORT = 120
 class _CallRuling:
     """The decision of the hooks on one call."""
 
-    checked: Mapping[str, Any]
+    arguments: Mapping[str, Any]
+    """Those of the call, as hooks changed them."""
     decision: str = ""
     reason: str = ""
     by: Hook | None = None
@@ -90,9 +89,8 @@ class SessionHooks:
     _window: LaneWindow | None = None
     _upcoming: Upcoming | None = None
     _control: Control | None = None
-    _rulings: dict[str, asyncio.Future[_CallRuling]] = field(default_factory=dict)
-    """By call id, of the newest turn."""
-    _requested: dict[str, asyncio.Future[_CallRuling]] = field(default_factory=dict)
+    _rulings: dict[tuple[str, str], asyncio.Future[_CallRuling]] = field(default_factory=dict)
+    """By event and call id, of the newest turn."""
     _added: dict[str, list[str]] = field(default_factory=dict)
     """Texts for the result of a call, by its id."""
     _told: set[str] = field(default_factory=set)
@@ -115,10 +113,10 @@ class SessionHooks:
         """Run the hooks of a session's start, once, and those of the prompt. Raises `NexusError("denied", ...)` if one
         refuses the prompt."""
         self._rounds, self._stopped, self.hooks = 0, None, None  # also a script may have changed
-        for calls in (self._rulings, self._requested, self._added):
-            calls.clear()
+        self._rulings.clear()
+        self._added.clear()
         for line in self._describe_broken(await self._load()):
-            self._tell(line)
+            self._tell_once(line)
         if not self._is_started:
             self._is_started = True
             source = "resume" if is_resumed else self._begins
@@ -202,74 +200,55 @@ class SessionHooks:
         """Raise `NexusError("denied", ...)` if a hook ended the turn."""
         self._check_stopped()
 
-    async def before_call(
-        self, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
-    ) -> Mapping[str, Any]:
-        """Run the hooks before a call, once; return its arguments, as a personal hook may have changed them."""
-        if call.id not in self._rulings:
-            self._rulings[call.id] = asyncio.ensure_future(self._judge("PreToolUse", call, tool, checked, targets))
-        return (await self._rulings[call.id]).checked
+    async def before_call(self, checked: CheckedCall, event: str = "PreToolUse") -> Mapping[str, Any]:
+        """Run the hooks of an event before a call, once; return its arguments, as a personal hook may have changed
+        them."""
+        key = (event, checked.call.id)
+        if key not in self._rulings:
+            self._rulings[key] = asyncio.ensure_future(self._judge(event, checked))
+        return (await self._rulings[key]).arguments
 
-    async def before_question(
-        self, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path], found: Permission
-    ) -> Permission:
+    async def before_question(self, found: CallDecision) -> CallDecision:
         """Run the hooks before the person is asked about a call, once; return the decision with their answers."""
-        if isinstance(found.verdict, ApprovalNeed) and found.verdict.kind not in NEVER_LIFTED:
-            if call.id not in self._requested:
-                made = self._judge("PermissionRequest", call, tool, checked, targets)
-                self._requested[call.id] = asyncio.ensure_future(made)
-            await self._requested[call.id]
-        return self.adjust(call.id, found)
+        if found.asks and found.kind not in NEVER_LIFTED:
+            await self.before_call(found.checked, "PermissionRequest")
+        return self.adjust(found)
 
-    def adjust(self, call_id: str, found: Permission) -> Permission:
+    def adjust(self, found: CallDecision) -> CallDecision:
         """Return the decision on a call as the hooks that ran for it change it."""
-        for rulings in (self._rulings, self._requested):
-            made = rulings.get(call_id)
+        for event in ("PreToolUse", "PermissionRequest"):
+            made = self._rulings.get((event, found.checked.call.id))
             if made is not None and made.done() and not made.cancelled() and made.exception() is None:
                 found = self._apply(made.result(), found)
         return found
 
-    def _apply(self, ruling: _CallRuling, found: Permission) -> Permission:
-        hook, verdict = ruling.by, found.verdict
-        if hook is None or isinstance(verdict, Denial):
+    def _apply(self, ruling: _CallRuling, found: CallDecision) -> CallDecision:
+        hook = ruling.by
+        if hook is None or found.is_denied:
             return found
         ruled = replace(found, rule=f"hook {hook.name}", origin=hook.source)
         reason = f": {ruling.reason}" if ruling.reason else ""
         if ruling.decision == "deny":
-            return replace(ruled, verdict=Denial(f"hook {hook.name} ({hook.source}){reason}"))
-        if ruling.decision == "ask" and isinstance(verdict, Grant):
-            need = ApprovalNeed(f"hook {hook.name} wants you to decide{reason}", CONFIRM)
-            return replace(ruled, verdict=need)
-        is_askable = isinstance(verdict, ApprovalNeed) and verdict.kind not in NEVER_LIFTED and not found.rule
-        if ruling.decision == "allow" and is_askable:
-            return replace(ruled, verdict=Grant())
-        return found
+            return replace(ruled, verdict="deny", why=f"hook {hook.name} ({hook.source}){reason}")
+        if ruling.decision == "ask" and found.is_granted:
+            return replace(ruled, verdict="ask", why=f"hook {hook.name} wants you to decide{reason}", kind=CONFIRM)
+        is_askable = found.asks and found.kind not in NEVER_LIFTED and not found.rule
+        return replace(ruled, verdict="allow") if ruling.decision == "allow" and is_askable else found
 
-    def follow(
-        self,
-        call: ToolCall,
-        tool: Tool,
-        checked: Mapping[str, Any],
-        targets: Mapping[str, Path],
-        work: Callable[[], Awaitable[ToolResult]],
-    ) -> Callable[[], Awaitable[ToolResult]]:
-        """Return `work` followed by the hooks after a call that ran, with the texts of hooks in its result."""
-
-        async def followed() -> ToolResult:
-            hooked = HookedCall(call.id, tool, checked, targets)
-            result = await hooked.run(work)
-            if not result.ran or result.stopped or result.waits is not None:
-                return result
-            runs = await self._fire_call("PostToolUse", hooked, only_codex=hooked.has_failed)
-            if hooked.has_failed:
-                runs += await self._fire_call(FAILED_EVENT, hooked)
-            for run in runs:
-                if run.outcome == BLOCKED:
-                    self._add_words(call, run, _reason(run))
-                self._add_words(call, run, run.answer.context)
+    async def run_call(self, checked: CheckedCall, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """Run a call by `work`, and the hooks after it if it ran."""
+        hooked = HookedCall(checked.call.id, checked.tool, checked.arguments, checked.targets)
+        result = await hooked.run(work)
+        if not result.ran or result.stopped or result.waits is not None:
             return result
-
-        return followed
+        runs = await self._fire_call("PostToolUse", hooked, only_codex=hooked.has_failed)
+        if hooked.has_failed:
+            runs += await self._fire_call(FAILED_EVENT, hooked)
+        for run in runs:
+            if run.outcome == BLOCKED:
+                self._add_words(checked.call, run, _reason(run))
+            self._add_words(checked.call, run, run.answer.context)
+        return result
 
     def add_words(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return the result with what hooks added to it."""
@@ -281,27 +260,26 @@ class SessionHooks:
             return replace(result, error=f"{result.error}\n{text}")
         return replace(result, output=f"{result.output.removesuffix(chr(10))}\n{text}".lstrip("\n"))
 
-    async def _judge(
-        self, event: str, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
-    ) -> _CallRuling:
+    async def _judge(self, event: str, checked: CheckedCall) -> _CallRuling:
         """Run the hooks before a call or a question and combine their answers: deny before ask before allow."""
-        hooked = HookedCall(call.id, tool, checked, targets)
+        call, tool, arguments = checked.call, checked.tool, checked.arguments
+        hooked = HookedCall(call.id, tool, arguments, checked.targets)
         runs = await self._fire_call(event, hooked)
         for run in runs:
             self._add_words(call, run, run.answer.context)
             updated = run.answer.updated if event == "PreToolUse" else None
             if updated is not None:
-                problem, checked = _update(tool, checked, updated, hooked.own_arguments())
+                problem, arguments = _update(tool, arguments, updated, hooked.own_arguments())
                 if problem:
                     reason = f"the input that it gave is invalid: {problem}"
-                    return _CallRuling(checked, "deny", reason, run.hook)
-                shown = cut_at_word(one_line(json.dumps(dict(checked), ensure_ascii=False)), SHORT)
+                    return _CallRuling(arguments, "deny", reason, run.hook)
+                shown = cut_at_word(one_line(json.dumps(dict(arguments), ensure_ascii=False)), SHORT)
                 self._add_words(call, run, f"the input of this call was changed to {shown}")
         for decision in ("deny", "ask", "allow"):
             for run in runs:
                 if (_denies(run) and decision == "deny") or run.answer.decision == decision:
-                    return _CallRuling(checked, decision, self._clean(_reason(run)), run.hook)
-        return _CallRuling(checked)
+                    return _CallRuling(arguments, decision, self._clean(_reason(run)), run.hook)
+        return _CallRuling(arguments)
 
     async def _fire_call(self, event: str, call: HookedCall, *, only_codex: bool = False) -> list[HookRun]:
         """Run the hooks of an event of a call."""
@@ -397,15 +375,13 @@ class SessionHooks:
         return self.hooks
 
     def _describe_broken(self, hooks: Sequence[Hook]) -> list[str]:
-        """Return a line for each hook that cannot run, one for all of a file at unknown events, the first time."""
+        """Return a line for each hook that cannot run, one for all of a file at unknown events."""
         lines = [hook.describe_broken() for hook in hooks if hook.is_broken and not hook.unknown_event]
         others = [hook for hook in hooks if hook.unknown_event]
         for source in dict.fromkeys(hook.source for hook in others):
             events = ", ".join(dict.fromkeys(hook.unknown_event for hook in others if hook.source == source))
             lines.append(f"hooks of {source} that do not run here: {events} (nexus has no such events)")
-        new = [line for line in lines if line not in self._told]
-        self._told.update(new)
-        return new
+        return lines
 
     def _check_stopped(self) -> None:
         if self._stopped is not None:

@@ -14,7 +14,8 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, find_governing
-from nexus_cli.permission.permission import Grant, resolve_targets
+from nexus_cli.permission.call_decision import CheckedCall
+from nexus_cli.permission.permission import resolve_targets
 from nexus_cli.text.cells import one_line
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import discover_tools
@@ -136,12 +137,12 @@ async def _find_edit_refusals(dispatcher: Dispatcher, governing: Tool, path: str
     others = (one for one in discover_tools().values() if one.effect is Effect.EDIT and one.name != governing.name)
     found = []
     for tool in (governing, *others):
-        checked = {tool.paths[0]: str(dispatcher.project / path)}
+        arguments = {tool.paths[0]: str(dispatcher.project / path)}
         try:
-            targets = resolve_targets(tool, checked, dispatcher.cwd)
+            targets = resolve_targets(tool, arguments, dispatcher.cwd)
         except ToolError as error:
             return [f"{path}: {error}"]
-        decided = await dispatcher.decide_loaded(tool, checked, targets)
-        if not isinstance(decided.verdict, Grant) and (tool is governing or decided.rule):
-            found.append(decided.verdict.why)
+        decided = await dispatcher.decide_now(CheckedCall(tool, arguments, targets))
+        if not decided.is_granted and (tool is governing or decided.rule):
+            found.append(decided.why)
     return found

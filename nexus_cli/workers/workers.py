@@ -35,8 +35,8 @@ from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.lane.spending import BUDGET, BUDGET_ENDED, Spending, describe_budget
 from nexus_cli.lane.work_notes import note_worker_call
 from nexus_cli.ledger import LaneLog
-from nexus_cli.permission.approvals import ApprovalStep
-from nexus_cli.permission.permission import Grant, resolve_targets
+from nexus_cli.permission.call_decision import CheckedCall
+from nexus_cli.permission.permission import resolve_targets
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
@@ -106,19 +106,18 @@ async def read_unasked(path: str, session: Session) -> ToolResult | None:
     tool = find_reader(session)
     if tool is None:
         return None
-    checked = {tool.paths[0]: path}
+    arguments = {tool.paths[0]: path}
     try:
-        targets = resolve_targets(tool, checked, dispatcher.cwd)
+        targets = resolve_targets(tool, arguments, dispatcher.cwd)
     except ToolError as error:
         return ToolResult(error=str(error))
-    level = dispatcher.limits.allow or "read"
-    if not isinstance(dispatcher.permission.decide(tool, checked, level, targets).verdict, Grant):
+    if not dispatcher.permission.decide(CheckedCall(tool, arguments, targets), dispatcher.level).is_granted:
         return None
     cap = session.state.lane_state.window.budget.output_cap
     context = ToolContext(
         dispatcher.cwd, dispatcher.project, cap, "", lambda text: None, dispatcher.services, targets=targets
     )
-    return await tool.run(checked, context)
+    return await tool.run(arguments, context)
 
 
 MOST_DEPTH = 2
@@ -143,7 +142,7 @@ class SessionWorkers(RunningWorkers[Session]):
         self._places = places or asyncio.Semaphore(self._budget())
         self._workers: dict[str, Worker] = {}
         self._reviewing = asyncio.Lock()
-        self._shared: tuple[ApprovalStep, Spending, Limits] | None = None
+        self._shared: tuple[object, Spending, Limits] | None = None
         """The step whose workers share the rest of this spending, and the share of each."""
         self._reports: asyncio.Queue[Worker] = asyncio.Queue()
         """Background workers that have ended and whose report was not delivered."""
@@ -406,7 +405,7 @@ class SessionWorkers(RunningWorkers[Session]):
             stopped(f"[{worker.figures()}]\n{worker.report}")
             raise
         step = self.session.state.dispatcher.step
-        step.worker_declined = worker.declined or step.worker_declined
+        step.declined = worker.declined or step.declined
         return worker.result()
 
     def release(self) -> list[str]:

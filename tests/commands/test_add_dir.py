@@ -7,7 +7,7 @@ from commands.conftest import FakeContext
 
 from nexus_cli.core.entry import ADDED_MEMO
 from nexus_cli.core.errors import NexusError
-from nexus_cli.permission.permission import Grant
+from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.tools.registry import discover_tools
 
 
@@ -20,10 +20,9 @@ def test_an_added_folder_counts_like_the_project(
     file = library / "shapes.py"
 
     def is_granted() -> bool:
-        found = state.dispatcher.permission.decide(
-            discover_tools()["read_file"], {"path": str(file)}, "read", {str(file): file}
-        )
-        return isinstance(found.verdict, Grant)
+        call = CheckedCall(discover_tools()["read_file"], {"path": str(file)}, {str(file): file})
+        found = state.dispatcher.permission.decide(call, "read")
+        return found.is_granted
 
     assert not is_granted()
     context.run(f"add-dir {library}")

@@ -460,8 +460,8 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeConte
     lane.append(Kind.USER, Message(Role.USER, "run the [/bold] tests"), "person")
     calls = (ToolCall("c9a", "bash", {"command": "pytest\n -q"}), ToolCall("c9b", "read_file", {"path": "x.py"}))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
-    with the_ledger() as ledger:
-        ledger.log(context.session.id).record_start("c9a", "bash")
+    assert context.session.record is not None
+    context.session.record.record_start("c9a", "bash")
     value = last_exchange(context.session)
     assert value["open"] == [
         {"name": "bash", "subject": "pytest -q", "started": True},

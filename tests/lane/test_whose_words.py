@@ -22,7 +22,7 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.user_messages import read_refusals, read_sources
-from nexus_cli.permission.approvals import DECISION
+from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.session import Session

@@ -23,7 +23,8 @@ from server.blocks import content
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.ledger import Ledger
-from nexus_cli.turn.dispatch import NOT_RUN, UNKNOWN_OUTCOME
+from nexus_cli.turn.call_decider import UNKNOWN_OUTCOME
+from nexus_cli.turn.dispatch import NOT_RUN
 
 WINDOW = 8000
 KILLS = [

@@ -18,8 +18,8 @@ from nexus_cli.mcp.server_entries import ServerFiles
 from nexus_cli.mcp.server_tools import LONGEST_NAME, Catalogue, name_tool, object_schema
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerTool
 from nexus_cli.mcp.tool_cache import make_list, read_list, store_list
+from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
@@ -144,30 +144,28 @@ def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
 @pytest.mark.parametrize(
     ("rules", "level", "verdict"),
     [
-        ("", "read", ApprovalNeed),
-        ("", "run", ApprovalNeed),
-        ("", "all", Grant),
-        ('allow = ["mcp__db__tool1"]', "read", Grant),
-        ('allow = ["mcp__db__*"]', "read", Grant),
-        ('allow = ["mcp__db__tool"]', "read", ApprovalNeed),
-        ('allow = ["mcp__other__*"]', "read", ApprovalNeed),
-        ('allow = ["mcp__db__*"]\ndeny = ["mcp__db__tool1"]', "all", Denial),
-        ('deny = ["mcp__DB__*"]', "all", Denial),
-        ('allow = ["mcp__db__*"]\nask = ["mcp__Db__tool1"]', "run", ApprovalNeed),
-        ('allow = ["mcp__db__*"]\ndeny = ["mcp__db__tool1(x)"]', "run", ApprovalNeed),
-        ('allow = ["mcp__DB__*"]', "read", ApprovalNeed),
-        ("", "plan", Denial),
-        ('allow = ["mcp__db__*"]', "plan", Denial),
+        ("", "read", "ask"),
+        ("", "run", "ask"),
+        ("", "all", "allow"),
+        ('allow = ["mcp__db__tool1"]', "read", "allow"),
+        ('allow = ["mcp__db__*"]', "read", "allow"),
+        ('allow = ["mcp__db__tool"]', "read", "ask"),
+        ('allow = ["mcp__other__*"]', "read", "ask"),
+        ('allow = ["mcp__db__*"]\ndeny = ["mcp__db__tool1"]', "all", "deny"),
+        ('deny = ["mcp__DB__*"]', "all", "deny"),
+        ('allow = ["mcp__db__*"]\nask = ["mcp__Db__tool1"]', "run", "ask"),
+        ('allow = ["mcp__db__*"]\ndeny = ["mcp__db__tool1(x)"]', "run", "ask"),
+        ('allow = ["mcp__DB__*"]', "read", "ask"),
+        ("", "plan", "deny"),
+        ('allow = ["mcp__db__*"]', "plan", "deny"),
     ],
 )
-def test_a_call_asks_unless_a_rule_of_the_person_names_it(
-    tmp_path: Path, rules: str, level: str, verdict: type
-) -> None:
+def test_a_call_asks_unless_a_rule_of_the_person_names_it(tmp_path: Path, rules: str, level: str, verdict: str) -> None:
     places().settings.write_text(f"[rules]\n{rules}\n" if rules else "")
     tool = ToolRegistry(catalogue(3).tools(), {ServerTools: None}).get("mcp__db__tool1")
     assert tool is not None
     permission = CallPermission(tmp_path, tmp_path, (), SandboxSettings(backend="off"))
-    found = permission.decide(tool, {"text": "x"}, level)
-    assert isinstance(found.verdict, verdict), found
-    if verdict is ApprovalNeed:
+    found = permission.decide(CheckedCall(tool, {"text": "x"}, {}), level)
+    assert found.verdict == verdict, found
+    if verdict == "ask":
         assert found.offers == ("mcp__db__tool1",)

@@ -20,6 +20,7 @@ from nexus_cli.core.services import Spaces
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.permission.approvals import remove_allowance, scope_name
+from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.runs.plan_service import plans_report
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
@@ -79,7 +80,8 @@ def test_session_and_always_cover_the_same_commands_and_the_way_back_works(proje
         dispatcher.permission.remove_rule("bash(pytest *)")
     again = Person()
     dispatcher.approver = again
-    found = dispatcher.permission.decide(dispatcher.registry.tools()[0], {"command": "pytest -q"}, "read")
+    call = CheckedCall(dispatcher.registry.tools()[0], {"command": "pytest -q"}, {})
+    found = dispatcher.permission.decide(call, "read")
     assert not found.rule and not names(session)[1:]
 
 

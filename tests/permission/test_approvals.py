@@ -16,6 +16,7 @@ from nexus_cli.core.event import ApprovalAnswer, ApprovalRequest, Event, ToolCal
 from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
+from nexus_cli.turn.call_changes import CallChanges
 
 Calls = list[tuple[str, dict[str, Any]]]
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
@@ -340,3 +341,67 @@ def test_the_diff_of_a_question_is_that_of_its_result_however_the_path_is_spelle
     events, _ = say(opened(tmp_path, person, [edit(path, "one", "two")]), "go")
     shown = [event.result.diff for event in events if isinstance(event, ToolResultEvent)]
     assert shown == [person.asked[0].detail] and "--- a/src/a.txt" in shown[0]
+
+
+def test_what_was_declined_stays_so_when_a_later_answer_covers_it(tmp_path: Path) -> None:
+    declined = asyncio.Event()
+
+    async def answer(question: Question) -> Answer:
+        if question.what.endswith("b.txt"):
+            declined.set()
+            return Deny("not b")
+        await declined.wait()
+        await asyncio.sleep(0.01)
+        return Allow(always=True)
+
+    session = opened(
+        tmp_path, Person(answer), [("write_file", {"path": name, "content": "x"}) for name in ("a.txt", "b.txt")]
+    )
+    events, outcome = say(session, "go")
+    assert results(events)[1] == "Declined: not b" and [row["subject"] for row in outcome.denied] == ["b.txt"]
+    assert (tmp_path / "a.txt").exists() and not (tmp_path / "b.txt").exists()
+
+
+def test_a_question_that_a_level_has_answered_is_asked_again_if_the_level_goes_back(tmp_path: Path) -> None:
+    sessions: list[Session] = []
+
+    async def answer(question: Question) -> Answer:
+        if question.what.endswith("a"):
+            return Allow()
+        if subjects(person).count(question.what) > 1:
+            return Deny("not now")
+        sessions[0].set_level("all")
+        try:
+            await asyncio.sleep(30)
+        finally:
+            sessions[0].set_level("read")
+        raise AssertionError
+
+    person = Person(answer)
+    sessions.append(opened(tmp_path, person, [run("touch a"), run("touch b")]))
+    events, _ = say(sessions[0], "go")
+    assert subjects(person) == ["bash touch a", "bash touch b", "bash touch b"]
+    assert results(events)[1] == "Declined: not now" and not (tmp_path / "b").exists()
+
+
+def test_what_undo_does_not_cover_is_not_run_because_another_question_was_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def find_uncovered(*_: Any) -> str:
+        return "undo cannot take it back"
+
+    async def answer(question: Question) -> Answer:
+        if question.what.endswith("b"):
+            await asyncio.sleep(0.05)
+            return Deny("not b")
+        session.state.dispatcher.withdraw_questions()
+        return Allow()
+
+    monkeypatch.setattr(CallChanges, "find_uncovered", find_uncovered)
+    person = Person(answer)
+    session = opened(tmp_path, person, [run("touch a"), run("touch b")], allow="all")
+    session.state.dispatcher.call_changes.requires = True
+    events, _ = say(session, "go")
+    assert subjects(person) == ["bash touch a", "bash touch b"]
+    assert {one.why for one in person.asked} == {"undo cannot take it back (undo.require)"}
+    assert results(events)[1] == "Declined: not b" and not (tmp_path / "b").exists()

@@ -31,9 +31,8 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import LaneLog
-from nexus_cli.permission.approvals import DECISION
+from nexus_cli.permission.call_decision import DECISION, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.reports.decisions import decision_report, decision_text
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
@@ -676,10 +675,10 @@ def test_a_bare_session_without_settings_asks_for_every_command(project: Path) -
     permission = CallPermission(project, project)
     tools = discover_tools()
     for level in ("read", "edit", "run"):
-        found = permission.decide(tools["bash"], {"command": "ls"}, level)
-        assert isinstance(found.verdict, ApprovalNeed) and not found.profile
-    assert isinstance(permission.decide(tools["bash"], {"command": "ls"}, "all").verdict, Grant)
-    assert isinstance(permission.decide(tools["bash"], {"command": "ls"}, PLAN).verdict, Denial)
+        found = permission.decide(CheckedCall(tools["bash"], {"command": "ls"}, {}), level)
+        assert found.asks and not found.profile
+    assert permission.decide(CheckedCall(tools["bash"], {"command": "ls"}, {}), "all").is_granted
+    assert permission.decide(CheckedCall(tools["bash"], {"command": "ls"}, {}), PLAN).is_denied
 
 
 @pytest.mark.parametrize("level", ["run", "all"])
@@ -844,3 +843,25 @@ def test_rules_and_places_decide_on_every_part_of_a_reading(project: Path, range
     call = ("read_file", {"path": "plain.txt", "more": [f"plain.txt{ranges}"]})
     [result] = results(say(opened(project, call, settings=OFF), "go")[0])
     assert result.success and result.output.count("[plain.txt; ") + (ranges == "") >= 1
+
+
+def test_an_approved_command_runs_in_the_profile_of_its_question_whatever_the_level_is_then(project: Path) -> None:
+    answered = asyncio.Event()
+
+    class Later(Person):
+        async def ask(self, question: Question) -> Answer:
+            if question.what.endswith("made"):
+                answered.set()
+                return await super().ask(question)
+            await answered.wait()
+            session.set_level("all")  # withdraws this question
+            await asyncio.sleep(30)
+            raise AssertionError
+
+    person = Later()
+    session = opened(project, [NETWORK, WRITES], person=person)
+    say(session, "go")
+    first, second = decisions(session)
+    assert (first["decision"], first["profile"]) == ("allow", "none") and (project / "made").exists()
+    assert (second["decision"], second["answer"]) == ("ask", "yes")
+    assert [second["profile"]] == [one.profile for one in person.asked]

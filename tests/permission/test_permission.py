@@ -15,7 +15,8 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Tool
-from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide, resolve_targets
+from nexus_cli.permission.call_decision import CallDecision
+from nexus_cli.permission.permission import decide, resolve_targets
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import discover_tools
 
@@ -42,11 +43,11 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-def _asks(verdict: Verdict, kind: str) -> bool:
-    return isinstance(verdict, ApprovalNeed) and verdict.kind == kind
+def _asks(verdict: CallDecision, kind: str) -> bool:
+    return verdict.asks and verdict.kind == kind
 
 
-def _decide(project: Path, tool: str, path: str, allow: str) -> Verdict:
+def _decide(project: Path, tool: str, path: str, allow: str) -> CallDecision:
     arguments = {"path": path, "content": "", "edits": [], "pattern": "x"}
     return decide(TOOLS[tool], arguments, allow=allow, cwd=project, project=project)
 
@@ -69,7 +70,7 @@ def test_a_path_that_is_no_string_is_refused(project: Path, given: object) -> No
 def test_a_path_that_is_left_out_is_the_default_of_the_schema(project: Path, default: object) -> None:
     tool = _reader({"type": "string", "default": default})
     assert _asks(decide(tool, {}, allow="read", cwd=project, project=project), "outside")
-    assert isinstance(decide(tool, {"where": "a.txt"}, allow="read", cwd=project, project=project), Grant)
+    assert decide(tool, {"where": "a.txt"}, allow="read", cwd=project, project=project).is_granted
     for schema in ({"type": "string"}, {"default": None}, True):
         assert list(resolve_targets(_reader(schema), {}, project)) == ["."]
 
@@ -100,15 +101,15 @@ def test_outside_the_project_is_asked_about(project: Path, path: str, allow: str
 @pytest.mark.matrix
 @pytest.mark.parametrize("path", ["a.txt", "src/new/deep.py", ".", "in/x", "./src/../a.txt", "..x", ".git/config"])
 def test_reading_inside_the_project_runs(project: Path, path: str) -> None:
-    assert _decide(project, "read_file", path, "read") == Grant()
-    assert _decide(project, "read_file", str(project / path), "read") == Grant()
+    assert _decide(project, "read_file", path, "read").is_granted
+    assert _decide(project, "read_file", str(project / path), "read").is_granted
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("path", ["a.txt", "src/new/deep.py", "in/x", ".gitignore", ".github/x.yml", "notes.md"])
 def test_edits_inside_the_project_run_from_the_level_edit(project: Path, path: str) -> None:
     assert _asks(_decide(project, "edit_file", path, "read"), "edit")
-    assert _decide(project, "edit_file", path, "edit") == Grant()
+    assert _decide(project, "edit_file", path, "edit").is_granted
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_edits_inside_the_project_run_from_the_level_edit(project: Path, path: s
 def test_protected_places_are_asked_about_when_written(project: Path, path: str) -> None:
     for allow in ("read", "edit"):
         assert _asks(_decide(project, "write_file", path, allow), "protected")
-    assert _decide(project, "write_file", path, "all") == Grant()
+    assert _decide(project, "write_file", path, "all").is_granted
 
 
 @pytest.mark.parametrize(
@@ -209,8 +210,8 @@ def test_what_other_programs_obey_by_themselves_is_asked_about_when_edited(proje
     for tool in ("write_file", "edit_file"):
         for allow in ("read", "edit", "run"):
             assert _asks(_decide(project, tool, path, allow), "protected")
-        assert _decide(project, tool, path, "all") == Grant()
-    assert _decide(project, "read_file", path, "read") == Grant()
+        assert _decide(project, tool, path, "all").is_granted
+    assert _decide(project, "read_file", path, "read").is_granted
 
 
 @pytest.mark.matrix
@@ -245,19 +246,19 @@ def test_what_other_programs_obey_by_themselves_is_asked_about_when_edited(proje
     ],
 )
 def test_ordinary_files_of_a_project_are_edited_unasked(project: Path, path: str) -> None:
-    assert _decide(project, "write_file", path, "edit") == Grant()
+    assert _decide(project, "write_file", path, "edit").is_granted
 
 
 def test_a_repository_without_a_git_folder_is_not_written_unasked(project: Path) -> None:
     for name in ("g/HEAD", "g/head", "HEAD"):
         assert _asks(_decide(project, "write_file", name, "edit"), "protected")
     for name in ("g/config", "g/refs/x", "g/objects/info/alternates"):
-        assert _decide(project, "write_file", name, "edit") == Grant()
+        assert _decide(project, "write_file", name, "edit").is_granted
     (project / "g").mkdir()
     (project / "g/HEAD").write_text("ref: refs/heads/main")
     for name in ("g/config", "g/refs/x", "g/objects/info/alternates", "g/hooks/pre-commit"):
         assert _asks(_decide(project, "edit_file", name, "edit"), "protected")
-    assert _decide(project, "edit_file", "src/x", "edit") == Grant()
+    assert _decide(project, "edit_file", "src/x", "edit").is_granted
 
 
 def test_a_link_to_a_protected_file_is_protected(project: Path) -> None:
@@ -285,13 +286,13 @@ def test_nexus_own_files_are_refused_in_a_project_that_is_the_home_of_the_person
     own = ("data", "data/keys/A_KEY", "DATA/ledger.db", "log/nexus.log", "config/config.toml", "config/mcp.json")
     for path in (f"{top}/{name}" for top in ("home", "link") for name in own):
         verdicts = _verdicts(project, tool, path)
-        assert all(isinstance(one, Denial) and "nexus's own files" in one.why for one in verdicts[:-1]), path
-        assert verdicts[-1] == Grant()
+        assert all(one.is_denied and "nexus's own files" in one.why for one in verdicts[:-1]), path
+        assert verdicts[-1].is_granted
     for path in ("home/config/skills/x/run.py", "home/config/NEXUS.md", "home/cache/x", "home/data.d/x"):
-        assert not any(isinstance(one, Denial) for one in _verdicts(project, tool, path)), path
+        assert not any(one.is_denied for one in _verdicts(project, tool, path)), path
 
 
-def _verdicts(project: Path, tool: Tool, path: str) -> list[Verdict]:
+def _verdicts(project: Path, tool: Tool, path: str) -> list[CallDecision]:
     """Return the verdict of every level, the lowest first."""
     arguments = {"path": path, "pattern": "x", "content": "", "edits": []}
     return [decide(tool, arguments, allow=level, cwd=project, project=project) for level in LEVELS]
@@ -326,9 +327,9 @@ def test_credentials_are_refused_at_every_level_but_all(
     (project / "real").mkdir()
     (home / ".gnupg").symlink_to(project / "real")  # a person may keep them in a repository
     *low, top = _verdicts(project, tool, path)
-    assert all(isinstance(one, Denial) for one in low) and top == Grant()
+    assert all(one.is_denied for one in low) and top.is_granted
     verdict = low[0]
-    assert isinstance(verdict, Denial) and f'allow = ["{tool.name}(' in verdict.why and "\n" not in verdict.why
+    assert verdict.is_denied and f'allow = ["{tool.name}(' in verdict.why and "\n" not in verdict.why
 
 
 @pytest.mark.parametrize(
@@ -362,7 +363,7 @@ def test_what_proc_shows_of_a_process_is_refused_in_every_project(
     top = Path(root) if root[0] == "/" else project
     arguments = {"path": path.replace("link", str(project / "link")), "pattern": "x", "content": ""}
     verdicts = [decide(tool, arguments, allow=level, cwd=project, project=top) for level in LEVELS[:-1]]
-    assert all(isinstance(one, Denial) for one in verdicts), verdicts
+    assert all(one.is_denied for one in verdicts), verdicts
     assert SecretPlaces(places(), top).are_below(Path("/proc"))
     assert not SecretPlaces(places(), top).find(Path("/proc/cpuinfo"))
 
@@ -377,52 +378,52 @@ def test_a_personal_rule_opens_one_credential_for_one_tool(project: Path, monkey
     for tool, path, denied in ((READ, "~/.netrc", False), (GREP, "~/.netrc", True), (READ, "~/.ssh/config", True)):
         arguments = {"path": path, "pattern": "x"}
         verdict = decide(tool, arguments, allow="edit", cwd=project, project=project, lifts=lifts)
-        assert isinstance(verdict, Denial) == denied
+        assert verdict.is_denied == denied
         assert denied or _asks(verdict, "outside"), "the rule lifts the refusal, not the question"
 
 
 def test_the_question_names_where_a_link_leads(project: Path) -> None:
     verdict = _decide(project, "read_file", "leak", "read")
-    assert isinstance(verdict, ApprovalNeed)
+    assert verdict.asks
     assert verdict.why == f"it reads outside the project: leak -> {project.parent / 'outside' / 'secret'}"
 
 
 def test_what_was_resolved_before_is_what_is_judged(project: Path) -> None:
     where = {"cwd": project, "project": project, "allow": "read"}
     inside, outside = project / "a.txt", project.parent / "outside" / "secret"
-    assert decide(READ, {"path": "leak"}, targets={"leak": inside}, **where) == Grant()  # type: ignore[arg-type]
+    assert decide(READ, {"path": "leak"}, targets={"leak": inside}, **where).is_granted  # type: ignore[arg-type]
     assert _asks(decide(READ, {"path": "a.txt"}, targets={"a.txt": outside}, **where), "outside")  # type: ignore[arg-type]
 
 
 def test_commands_ask_until_the_level_all_and_recall_never_does(project: Path) -> None:
     for allow in ("read", "edit"):
         assert _asks(decide(BASH, {"command": "ls"}, allow=allow, cwd=project, project=project), "run")
-    assert decide(BASH, {"command": "ls"}, allow="all", cwd=project, project=project) == Grant()
-    assert decide(RECALL, {"id": "d1"}, allow="read", cwd=project, project=project) == Grant()
+    assert decide(BASH, {"command": "ls"}, allow="all", cwd=project, project=project).is_granted
+    assert decide(RECALL, {"id": "d1"}, allow="read", cwd=project, project=project).is_granted
 
 
 def test_a_path_is_relative_to_the_working_folder_and_judged_by_the_project(project: Path) -> None:
     inside = decide(READ, {"path": "../a.txt"}, allow="read", cwd=project / "src", project=project)
-    assert inside == Grant()
-    assert decide(GREP, {"pattern": "x"}, allow="read", cwd=project / "src", project=project) == Grant()
+    assert inside.is_granted
+    assert decide(GREP, {"pattern": "x"}, allow="read", cwd=project / "src", project=project).is_granted
     assert _asks(decide(GREP, {"pattern": "x"}, allow="read", cwd=project.parent, project=project), "outside")
 
 
 def test_a_project_reached_through_a_link_is_the_same_project(project: Path, tmp_path: Path) -> None:
     door = tmp_path / "door"
     door.symlink_to(project)
-    assert decide(READ, {"path": "a.txt"}, allow="read", cwd=door, project=door) == Grant()
-    assert decide(READ, {"path": str(project / "a.txt")}, allow="read", cwd=door, project=door) == Grant()
+    assert decide(READ, {"path": "a.txt"}, allow="read", cwd=door, project=door).is_granted
+    assert decide(READ, {"path": str(project / "a.txt")}, allow="read", cwd=door, project=door).is_granted
 
 
 @pytest.mark.parametrize("path", ["", "\0", "a\0b"])
 def test_what_is_no_path_is_never_granted_below_all(project: Path, path: str) -> None:
-    assert isinstance(_decide(project, "read_file", path, "edit"), ApprovalNeed)
+    assert _decide(project, "read_file", path, "edit").asks
 
 
 def test_the_reason_is_one_line(project: Path) -> None:
     verdict = _decide(project, "read_file", "../a\nb\rc", "read")
-    assert isinstance(verdict, ApprovalNeed)
+    assert verdict.asks
     assert "\n" not in verdict.why and "\r" not in verdict.why
 
 
@@ -439,16 +440,13 @@ paths = st.lists(pieces, min_size=1, max_size=5).map("/".join)
 def test_more_is_never_less(tool: str, path: str) -> None:
     project = Path(os.path.realpath(os.curdir))
     verdicts = [
-        isinstance(
-            decide(
-                TOOLS[tool],
-                {"path": path, "command": "ls", "id": "d1", "pattern": "x", "content": "", "edits": []},
-                allow=level,
-                cwd=project,
-                project=project,
-            ),
-            Grant,
-        )
+        decide(
+            TOOLS[tool],
+            {"path": path, "command": "ls", "id": "d1", "pattern": "x", "content": "", "edits": []},
+            allow=level,
+            cwd=project,
+            project=project,
+        ).is_granted
         for level in LEVELS
     ]
     assert verdicts == sorted(verdicts)

@@ -13,7 +13,7 @@ from nexus_cli.config.paths import Places, defaults_dir, places
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree, worktrees_of
-from nexus_cli.permission.permission import Denial, Grant, decide
+from nexus_cli.permission.permission import decide
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.worktrees.worktrees import enter_worktree
 
@@ -145,7 +145,7 @@ def test_file_tools_reach_the_worktree_and_nothing_beside_it(tmp_path: Path, mon
                 project=mine,
                 config_dirs=(own.config,),
             )
-            assert isinstance(verdict, Grant if is_open else Denial), (name, path, verdict)
+            assert verdict.verdict == ("allow" if is_open else "deny"), (name, path, verdict)
     assert SecretPlaces(own, tmp_path / "project").find(mine / "secret") is not None
     assert not SecretPlaces(own, mine).are_below(mine)
 

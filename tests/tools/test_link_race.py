@@ -23,7 +23,7 @@ from hypothesis import settings
 from search import sample
 
 from nexus_cli.core.message import ToolResult
-from nexus_cli.permission.permission import Grant, decide, resolve_targets
+from nexus_cli.permission.permission import decide, resolve_targets
 from nexus_cli.tools import listing
 from nexus_cli.tools.files import ToolError
 
@@ -91,7 +91,7 @@ def run_racing(desk: Any, name: str, rounds: int, **arguments: Any) -> Counter[s
                 ends["failed"] += 1
                 continue
             granted = decide(tool, arguments, allow="edit", cwd=desk.project, project=desk.project, targets=targets)
-            if granted != Grant():
+            if not granted.is_granted:
                 ends["asked"] += 1
                 continue
             desk.memory.files.clear()

@@ -22,7 +22,7 @@ from nexus_cli.core.duration import MOST_SECONDS, format_duration, parse_duratio
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
 from nexus_cli.core.tool import ToolContext
-from nexus_cli.permission.permission import ApprovalNeed, Grant, decide
+from nexus_cli.permission.permission import decide
 from nexus_cli.tools import wait_conditions
 from nexus_cli.tools.builtin.wait_for import LONGEST_WHY
 from nexus_cli.tools.registry import discover_tools
@@ -344,11 +344,11 @@ def test_a_file_outside_and_every_address_ask(tmp_path: Path) -> None:
     def verdict(level: str = "run", **arguments: Any) -> Any:
         return decide(TOOL, arguments, allow=level, cwd=tmp_path, project=tmp_path)
 
-    assert isinstance(verdict(file="a"), Grant) and isinstance(verdict(time="1 h"), Grant)
+    assert verdict(file="a").is_granted and verdict(time="1 h").is_granted
     outside, network = verdict(file="/etc/hostname"), verdict(url="http://127.0.0.1:1/")
-    assert isinstance(outside, ApprovalNeed) and outside.kind == "outside"
-    assert isinstance(network, ApprovalNeed) and network.kind == "network" and "127.0.0.1" in network.why
-    assert isinstance(verdict("all", url="http://127.0.0.1:1/"), Grant)
+    assert outside.asks and outside.kind == "outside"
+    assert network.asks and network.kind == "network" and "127.0.0.1" in network.why
+    assert verdict("all", url="http://127.0.0.1:1/").is_granted
 
 
 @given(st.integers(1, int(MOST_SECONDS)))

@@ -21,6 +21,8 @@ from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.lane.work_notes import MOST_FILES, WORK
+from nexus_cli.permission.call_decision import CallDecision, CheckedCall
+from nexus_cli.rules.decide import CommandDecision
 from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin import bash, write_file
 from nexus_cli.tools.registry import discover_tools
@@ -266,7 +268,9 @@ def test_nothing_is_looked_at_early_where_no_command_can_run_or_nothing_is_kept(
 def stop_command(changes: CallChanges, folder: Path, look: threading.Event | None = None) -> None:
     """Stop a command after it has written `edited.txt`; set `look` once it is stopped."""
     context = SimpleNamespace(project=folder, call_id="c1")
-    tool = discover_tools()["bash"]
+    line = CommandDecision("allow", "write", (), "")
+    call = CheckedCall(discover_tools()["bash"], {"command": "sleep"}, {})
+    decision = CallDecision("allow", command=line, about=call)
 
     async def go() -> None:
         begun = asyncio.Event()
@@ -277,7 +281,7 @@ def stop_command(changes: CallChanges, folder: Path, look: threading.Event | Non
             await asyncio.sleep(60)
             raise AssertionError
 
-        task = asyncio.create_task(changes.run(tool, "write", "sleep", context, command))  # type: ignore[arg-type]
+        task = asyncio.create_task(changes.run(decision, context, command))  # type: ignore[arg-type]
         await begun.wait()
         task.cancel()
         await asyncio.wait([task])

@@ -11,7 +11,7 @@ from nexus_cli.context.window.groups import PLACEHOLDER
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check
-from nexus_cli.turn.dispatch import UNKNOWN_OUTCOME
+from nexus_cli.turn.call_decider import UNKNOWN_OUTCOME
 
 
 def two_commands(request: Request) -> Answer:

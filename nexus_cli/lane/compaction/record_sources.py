@@ -36,7 +36,7 @@ from nexus_cli.lane.read_lines import READ, ReadLines, read_lines
 from nexus_cli.lane.user_input import COMMAND
 from nexus_cli.lane.work_notes import WORK, describe_changer
 from nexus_cli.ledger import LaneLog
-from nexus_cli.permission.approvals import DECISION
+from nexus_cli.permission.call_decision import DECISION
 
 SECONDS = 2.0
 """Time limit for checking all files; files not reached keep their state from the ledger."""
