@@ -173,6 +173,10 @@ class Database:
             self._constants[sql, *values] = rows
         return rows
 
+    def know(self, rows: list[tuple[Any, ...]], sql: str, *values: Any) -> None:
+        """Let `constants` return these rows without a query."""
+        self._constants[sql, *values] = rows
+
     def run(self, sql: str, *values: Any) -> int:
         """Run one statement inside `write()` and return the row id that it inserted. A server's error may be raised
         only by the next query or the commit."""

@@ -24,6 +24,12 @@ _INHERITED = """WITH RECURSIVE line (key) AS (
     UNION SELECT e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)"""
 
 
+KEY = f"""({_INHERITED} SELECT key FROM (
+    SELECT key, 0 AS distance FROM epochs WHERE session = ? AND id = ?
+    UNION ALL SELECT key, 1 FROM epochs JOIN line USING (key) WHERE id = ?) AS found ORDER BY distance LIMIT 1)"""
+"""SQL for the key of an epoch, with `key_values`; NULL if it is unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class EpochRow:
     """An epoch without its texts."""
@@ -83,16 +89,15 @@ def begin(db: Database, lane: int, epoch: Epoch, left_out: Sequence[Drop] = (), 
 
 def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
     """Return the key of an epoch of the lane's session, or of one that it was forked from; None if unknown."""
-    session = lanes.session_of(db, lane)
-    rows = db.constants(
-        f"{_INHERITED} SELECT key, 0 AS distance FROM epochs WHERE session = ? AND id = ?"
-        " UNION ALL SELECT key, 1 FROM epochs JOIN line USING (key) WHERE id = ? ORDER BY distance LIMIT 1",
-        session,
-        session,
-        epoch_id,
-        epoch_id,
-    )
+    find = f"SELECT key FROM epochs WHERE key = {KEY}"
+    rows = db.constants(find, *key_values(db, lane, epoch_id))
     return int(rows[0][0]) if rows else None
+
+
+def key_values(db: Database, lane: int, epoch_id: int) -> tuple[int, int, int, int]:
+    """Return the values of `KEY` for an epoch of the lane's session, or of one that it was forked from."""
+    session = lanes.session_of(db, lane)
+    return session, session, epoch_id, epoch_id
 
 
 def require_key(db: Database, lane: int, epoch_id: int) -> int:
@@ -183,19 +188,23 @@ def _head(db: Database, key: int) -> tuple[WindowItem, ...]:
     return tuple(slots)
 
 
-def settle_head(db: Database, key: int, lines: Sequence[bytes], with_preambles: Sequence[FixedValues] = ()) -> None:
+def settle_head(
+    db: Database, key: Sequence[int], lines: Sequence[bytes], with_preambles: Sequence[FixedValues] = ()
+) -> None:
     """Settle the line hashes of an epoch's slots, and the preambles of `with_preambles` slots; inside a transaction.
+    `key` are the epoch's `key_values`.
 
     What is settled does not change.
     """
     forms = str(ItemForm.FULL), str(ItemForm.ELIDED)
     db.many(
-        "UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = ? AND entry = ? AND form IN (?, ?) AND line IS NULL",
-        [(replace_surrogates(one.preamble), one.tokens, key, one.entry, *forms) for one in with_preambles],
+        f"UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = {KEY} AND entry = ? AND form IN (?, ?)"
+        " AND line IS NULL",
+        [(replace_surrogates(one.preamble), one.tokens, *key, one.entry, *forms) for one in with_preambles],
     )
     db.many(
-        "UPDATE slots SET line = ? WHERE epoch = ? AND position = ? AND line IS NULL",
-        [(line, key, position) for position, line in enumerate(lines)],
+        f"UPDATE slots SET line = ? WHERE epoch = {KEY} AND position = ? AND line IS NULL",
+        [(line, *key, position) for position, line in enumerate(lines)],
     )
 
 

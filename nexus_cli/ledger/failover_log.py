@@ -202,9 +202,11 @@ class FailoverLog(LaneLog):
         return shared.memory is None and self._database.writes and not is_lost
 
     def close(self) -> None:
-        """Commit what waits if the server answers, and close the database in memory, if there is one."""
-        with suppress(NexusError):
+        """Commit what waits, or leave it in a file, and close the database in memory, if there is one."""
+        try:
             self._write_waiting()
+        except NexusError as error:
+            self._keep(error, _LATER)
         if self._shared.kept is not None:
             self._shared.kept.close()
         if self._shared.memory is not None:
@@ -358,7 +360,10 @@ class FailoverLog(LaneLog):
         """Make the call, and remember it until it is committed."""
         with self._shared.lock:
             self._call = method.__name__, values
-            return method(self, *values)
+            try:
+                return method(self, *values)
+            finally:
+                self._call = None
 
     def _write_waiting(self, *, is_asked: bool = False) -> None:
         """Commit what waits, or ask the server if it answers; raise `NexusError("ledger", ...)`.
@@ -441,8 +446,7 @@ class FailoverLog(LaneLog):
         """Let a recorded call wait for `save`; outside of a turn commit it at once, or keep it if the server is
         away. Other writes, whose result is needed, are committed behind what waits."""
         shared = self._shared
-        call, self._call = self._call, None
-        if call is None:
+        if (call := self._call) is None:
             self._write_waiting()
             with self._database.write():
                 return write(self._database)

@@ -35,11 +35,12 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
             front=parent.front,
             parent=source,
         )
-        lane = sessions.open_main(db, fork, parent.recipe, parent.main_lane, upto)
+        lane = lanes.open_lane(db, fork, sessions.MAIN, parent.recipe, parent.main_lane, upto)
         turns = entries.count_turns(db, lane, upto)
         db.run(
-            "UPDATE sessions SET entries = ?, turns = ?, first_text = ?,"
+            "UPDATE sessions SET main = ?, entries = ?, turns = ?, first_text = ?,"
             " drops = (SELECT drops FROM sessions WHERE key = ?) WHERE key = ?",
+            lane,
             upto,
             turns,
             parent.first_text if turns else "",

@@ -153,8 +153,9 @@ class LaneLog:
 
     def _commit(self, write: Callable[[Database], T]) -> T:
         """Run `write` in one transaction."""
-        with self.db.write():
-            return write(self.db)
+        db = self.db
+        with db.write():
+            return write(db)
 
     def _commit_optional(self, write: Callable[[Database], None]) -> None:
         """Run `write` in one transaction; its failure does not stop the session."""

@@ -19,6 +19,13 @@ from nexus_cli.ledger.database import Database
 
 END = (1 << 63) - 1
 """Larger than any entry id."""
+_SESSION_OF = "SELECT session FROM lanes WHERE id = ? AND session IS NOT NULL"
+_UP = """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
+    SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
+    UNION ALL
+    SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, {least}(up.last, up.parent_entry), l.sent
+    FROM up JOIN lanes l ON l.id = up.parent)
+SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +43,16 @@ class Segment:
 
 def ancestry(db: Database, lane: int) -> Sequence[Segment]:
     """Return the segments that `lane` shows, its own first; `NexusError("ledger", ...)` if there is no such lane."""
-    rows = db.constants(
-        f"""WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
-            SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
-            UNION ALL
-            SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, {db.least}(up.last, up.parent_entry),
-                l.sent
-            FROM up JOIN lanes l ON l.id = up.parent)
-        SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth""",
-        END,
-        lane,
-    )
+    rows = db.constants(_UP.format(least=db.least), END, lane)
     if not rows:
         raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
     return [Segment(*row) for row in rows]
+
+
+def know_new_lane(db: Database, lane: int, session: int) -> None:
+    """Let nothing be asked about a lane that was just made, without a parent."""
+    db.know([(lane, session, 1, END, 0)], _UP.format(least=db.least), END, lane)
+    db.know([(session,)], _SESSION_OF, lane)
 
 
 def select_shown(db: Database, lane: int) -> tuple[str, list[int]]:
@@ -61,7 +64,7 @@ def select_shown(db: Database, lane: int) -> tuple[str, list[int]]:
 
 def session_of(db: Database, lane: int) -> int:
     """Return the key of the session that owns `lane`; `NexusError("ledger", ...)` if it was deleted."""
-    rows = db.constants("SELECT session FROM lanes WHERE id = ? AND session IS NOT NULL", lane)
+    rows = db.constants(_SESSION_OF, lane)
     if not rows:
         raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
     return int(rows[0][0])

@@ -76,16 +76,16 @@ def record(
 
     Its step is the lane's alone: the ledger refuses one that was recorded. Raises as `entries.settle`.
     """
-    epoch, session = epochs.require_key(db, lane, manifest.epoch), lanes.session_of(db, lane)
+    epoch, session = epochs.key_values(db, lane, manifest.epoch), lanes.session_of(db, lane)
     kept = blobs.put(db, session, canonical(dict(manifest.arguments)))
     entries.settle(db, lane, fixed)
     epochs.settle_head(db, epoch, head_lines, with_preambles)
     db.run(
         "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
-        f" VALUES (?, ?, ?, ?, {db.blob_id}, ?, ?, ?, ?)",
+        f" VALUES (?, ?, {epochs.KEY}, ?, {db.blob_id}, ?, ?, ?, ?)",
         lane,
         manifest.step,
-        epoch,
+        *epoch,
         manifest.last,
         *kept,
         bytes.fromhex(manifest.sha256),

@@ -18,7 +18,7 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.usage import Usage, round_dollars
-from nexus_cli.ledger import blobs, lanes
+from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -142,11 +142,10 @@ def create(
     return key, session
 
 
-def open_main(db: Database, key: int, recipe: str, parent: int | None = None, entry: int = 0) -> int:
+def open_main(db: Database, key: int, recipe: str) -> None:
     """Create the main lane of a new session, inside a transaction."""
-    lane = lanes.open_lane(db, key, MAIN, recipe, parent, entry)
-    db.run("UPDATE sessions SET main = ? WHERE key = ?", lane, key)
-    return lane
+    db.many("INSERT INTO lanes (session, agent, recipe) VALUES (?, ?, ?)", [(key, MAIN, recipe)])
+    db.run("UPDATE sessions SET main = (SELECT max(id) FROM lanes WHERE session = ?) WHERE key = ?", key, key)
 
 
 FIND_KEY = "SELECT key FROM sessions WHERE id = ?"

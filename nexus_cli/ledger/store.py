@@ -232,7 +232,9 @@ class Ledger:
                 worktree=worktree,
             )
             sessions.open_main(self.db, key, recipe)
-        return self.session(session)
+        made = self.session(session)
+        lanes.know_new_lane(self.db, made.main_lane, key)
+        return made
 
     def fork_session(self, source: str, *, name: str = "", at: str, entry: int | None = None) -> SessionInfo:
         """Create a session that continues after `entry` of `source` (default: its newest), sharing its rows and epoch.

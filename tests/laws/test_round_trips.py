@@ -15,7 +15,7 @@ from search import sample
 
 from nexus_cli.ledger import Ledger
 
-MOST, FIRST = 5, 18
+MOST, FIRST = 4, 12
 """Round trips of a step with one call, and of a new session to its first request."""
 
 
@@ -75,7 +75,7 @@ def url(postgres: Server) -> Iterator[str]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("is_fork", sample([False, True], 2))
-def test_a_step_waits_at_most_five_times_for_the_server(
+def test_a_step_waits_at_most_four_times_for_the_server(
     is_fork: bool, place: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers, seen = count(1), list[int]()
