@@ -280,6 +280,10 @@ class FailoverLog(LaneLog):
         known = self._known.prefix(1, last)
         return [(one.kind, one.actor, 1) for one in known] if len(known) == last else super().count_entries(last)
 
+    def count_turns(self) -> int:
+        known = self._known.prefix(1, self._last)
+        return sum(one.kind is Kind.USER for one in known) if len(known) == self._last else super().count_turns()
+
     def record_start(self, call_id: str, name: str) -> None:
         super().record_start(call_id, name)
         if self._started is not None:
