@@ -23,9 +23,10 @@ from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.services import FixedValues, SeenFile
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import lanes, sessions
+from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import MOST_SEEN, LaneLog
+from nexus_cli.ledger.memory_copy import copy_session, cut_lane, make_empty_session
 from nexus_cli.ledger.open_database import connect_memory
 
 if TYPE_CHECKING:
@@ -40,46 +41,6 @@ RETRY_SECONDS = 1.0
 _OVERLAP = 32
 """Notes before the newest that are read again: a transaction may commit after a later one."""
 _LATER = "what is not saved yet is kept on this machine until it answers"
-
-_REACHED = """WITH RECURSIVE reached (id) AS (
-    SELECT id FROM lanes WHERE session = ?1
-    UNION SELECT l.parent FROM reached r JOIN lanes l ON l.id = r.id WHERE l.parent IS NOT NULL),
-line (key) AS (
-    SELECT key FROM epochs WHERE session = ?1
-    UNION SELECT epoch FROM lanes WHERE id IN (SELECT id FROM reached) AND epoch IS NOT NULL
-    UNION SELECT origin FROM lanes WHERE id IN (SELECT id FROM reached) AND origin IS NOT NULL
-    UNION SELECT epoch FROM requests WHERE lane IN (SELECT id FROM reached)
-    UNION SELECT e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)
-"""
-"""The lanes that a session shows, with their ancestors, and the epochs that they came from."""
-
-_OF_LANES = "lane IN (SELECT id FROM reached)"
-_OF_EPOCHS = "epoch IN (SELECT key FROM line)"
-_OF_SESSION = "session = ?1"
-_ROWS: Mapping[str, str] = {
-    "sessions": "key = ?1",
-    "lanes": "id IN (SELECT id FROM reached)",
-    "epochs": "key IN (SELECT key FROM line)",
-    "entries": _OF_LANES,
-    "fixes": _OF_LANES,
-    "started": _OF_LANES,
-    "requests": _OF_LANES,
-    "memos": _OF_LANES,
-    "schemas": _OF_EPOCHS,
-    "slots": _OF_EPOCHS,
-    "drops": _OF_SESSION,
-    "files": _OF_SESSION,
-    "calibrations": "1 = 1",
-    "blobs": f"""id IN (
-        SELECT blob FROM entries WHERE {_OF_LANES} UNION ALL SELECT blob FROM memos WHERE {_OF_LANES}
-        UNION ALL SELECT arguments FROM requests WHERE {_OF_LANES}
-        UNION ALL SELECT blob FROM schemas WHERE {_OF_EPOCHS} UNION ALL SELECT blob FROM slots WHERE {_OF_EPOCHS}
-        UNION ALL SELECT system FROM epochs WHERE key IN (SELECT key FROM line)
-        UNION ALL SELECT rules FROM epochs WHERE key IN (SELECT key FROM line)
-        UNION ALL SELECT sections FROM epochs WHERE key IN (SELECT key FROM line)
-        UNION ALL SELECT blob FROM drops WHERE {_OF_SESSION})""",
-}
-"""By table: the rows of the session with the key `?1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +151,7 @@ class FailoverLog(LaneLog):
                 self._write_waiting()
             return self._database
         if self._memory is not memory:
-            _cut_lane(memory, self.session_id, self.lane, self._last)
+            cut_lane(memory, self.session_id, self.lane, self._last)
             self._memory = memory
         return memory
 
@@ -515,70 +476,13 @@ class FailoverLog(LaneLog):
                 return False
             memory = Database(connect_memory())
             try:
-                _copy_session(self._database, memory, self.session_id)
+                copy_session(self._database, memory, self.session_id)
             except NexusError:
                 memory.close()
                 memory = Database(connect_memory())
-                _make_empty_session(memory, self.session_id, shared.drops, shared.epochs)
+                make_empty_session(memory, self.session_id, shared.drops, shared.epochs)
                 shared.has_past = False
             with memory.write():
                 memory.set_last_number("lanes", LOCAL)
             shared.memory = memory
         return True
-
-
-def _copy_session(source: Database, target: Database, session: str) -> None:
-    """Copy everything that `session` can reach into the empty `target`; raise `NexusError("ledger", ...)` if some of it
-    is unreadable."""
-    key = sessions.key_of(source, session)
-    rows = {
-        table: source.all(f"{_REACHED}SELECT {_columns(target, table)} FROM {table} WHERE {of}", key)
-        for table, of in _ROWS.items()
-    }
-    target.connection.execute("PRAGMA foreign_keys = OFF")  # the sessions that it was forked from are not copied
-    with target.write():
-        for table, found in rows.items():
-            if found:
-                target.many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(found[0]))})", found)
-
-
-def _columns(memory: Database, table: str) -> str:
-    """Return the columns of a table; on a server it has more."""
-    return ", ".join(f'"{row[1]}"' for row in memory.all(f"PRAGMA table_info({table})"))
-
-
-def _make_empty_session(target: Database, session: str, drops: int, epochs: int) -> None:
-    """Make a session whose drop and epoch ids continue after the given numbers.
-
-    Its former epochs have no texts: reading one raises the `NexusError` of a damaged text.
-    """
-    with target.write():
-        key = target.run(
-            "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, drops)"
-            " VALUES (?, '', '', '', '', '', '', '', ?)",
-            session,
-            drops,
-        )
-        target.many(
-            "INSERT INTO epochs (session, id, cause, model, system, rules, base, after, system_tokens, tools_tokens,"
-            " tool_choice, effort, sections) VALUES (?, ?, '', '', 0, 0, 0, 0, 0, 0, '', '', 0)",
-            [(key, number) for number in range(epochs)],
-        )
-
-
-def _cut_lane(target: Database, session: str, lane: int, last: int) -> None:
-    """End `lane` at the entry `last`, since another process may have continued it; create the lane if it is missing.
-
-    Notes stay: a note about the next message is recorded before that message.
-    """
-    key = sessions.key_of(target, session)
-    with target.write():
-        target.run(
-            "INSERT INTO lanes (id, session, agent, recipe, parent_entry) VALUES (?, ?, '', '', ?)"
-            " ON CONFLICT DO NOTHING",
-            lane,
-            key,
-            last,
-        )
-        for table, column in (("entries", "id"), ("started", "entry"), ("requests", "last_entry")):
-            target.run(f"DELETE FROM {table} WHERE lane = ? AND {column} > ?", lane, last)
