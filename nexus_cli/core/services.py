@@ -38,8 +38,9 @@ class Log(Protocol):
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         """Record an entry and its memos in one commit."""
 
-    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
-        """Wait until all that was recorded is committed; raise `NexusError("ledger", ...)` if it cannot be.
+    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> bool:
+        """Wait until all that was recorded is committed; raise `NexusError("ledger", ...)` if it cannot be. Return True
+        if a server was away meanwhile.
 
         `error` is what a query raised: it is raised again unless the ledger's server was away, which is waited for.
         Unless it `waits`, what a server that is away cannot take is kept for later.

@@ -130,6 +130,8 @@ class Database:
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
         self._guard: tuple[str, tuple[Any, ...], str] | None = None
         self._constants: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        self.unsaved: dict[str, Callable[[], None]] = {}
+        """By id of a session that is open here: commits what its log has not saved yet."""
         self._version: tuple[Any, ...] | None = None
         """SQLite's data version at the last wait for a change."""
 
@@ -194,6 +196,9 @@ class Database:
         """Return the bytes that the ledger takes."""
         pages, size = self.one("PRAGMA page_count"), self.one("PRAGMA page_size")
         return int(pages[0]) * int(size[0]) if pages and size else 0
+
+    def abandon(self) -> None:
+        """Let whoever waits for a server that does not answer fail; any thread may call it."""
 
     def is_administrator(self) -> bool:
         """True if this connection may see every row of the ledger."""

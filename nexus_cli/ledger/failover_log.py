@@ -38,12 +38,15 @@ LOCAL = 1 << 40
 """Lanes that are opened in memory have higher ids than any lane of the ledger."""
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
-_OVERLAP = 32
-"""Notes before the newest that are read again: a transaction may commit after a later one."""
+_OVERLAP, _OVERLAP_OF_TURN = 32, 10_000
+"""Notes of the whole ledger before the newest that are read again, with a commit and as a turn begins: a transaction
+may commit after a later one."""
+_ANSWER_SECONDS, _LAST_SECONDS = 40.0, 3.0
+"""Seconds to wait for an answer of the server, longer than its own limit of a statement; and at the end of a turn."""
 _LATER = "what is not saved yet is kept on this machine until it answers"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class UnsavedCall:
     """A call of a method of `LaneLog` that is not committed yet."""
 
@@ -132,6 +135,8 @@ class FailoverLog(LaneLog):
         """Calls that were started, once they were asked for."""
         if shared is None:
             self._shared.main_lane, self._shared.is_new = self.lane, is_new
+            if self._server:
+                db.unsaved[session] = self._write_waiting
         if is_new:
             self._counts = {} if db.is_shared else None
             return
@@ -159,7 +164,7 @@ class FailoverLog(LaneLog):
     def is_saving(self) -> bool:
         """False once the ledger has failed, and if it is only read: another process cannot resume the session."""
         shared = self._shared
-        is_lost = shared.was_tried and bool(shared.waiting) and shared.kept is None
+        is_lost = shared.is_away and bool(shared.waiting) and shared.kept is None
         return shared.memory is None and self._database.writes and not is_lost
 
     def close(self) -> None:
@@ -168,6 +173,8 @@ class FailoverLog(LaneLog):
             self._write_waiting()
         except NexusError as error:
             self._keep(error, _LATER)
+        if self._database.unsaved.get(self.session_id) == self._write_waiting:
+            del self._database.unsaved[self.session_id]
         if self._shared.kept is not None:
             self._shared.kept.close()
         if self._shared.memory is not None:
@@ -285,12 +292,14 @@ class FailoverLog(LaneLog):
         if shared.noted is not None and kind not in shared.noted:
             shared.notes[kind] |= self._read_notes(kind)
             shared.noted.add(kind)
-        waiting = (memo for call in tuple(shared.waiting) if call.lane == self.lane for memo in call.memos)
-        return [*shared.notes[kind].values(), *(memo for memo in waiting if memo.kind == kind)]
+        with shared.lock:
+            waiting = (memo for call in shared.waiting if call.lane == self.lane for memo in call.memos)
+            return [*shared.notes[kind].values(), *(memo for memo in waiting if memo.kind == kind)]
 
     def _begin_notes(self) -> Callable[[], dict[int, Memo]]:
         """Begin to read the notes of the main lane that other processes may have made; inside a transaction."""
-        after = max(0, self._shared.newest_note - _OVERLAP)
+        overlap = _OVERLAP if self._shared.is_fresh else _OVERLAP_OF_TURN
+        after = max(0, self._shared.newest_note - overlap)
         return lanes.begin_later_notes(self._database, self._shared.main_lane, after)
 
     def _add_notes(self, found: Mapping[int, Memo]) -> None:
@@ -301,25 +310,51 @@ class FailoverLog(LaneLog):
         shared.newest_note = max(shared.newest_note, *found, 0)
         shared.is_fresh = True
 
-    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
+    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> bool:
         """See `Log`: commit what waits, and wait for a server that is away at most `ledger.wait` seconds. At the
         beginning of a turn also read what other processes noted."""
         if error is not None and not (self._server and isinstance(error, LedgerAwayError)):
             raise error
         deadline = time.monotonic() + self._wait
         is_asked = error is not None or (bool(self._server) and self._shared.defers and not self._shared.is_fresh)
+        has_waited = False
         while self._shared.waiting or is_asked:
             try:
-                await asyncio.to_thread(self._write_waiting, is_asked=is_asked)
-                return
+                await self._try_to_save(_ANSWER_SECONDS if waits else _LAST_SECONDS, is_asked=is_asked)
+                return has_waited
             except LedgerAwayError as away:
                 self._keep(away, "waiting for it, Ctrl+C stops" if waits else _LATER)
                 if not waits:
-                    return
+                    return True
                 if time.monotonic() >= deadline:
+                    self._take_back_starts()
                     hint = "Resume the session when it answers"
                     raise NexusError("ledger", away.what, f"{away.why}, for {self._wait:,.0f} s", hint) from away
-            await asyncio.sleep(RETRY_SECONDS)
+                has_waited = True
+                await asyncio.sleep(RETRY_SECONDS)
+            except asyncio.CancelledError:
+                self._take_back_starts()
+                raise
+        return has_waited
+
+    async def _try_to_save(self, seconds: float, *, is_asked: bool) -> None:
+        """Commit in a thread; raise `LedgerAwayError` if the server does not answer within so many seconds."""
+        attempt = asyncio.ensure_future(asyncio.to_thread(self._write_waiting, is_asked=is_asked))
+        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody waits any more
+        done, _ = await asyncio.wait({attempt}, timeout=seconds)
+        if not done:
+            self._database.abandon()
+            raise LedgerAwayError("the ledger could not be written", "its server does not answer")
+        attempt.result()
+
+    def _take_back_starts(self) -> None:
+        """Forget calls whose start could not be saved: they do not run."""
+        shared = self._shared
+        with shared.lock:
+            starts = [call for call in shared.waiting if call.name == "record_start" and call.lane == self.lane]
+            shared.waiting[:] = [call for call in shared.waiting if call not in starts]
+            if self._started is not None:
+                self._started -= {call.values[0] for call in starts}
 
     def record_call(self, method: Callable[..., T], *values: Any) -> T:
         """Make the call, and remember it until it is committed."""
@@ -336,7 +371,9 @@ class FailoverLog(LaneLog):
         After a failed commit, which may have taken place, what was recorded is left out.
         """
         shared = self._shared
-        with shared.saving:
+        if not shared.saving.acquire(timeout=_LAST_SECONDS):
+            raise LedgerAwayError("the ledger could not be written", "its server does not answer")
+        try:
             batch = tuple(shared.waiting)
             if not batch and not is_asked:
                 return
@@ -346,12 +383,15 @@ class FailoverLog(LaneLog):
                     if not (was_tried and self._was_recorded(call)):
                         call.write(self._database)
                 found = self._begin_notes() if shared.defers else dict
-            shared.was_tried = shared.is_away = False
-            del shared.waiting[: len(batch)]
-            self._add_notes(found())
-            if shared.kept is not None and not shared.waiting:
-                shared.kept.remove()
-                shared.kept = None
+            with shared.lock:
+                shared.was_tried = shared.is_away = False
+                self._add_notes(found())
+                shared.waiting[:] = [call for call in shared.waiting if call not in batch]
+                if shared.kept is not None and not shared.waiting:
+                    shared.kept.remove()
+                    shared.kept = None
+        finally:
+            shared.saving.release()
 
     def _was_recorded(self, call: UnsavedCall) -> bool:
         from nexus_cli.ledger.unsaved_calls import was_recorded  # noqa: PLC0415  (after a failed commit)
@@ -365,13 +405,15 @@ class FailoverLog(LaneLog):
             return
         from nexus_cli.ledger.unsaved_calls import UnsavedCalls  # noqa: PLC0415  (the server is away)
 
-        shared.is_away = True
-        try:
-            shared.kept = UnsavedCalls.create(self._server, self.session_id)
-        except OSError as failure:
-            self._warn_of_file(failure)
-        for call in shared.waiting:
-            self._add_to_file(call)
+        with shared.lock:
+            shared.is_away = True
+            try:
+                if shared.kept is None:
+                    shared.kept = UnsavedCalls.create(self._server, self.session_id)
+                    for call in shared.waiting:
+                        self._add_to_file(call)
+            except OSError as failure:
+                self._warn_of_file(failure)
         self._warn(f"{error.message}; {what}")
 
     def _add_to_file(self, call: UnsavedCall) -> None:
@@ -416,9 +458,10 @@ class FailoverLog(LaneLog):
             with self._database.write():
                 return write(self._database)
         made = UnsavedCall(self.lane, *call, write)
-        shared.waiting.append(made)
         try:
-            self._add_to_file(made)
+            with shared.lock:
+                shared.waiting.append(made)
+                self._add_to_file(made)
             if not shared.defers:
                 self._write_waiting()
         except LedgerAwayError as error:

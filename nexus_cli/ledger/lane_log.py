@@ -30,6 +30,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DIGEST = 16
 """Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
+LONGEST_PATH = 2_000
+"""Bytes of the longest path that a server can find by its index."""
 MOST_SEEN = 10_000
 """Most files that a session is asked for."""
 CACHED_CHARACTERS = 8_000_000
@@ -135,10 +137,11 @@ class LaneLog:
     def _now(self) -> str:
         return format_utc(self._clock())
 
-    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
+    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> bool:
         """See `Log`: what was recorded is committed."""
         if error is not None:
             raise error
+        return False
 
     # Database access: `FailoverLog` replaces these.
 
@@ -373,6 +376,9 @@ class LaneLog:
             " WHERE id = coalesce((SELECT main FROM sessions WHERE key = ?), ?) ON CONFLICT (session, path)"
             f" DO UPDATE SET digest = excluded.digest, how = {strongest}, at = excluded.at, entry = excluded.entry"
         )
+
+        if self._database.is_shared and len(_path_bytes(path)) > LONGEST_PATH:
+            return
 
         def write(db: Database) -> None:
             session = lanes.session_of(db, self.lane)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -81,6 +82,7 @@ class PostgresDatabase(Database):
         self._guard: tuple[str, tuple[Any, ...], str] | None = None
         self._held: dict[int, str] = {}
         self._in_transaction = False
+        self.unsaved = {}
         self._ended: NexusError | None = None
         """The error that ended all use of this connection."""
         self._backend: tuple[Any, ...] = ()
@@ -206,7 +208,10 @@ class PostgresDatabase(Database):
                 self._pending.clear()
             except psycopg.Error as error:
                 self._rollback()
-                if is_ending and self._is_lost:
+                is_unknown = is_ending and self._is_lost
+                if error.sqlstate == "25006":  # it only reads: a new connection may write again
+                    self._server.close()
+                if is_unknown:
                     why = "the connection was lost while it was committed, so it may have been recorded or not"
                     raise LedgerAwayError(what, why, "Look before you repeat it") from error
                 raise server_error(error, what, self._url) from error
@@ -246,7 +251,13 @@ class PostgresDatabase(Database):
         self._server.execute(sql)
         self._pipeline.close()
 
+    def abandon(self) -> None:
+        """See `Database`: end the connection."""
+        with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(self._server.fileno())) as held:
+            held.shutdown(socket.SHUT_RDWR)
+
     def _rollback(self) -> None:
+        self._constants.clear()  # keys of rows that are gone
         with suppress(psycopg.Error):
             if not self._is_lost and self._server.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 self._server.execute("ROLLBACK")

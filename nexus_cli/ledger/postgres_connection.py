@@ -82,6 +82,8 @@ _HINTS = {
     "password authentication failed": "Correct it in ~/.pgpass or ledger.url",
 }
 """Part of a server's refusal to a hint."""
+_AWAY = ("08", "25006", "40", "53", "55", "57", "58")
+"""Beginnings of the SQLSTATE of what passes by itself or by an administrator."""
 _REFUSED, _FOR_NOW = (
     "FATAL: ",
     ("starting up", "shutting down", "accepting connections", "recovery", "too many", "slots"),
@@ -139,8 +141,9 @@ class _NumberLoader(NumericBinaryLoader):
 
 def server_error(error: BaseException, what: str, url: str) -> NexusError:
     """Return `error` as a `NexusError("ledger", ...)` with a hint for the person, without the password in `url`."""
-    is_away = isinstance(error, psycopg.OperationalError | psycopg.InternalError)
-    found = _WHY.get(getattr(error, "sqlstate", None) or "")
+    state = getattr(error, "sqlstate", None) or ""
+    is_away = state.startswith(_AWAY) if state else isinstance(error, psycopg.OperationalError)
+    found = _WHY.get(state)
     if found:
         return LedgerAwayError(what, *found) if is_away else NexusError("ledger", what, *found)
     lines = hide_password(str(error), url).splitlines() or [type(error).__name__]

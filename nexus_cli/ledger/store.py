@@ -243,6 +243,7 @@ class Ledger:
         """
         from nexus_cli.ledger.forking import fork_session  # noqa: PLC0415
 
+        self.save(source)
         return self.session(fork_session(self.db, source, name, at, entry))
 
     def session(self, session: str) -> SessionInfo:
@@ -420,8 +421,9 @@ class Ledger:
 
     def lock(self, session: str) -> bool:
         """Lock a session, or a run by its id, until `close` or the end of the process; False if another live process
-        has the lock."""
+        has the lock. What was recorded of the session and not saved yet is saved; `LedgerAwayError` if that fails."""
         if not self.is_kept or not self.writes or session in self._locks or session in self._taken_over:
+            self.save(session)
             return True
         try:
             lock = self._take_lock(session)
@@ -430,7 +432,16 @@ class Ledger:
             raise NexusError("ledger", what, error.strerror or str(error), "Check the permissions") from error
         if lock is not None:
             self._locks[session] = lock
+            if self.server:
+                from nexus_cli.ledger.unsaved_calls import save_kept_calls  # noqa: PLC0415  (as above)
+
+                self.notices += save_kept_calls(self.db, self.server, session)
         return lock is not None
+
+    def save(self, session: str) -> None:
+        """Commit what a log of this process has not saved yet."""
+        if save := self.db.unsaved.get(session):
+            save()
 
     def _take_lock(self, session: str) -> FileLock | _ServerLock | None:
         if self.path is not None:

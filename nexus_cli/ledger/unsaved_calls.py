@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.database_url import hash_address
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo, WindowItem
@@ -47,7 +48,9 @@ class UnsavedCalls:
     """The file of one session, which the process that has locked the session appends to."""
 
     def __init__(self, path: Path) -> None:
+        """Create the file, and lock it for this process; raise `OSError`."""
         self._path = path
+        self._lock = FileLock.take(path.with_suffix(".lock"))
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     @classmethod
@@ -79,11 +82,13 @@ class UnsavedCalls:
     def close(self) -> None:
         """Leave the file to the next command."""
         os.close(self._file)
+        if self._lock is not None:
+            self._lock.release(remove=True)
 
     def remove(self) -> None:
         """Delete the file: all of it was committed."""
-        self.close()
         self._path.unlink(missing_ok=True)
+        self.close()
 
 
 def _pack(value: Any) -> Any:
@@ -129,19 +134,27 @@ def was_recorded(db: Database, session: str, lane: int, name: str, values: tuple
     return name == "record_drop" and any(one.id == first.id for one in log.drops())
 
 
-def save_kept_calls(db: Database, url: str) -> list[str]:
-    """Make the calls that earlier processes kept for the server at `url`; return lines for the person.
+def save_kept_calls(db: Database, url: str, locked: str = "") -> list[str]:
+    """Make the calls that earlier processes kept for the server at `url`, or of the session `locked` alone, which this
+    process has locked; return lines for the person.
 
     A file that does not fit, because the session was continued elsewhere, is set aside.
     """
     told: list[str] = []
-    for path in sorted(unsaved_folder().glob("*.jsonl")) if unsaved_folder().is_dir() else ():
+    old = places().data / "spool"
+    if not locked and old.is_dir() and any(old.glob("*.jsonl")):
+        told.append(f"an older nexus kept sessions of an outage in {old}: only that version can save them")
+    for path in sorted(unsaved_folder().glob(f"{locked}*.jsonl")) if unsaved_folder().is_dir() else ():
         with suppress(OSError):
-            told += _save_kept(db, url, path)
+            if (lock := FileLock.take(path.with_suffix(".lock"))) is not None:
+                try:
+                    told += _save_kept(db, url, path, is_locked=bool(locked)) if path.exists() else []
+                finally:
+                    lock.release(remove=True)
     return told
 
 
-def _save_kept(db: Database, url: str, path: Path) -> list[str]:
+def _save_kept(db: Database, url: str, path: Path, *, is_locked: bool) -> list[str]:
     """Make the calls of one file and remove it; return the line for the person, if there is one."""
     session = path.stem.partition("-")[0]
     *lines, _ = path.read_bytes().split(b"\n")  # a kill may have cut the last one
@@ -151,12 +164,13 @@ def _save_kept(db: Database, url: str, path: Path) -> list[str]:
             return []
         if head["version"] > _VERSION:
             return [f"session {session} of an outage was kept by a newer nexus: upgrade to save it"]
-        if not db.lock_session(session):
-            return []  # its process may still save it
+        if not is_locked and not db.lock_session(session):
+            return []  # open elsewhere
         try:
             _make_calls(db, session, map(json.loads, lines[1:]))
         finally:
-            db.unlock_session(session)
+            if not is_locked:
+                db.unlock_session(session)
     except LedgerAwayError:
         return []
     except Exception as error:  # whatever a bad line leads to

@@ -148,6 +148,7 @@ def refuse_while_busy(session: Session) -> None:
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
     """Open a session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
+    ledger.save(earlier.id)
     made = opened(ledger)
     if made.id != earlier.id:
         try:

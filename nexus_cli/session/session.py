@@ -516,10 +516,8 @@ class Session:
         try:
             await deliver_steering(lane_state.window, lane_state.control)
             await self._save(waits=error is None)
-        except NexusError as problem:
-            error = error or problem
-        except asyncio.CancelledError:
-            error = self._stopped()
+        except (Exception, asyncio.CancelledError) as problem:
+            error = error or self._convert_error(problem)
         if error is not None and self.workers is not None and not self.state.has_more_turns:
             with suppress(asyncio.CancelledError):  # the turn ends anyway, with all costs counted
                 await run_shielded(self.workers.aclose())
@@ -542,9 +540,12 @@ class Session:
     async def _end_saving(self) -> None:
         """Save what the turn has recorded, or keep it for a server that is away."""
         if self.state.record is not None:
-            with suppress(NexusError):  # told before
+            try:
                 await run_shielded(self._save(waits=False))
-            self.state.record.defer(False)
+            except Exception:  # told before, with the outcome
+                pass
+            finally:
+                self.state.record.defer(False)
 
     def _convert_error(self, problem: BaseException) -> NexusError:
         """Return the error of a turn or an act that `problem` has ended."""

@@ -196,8 +196,10 @@ class Dispatcher(CallDecider):
             return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
         checked, context = decision.checked, self.make_context(decision)
         self.starts.record_start(call.id, call.name)
-        if self.step.window is not None:
-            await self.step.window.lane.timeline.log.save()
+        if self.step.window is not None and await self.step.window.lane.timeline.log.save():
+            decision = await self.permit(checked)  # level and rules may have changed meanwhile
+            if not decision.may_run:
+                return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
         self.started_here[call.id] = time.monotonic()
         run = partial(tool.run, checked.arguments, context)
         work = partial(self.hooks.run_call, checked, run) if self.hooks else run

@@ -34,9 +34,10 @@ class MemoryLog:
         self._entries.append(entry)
         self._memos.extend(memos)
 
-    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> None:
+    async def save(self, error: NexusError | None = None, *, waits: bool = True) -> bool:
         if error is not None:
             raise error
+        return False
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
         return self._entries[max(0, first - 1 - self._start) : max(0, last - self._start)]

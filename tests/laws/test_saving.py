@@ -1,0 +1,347 @@
+"""What waits to be saved on a server, at the worst moments: a lost commit, another command, a second session of this
+process, a change of level, a server that does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from laws.check import assert_laws
+from laws.test_outages import four_steps
+from laws.world import World, outcome, say, world
+from ledger.postgres import Server
+from search import sample
+
+from nexus_cli.core.approval import Allow, Answer, Question
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.lane.goals import set_goal
+from nexus_cli.ledger import FailoverLog, Ledger, database, failover_log, lanes, postgres_connection
+from nexus_cli.ledger.postgres import PostgresDatabase
+from nexus_cli.ledger.unsaved_calls import unsaved_folder
+from nexus_cli.session import undo_files
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.session import Session
+
+
+@pytest.fixture
+def url(postgres: Server) -> Iterator[str]:
+    made = postgres.new_database()
+    yield made
+    if postgres.process.poll() is not None:
+        postgres.start()
+    postgres.drop(made)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failover_log, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(postgres_connection, "PAUSE", 0.0)
+
+
+def texts(ledger: Ledger, session: str) -> list[str]:
+    return [one.message.content for one in ledger.log(session).read(1, 99)]
+
+
+def answers(at: dict[int, Callable[[], object]]) -> Callable[[Any], dict[str, Any]]:
+    """A model that answers `answer N`; before answer N, `at[N]` is called."""
+    numbers = count(1)
+
+    def answer(body: Any) -> dict[str, Any]:
+        number = next(numbers)
+        at.get(number, bool)()
+        return {"text": f"answer {number}"}
+
+    return answer
+
+
+def wait_for(session: Session, seconds: float) -> None:
+    assert session.state.record is not None
+    session.state.record._wait = seconds
+
+
+def test_a_request_is_recorded_under_its_epoch_after_the_commit_of_both_was_lost(
+    place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, lost = database.commit, list[list[str]]()
+
+    def commit(connection: Any) -> None:
+        waiting = [call.name for call in sessions[0].state.record._shared.waiting]  # type: ignore[union-attr]
+        if isinstance(connection, PostgresDatabase) and "record_request" in waiting and not lost:
+            lost.append(waiting)
+            with suppress(Exception):
+                connection._pipeline.close()
+            postgres.sql(f"SELECT pg_terminate_backend({connection._backend[0]})")
+            time.sleep(0.1)
+        real(connection)
+
+    sessions: list[Session] = []
+    with world(place, answers({}), ledger_url=url) as around:
+
+        async def live() -> None:
+            session = around.open()
+            sessions.append(session)
+            await say(session, "one")
+            session.reload()
+            monkeypatch.setattr(database, "commit", commit)
+            assert outcome(await say(session, "two")).ok
+            await session.aclose()
+
+        asyncio.run(live())
+        monkeypatch.setattr(database, "commit", real)
+        assert lost == [["begin_epoch", "record_request"]]
+        ledger = Ledger.open(url)
+        assert_laws(ledger, sessions[0].id, around.server.requests)
+        assert [row.manifest.epoch for row in ledger.log(sessions[0].id).requests()] == [0, 1]
+        ledger.close()
+
+
+def fork(around: World, session: Session) -> Session:
+    assert session.ledger is not None
+    made = undo_files.fork_session(session.ledger, session.id)
+    return reopened(around, session, made.id)
+
+
+def reopened(around: World, session: Session, name: str) -> Session:
+    assert session.state.options is not None
+    options = replace(session.state.options, resume=name)
+    return open_session(options, around.settings, approver=None, clock=around.clock, earlier=session)
+
+
+WAYS: dict[str, Callable[[World, Session], Session]] = {
+    "fork": fork,
+    "again": lambda around, session: reopened(around, session, session.id),
+    "new, then again": lambda around, session: reopened(around, reopened(around, session, ""), session.id),
+}
+
+
+@pytest.mark.parametrize("way", sample(list(WAYS), 3, 1))
+def test_a_session_of_this_process_has_what_another_had_not_saved_yet(
+    way: str, place: Path, url: str, postgres: Server
+) -> None:
+    with world(place, answers({2: postgres.stop}), ledger_url=url) as around:
+
+        async def live() -> str:
+            session = around.open()
+            wait_for(session, 0.0)
+            await say(session, "one")
+            assert not outcome(await say(session, "two")).ok
+            with pytest.raises(NexusError):
+                WAYS[way](around, session)
+            postgres.start()
+            other = WAYS[way](around, session)
+            assert outcome(await say(other, "three")).ok
+            await other.aclose()
+            return other.id
+
+        name = asyncio.run(live())
+        ledger = Ledger.open(url)
+        assert ledger.notices == [] and not list(unsaved_folder().glob("*"))
+        assert texts(ledger, name) == ["one", "answer 1", "two", "answer 2", "three", "answer 3"]
+        ledger.close()
+
+
+def test_another_command_leaves_what_a_living_session_waits_for(
+    place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a request that is then sent would count as unsent."""
+    monkeypatch.setattr(failover_log, "RETRY_SECONDS", 1.0)
+    real, stopped = FailoverLog.record_request, list[int]()
+
+    def record_request(self: FailoverLog, *values: Any) -> None:
+        if not stopped:
+            stopped.append(1)
+            postgres.stop()
+        real(self, *values)
+
+    def look() -> None:
+        while not (found := list(unsaved_folder().glob("*.jsonl"))) or b"record_request" not in found[0].read_bytes():
+            time.sleep(0.02)
+        postgres.start()
+        Ledger.open(url).close()
+
+    with world(place, answers({}), ledger_url=url) as around:
+
+        async def live() -> str:
+            session = around.open()
+            await say(session, "one")
+            monkeypatch.setattr(FailoverLog, "record_request", record_request)
+            other = threading.Thread(target=look)
+            other.start()
+            assert outcome(await say(session, "two")).ok
+            other.join()
+            await session.aclose()
+            return session.id
+
+        name = asyncio.run(live())
+        ledger = Ledger.open(url)
+        assert [row.finish for row in ledger.log(name).requests()] == ["stop", "stop"]
+        ledger.close()
+
+
+@pytest.mark.matrix
+def test_what_a_session_notes_after_another_command_looked_is_kept(place: Path, url: str, postgres: Server) -> None:
+    with world(place, answers({2: postgres.stop}), ledger_url=url) as around:
+
+        async def live() -> str:
+            session = around.open()
+            wait_for(session, 0.0)
+            await say(session, "one")
+            await say(session, "two")
+            postgres.start()
+            Ledger.open(url).close()
+            postgres.stop()
+            set_goal(session.state.lane_state.lane.timeline, "finish", ())
+            assert session.saved
+            await session.aclose()
+            postgres.start()
+            return session.id
+
+        name = asyncio.run(live())
+        ledger = Ledger.open(url)
+        assert "is saved now" in ledger.notices[0]
+        assert len(ledger.log(name).memos("goal")) == 1 and texts(ledger, name)[-1] == "answer 2"
+        ledger.close()
+
+
+class Allower:
+    """Allows each call, after it has done something."""
+
+    def __init__(self, before: Callable[[], object]) -> None:
+        self.before = before
+
+    async def ask(self, question: Question) -> Answer:
+        self.before()
+        return Allow()
+
+
+def write_once(body: Any) -> dict[str, Any]:
+    """A model that writes `made.txt` when it is asked for the first time."""
+    if body["messages"][-1]["role"] == "tool":
+        return {"text": "done"}
+    return {"calls": [{"name": "write_file", "arguments": {"path": "made.txt", "content": "x"}}]}
+
+
+def test_a_call_that_waits_for_the_server_does_not_run_at_a_level_that_denies_it(
+    place: Path, url: str, postgres: Server
+) -> None:
+    with world(place, write_once, ledger_url=url) as around:
+
+        async def live() -> None:
+            def change() -> None:
+                postgres.stop()
+                asyncio.get_running_loop().call_later(0.5, come_back)
+
+            def come_back() -> None:
+                session.set_level("plan")
+                postgres.start()
+
+            session = around.open(allow="read")
+            session.state.dispatcher.approver = Allower(change)
+            assert outcome(await say(session, "write it")).ok
+            assert not (around.folder / "made.txt").exists()
+            await session.aclose()
+
+        asyncio.run(live())
+
+
+def test_a_call_whose_start_could_not_be_saved_has_no_unknown_outcome(place: Path, url: str, postgres: Server) -> None:
+    with world(place, write_once, ledger_url=url) as around:
+
+        async def live() -> None:
+            session, stops = around.open(allow="read"), [postgres.stop]
+            wait_for(session, 0.1)
+            session.state.dispatcher.approver = Allower(lambda: stops.pop()() if stops else None)
+            assert not outcome(await say(session, "write it")).ok
+            assert not (around.folder / "made.txt").exists()
+            postgres.start()
+            assert outcome(await say(session, "")).ok
+            assert (around.folder / "made.txt").read_text() == "x"
+            await session.aclose()
+
+        asyncio.run(live())
+
+
+def test_a_server_that_does_not_answer_is_left_and_the_reply_is_kept(
+    place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failover_log, "_LAST_SECONDS", 0.5)
+    monkeypatch.setattr(postgres_connection, "CONNECT_SECONDS", 2)
+
+    def send(number: int) -> None:
+        listed = subprocess.run(["pgrep", "-P", str(postgres.process.pid)], capture_output=True, text=True).stdout
+        for process in (postgres.process.pid, *map(int, listed.split())):
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+
+    with world(place, answers({1: lambda: send(signal.SIGSTOP)}), ledger_url=url) as around:
+
+        async def live() -> str:
+            session = around.open()
+            asyncio.get_running_loop().call_later(1.0, session.cancel)
+            ended = outcome(await asyncio.wait_for(say(session, "one"), 40))
+            assert ended.exit == 130 and session.saved
+            send(signal.SIGCONT)
+            await session.aclose()
+            return session.id
+
+        try:
+            name = asyncio.run(live())
+        finally:
+            send(signal.SIGCONT)
+        ledger = Ledger.open(url)
+        assert texts(ledger, name) == ["one", "answer 1"]
+        ledger.close()
+
+
+@pytest.mark.matrix
+def test_no_note_is_missing_while_it_is_saved_and_none_of_another_process_for_long(
+    place: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = lanes._read_notes
+
+    def slow(rows: Any) -> dict[int, Memo]:
+        found = real(rows)
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.05)
+        return found
+
+    monkeypatch.setattr(lanes, "_read_notes", slow)
+    with world(place, four_steps({}), ledger_url=url) as around:
+
+        async def live() -> None:
+            session, seen = around.open(), list[int]()
+            record = session.state.record
+            assert record is not None
+
+            async def watch() -> None:
+                while True:
+                    await asyncio.sleep(0.005)
+                    if record._shared.defers and record._shared.is_fresh:
+                        seen.append(len(record.memos("decision")))
+
+            watching = asyncio.ensure_future(watch())
+            await say(session, "one")
+            watching.cancel()
+            assert seen[-1] == 4 and all(before <= after for before, after in pairwise(seen))
+            other = Ledger.open(url)
+            other.log(session.id).record_memo(
+                Memo("undone_files", "2026-01-13T08:31:00.000Z", 2, {"told": "x", "turn": 1})
+            )
+            other.close()
+            await say(session, "two")
+            assert len(record.memos("undone_files")) == 1
+            await session.aclose()
+
+        asyncio.run(live())
