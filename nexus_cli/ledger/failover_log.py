@@ -42,7 +42,9 @@ _OVERLAP, _OVERLAP_OF_TURN = 32, 10_000
 """Notes of the whole ledger before the newest that are read again, with a commit and as a turn begins: a transaction
 may commit after a later one."""
 _ANSWER_SECONDS, _LAST_SECONDS = 40.0, 3.0
-"""Seconds to wait for an answer of the server, longer than its own limit of a statement; and at the end of a turn."""
+"""Seconds to wait for an answer of the server, longer than its own limit of a statement; and before the person is told,
+or at the end of a turn."""
+_NOW = "waiting for it, Ctrl+C stops"
 _LATER = "what is not saved yet is kept on this machine until it answers"
 
 
@@ -320,10 +322,10 @@ class FailoverLog(LaneLog):
         has_waited = False
         while self._shared.waiting or is_asked:
             try:
-                await self._try_to_save(_ANSWER_SECONDS if waits else _LAST_SECONDS, is_asked=is_asked)
+                await self._try_to_save(is_asked=is_asked, waits=waits)
                 return has_waited
             except LedgerAwayError as away:
-                self._keep(away, "waiting for it, Ctrl+C stops" if waits else _LATER)
+                self._keep(away, _NOW if waits else _LATER)
                 if not waits:
                     return True
                 if time.monotonic() >= deadline:
@@ -337,14 +339,18 @@ class FailoverLog(LaneLog):
                 raise
         return has_waited
 
-    async def _try_to_save(self, seconds: float, *, is_asked: bool) -> None:
-        """Commit in a thread; raise `LedgerAwayError` if the server does not answer within so many seconds."""
+    async def _try_to_save(self, *, is_asked: bool, waits: bool) -> None:
+        """Commit in a thread; raise `LedgerAwayError` if the server does not answer in time."""
         attempt = asyncio.ensure_future(asyncio.to_thread(self._write_waiting, is_asked=is_asked))
         attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody waits any more
-        done, _ = await asyncio.wait({attempt}, timeout=seconds)
+        error = LedgerAwayError("the ledger could not be written", "its server does not answer")
+        done, _ = await asyncio.wait({attempt}, timeout=_LAST_SECONDS)
+        if waits and not done:
+            self._keep(error, _NOW)
+            done, _ = await asyncio.wait({attempt}, timeout=_ANSWER_SECONDS)
         if not done:
             self._database.abandon()
-            raise LedgerAwayError("the ledger could not be written", "its server does not answer")
+            raise error
         attempt.result()
 
     def _take_back_starts(self) -> None:
