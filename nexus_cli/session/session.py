@@ -516,7 +516,7 @@ class Session:
         try:
             await deliver_steering(lane_state.window, lane_state.control)
             await self._save(waits=error is None)
-        except (Exception, asyncio.CancelledError) as problem:
+        except (Exception, asyncio.CancelledError) as problem:  # as in `_work`
             error = error or self._convert_error(problem)
         if error is not None and self.workers is not None and not self.state.has_more_turns:
             with suppress(asyncio.CancelledError):  # the turn ends anyway, with all costs counted
@@ -542,7 +542,7 @@ class Session:
         if self.state.record is not None:
             try:
                 await run_shielded(self._save(waits=False))
-            except Exception:  # told before, with the outcome
+            except Exception:  # the outcome of the turn has told it
                 pass
             finally:
                 self.state.record.defer(False)
