@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
 import json
 import re
 import sys
@@ -167,6 +168,39 @@ def test_every_file_of_the_seeds_is_there() -> None:
     names = {str(path.relative_to(package)) for path in package.rglob("*.py")}
     named = set(re.findall(r"`([\w/]+\.py)`", TABLE.partition("\n## ")[2]))
     assert [name for name in named if not any(f"/{there}".endswith(f"/{name}") for there in names)] == []
+
+
+def test_the_words_of_the_source_documents_stand_in_the_room_of_the_context_alone() -> None:
+    root, word = TESTS.parent, re.compile(r"\bseeds?\b", re.IGNORECASE)
+    files = [root / "README.md", root / "CHANGELOG.md"]
+    files += [path for folder in ("nexus_cli", "defaults") for path in (root / folder).rglob("*.*")]
+    texts = {
+        str(path.relative_to(root)): path.read_text(encoding="utf-8")
+        for path in files
+        if path.suffix in (".md", ".py", ".toml", ".txt") and not path.is_relative_to(root / "nexus_cli" / "context")
+    }
+    assert len(texts) > 500
+    assert [name for name, text in texts.items() if word.search(text)] == [], "say the thing itself there"
+
+
+def test_the_names_that_scripts_import_are_there_and_take_what_scripts_pass() -> None:
+    from nexus_cli.client import Client
+    from nexus_cli.context import ContextConfig, ContextManager, compaction, loader, manager, prompt_loader
+    from nexus_cli.core import Message, Role, ToolCall, ToolResult
+    from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool, SharedComponents
+    from nexus_cli.session import LogConfig, Session, SessionLogger
+
+    assert manager.ContextManager is ContextManager and manager.ContextConfig is ContextConfig
+    assert {"CompactionResult", "select_messages_for_compaction", "build_summarize_prompt"} <= set(dir(compaction))
+    assert "PromptLoader" in dir(prompt_loader) and "ContextLoader" in dir(loader)
+    assert Message(Role.USER, "hello").content == ToolResult("hello").text
+    assert ToolCall("c1", "read", {}).name == "read" and callable(Client)
+    parts = {"context": ContextManager(), "logger": None, "registry": None}
+    inspect.signature(Session).bind(object(), **parts)
+    inspect.signature(SessionLogger).bind(LogConfig)
+    inspect.signature(AgentPool).bind(SharedComponents())
+    assert AgentConfig(system_prompt="Be brief.").system_prompt == "Be brief."
+    assert {"context", "session", "registry", "dispatcher"} <= set(dir(Agent))
 
 
 def test_a_room_is_described_in_sixty_lines_and_its_files_are_there() -> None:

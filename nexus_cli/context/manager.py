@@ -23,6 +23,7 @@ from nexus_cli.context.window.groups import (
 from nexus_cli.context.window.lane import EpochHeader, Lane, item_of
 from nexus_cli.context.window.strategies import STRATEGIES, Strategy
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
+from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
@@ -72,7 +73,7 @@ class ContextManager:
         self._origin = self.lane.epoch
         self._hidden = False
         self._preambles: dict[int, str] = {}
-        self._built: tuple[int, tuple[WindowItem, ...]] = (self.lane.timeline.last, ())
+        self._built: tuple[int, int, tuple[WindowItem, ...]] = (self._origin.id, 0, ())
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -134,17 +135,18 @@ class ContextManager:
         return [deepcopy(dict(tool)) for tool in self.lane.epoch.tools]
 
     def build_messages(self) -> list[Message]:
-        """Return the message list of the next request: system message, then the window, truncated if it does not fit.
+        """Return the message list of the next request: system message, then the window, truncated if it does not fit
+        (with markers it stays: a session makes room by its own estimate).
 
         Orphan and repeated tool results and messages before the first user message are left out; missing results are
         filled in.
         """
         self._dress()
         self._restore()
-        if self.is_over_budget():
+        if not self._markers and self.is_over_budget():
             self._truncate()
         shown = tuple(self._window())
-        self._built = (self.lane.timeline.last, shown)
+        self._built = (self.lane.epoch.id, self.lane.timeline.last, shown)
         system = [Message(Role.SYSTEM, self.system_prompt)] if self.system_prompt else []
         return system + [_own(_join_preamble(item.message, item.preamble)) for item in shown]
 
@@ -257,6 +259,11 @@ class ContextManager:
         """Return the current system prompt and tools."""
         return EpochHeader.of(self.lane.epoch)
 
+    def resize(self, budget: TokenBudget) -> None:
+        """Take window and reserves of a session's budget."""
+        reserves = budget.window - budget.available
+        self.config = replace(self.config, max_tokens=budget.window, reserve_tokens=reserves)
+
     def fork(self, lane: Lane) -> ContextManager:
         """Return a manager like this one over another lane."""
         other = copy(self)
@@ -277,8 +284,10 @@ class ContextManager:
         return flatten(from_first_user_message(self.lane.groups()))
 
     def _visible_items(self) -> list[WindowItem]:
-        """Return the last built items and additions since; late results replace their placeholders."""
-        last, shown = self._built
+        """Return the last built items of this epoch and additions since; late results replace their placeholders."""
+        epoch, last, shown = self._built
+        if epoch != self.lane.epoch.id:
+            return self.lane.items
         seen = list(shown)
         waiting = {item.message.tool_call_id: index for index, item in enumerate(seen) if is_placeholder(item)}
         for item in self.lane.items:
@@ -345,7 +354,7 @@ class ContextManager:
     def _start_over(self, head: Sequence[WindowItem], cause: str, frame: EpochHeader | None = None) -> None:
         self._origin = self.lane.rewrite(head, cause, (), frame)
         self._hidden = False
-        self._built = (self.lane.timeline.last, tuple(head))
+        self._built = (self._origin.id, self.lane.timeline.last, tuple(head))
 
 
 def _strategy(name: str) -> Strategy:

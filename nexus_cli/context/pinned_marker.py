@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 from nexus_cli.context.own_words import OwnWords, quote_lines
 from nexus_cli.context.pin import Pin, crowded_line, named_ways
@@ -151,13 +151,6 @@ class PinningTruncator(LaneTruncator):
         said = (one for one in self.keeps.said(shown) if not any(quote_lines(one[1]) in text for text in texts))
         chosen = words.choose_quotes(words.newest(said, self.keeps.words_room), self.keeps.words_room)
         return quote_words(chosen, self.keeps.others(quote.entry for quote in chosen)).strip()
-
-
-def with_pins(truncator: LaneTruncator, keeps: MarkerTexts) -> PinningTruncator:
-    """Return `truncator` with the texts that it must repeat."""
-    values: dict[str, object] = {one.name: getattr(truncator, one.name) for one in fields(LaneTruncator)}
-    make: Callable[..., PinningTruncator] = PinningTruncator
-    return make(**values, keeps=keeps)
 
 
 def near(strategy: Strategy, most: int) -> Strategy:

@@ -25,7 +25,7 @@ FOLDER, TEXT = "folder", "text"
 
 @dataclass(frozen=True, slots=True)
 class AttachedFile:
-    """The record of a file or folder attached to a message (seed B's `attachments` of a user message)."""
+    """The record of a file or folder attached to a message of the person."""
 
     path: str
     """As typed, without the range of lines."""
@@ -84,7 +84,7 @@ class Trigger:
     shown: str = ""
     """The command that the person typed, shown instead of the text that it expands to."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of seed C's TRIGGER block: `type`, `triggerSource`, `sender`, `messageId`, ..."""
+    """Fields of the TRIGGER block of a structured run: `type`, `triggerSource`, `sender`, `messageId`, ..."""
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Memos by kind, recorded in one commit with the entry of the text."""
     expands: bool = False
@@ -92,7 +92,7 @@ class Trigger:
     actor: str = "person"
     """Author of the text, see `Entry.actor`."""
     fresh: bool = False
-    """Begin a new epoch first, whose head is a recap of the run so far (seed C: a resumed run)."""
+    """Begin a new epoch first, whose head is a recap of the run so far: a run resumes after a wait."""
     until: str = ""
     """The command that the turn works for until it exits 0 (`--until`)."""
     schema: str = ""

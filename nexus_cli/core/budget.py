@@ -1,4 +1,4 @@
-"""Seed B's token budget: the window, its two reserves, and the use of the rest. All numbers are tokens."""
+"""The token budget: the window, its two reserves, and the use of the rest. All numbers are tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits that compose by restriction (seed D): `a & b` is never looser than `a`.
+"""Limits that compose by restriction: `a & b` is never looser than `a`.
 
 The operation is associative, commutative and idempotent (law 7). `lane.spending` enforces the limits on requests and
 money, `turn.dispatch` those on calls.
@@ -78,13 +78,13 @@ class Limits:
     confirm: bool | None = None
     """True: ask about edits and commands even if `allow` covers them."""
     multi_tool: bool | None = None
-    """False: one step of calls in a turn, as in `single_action` (seed D: no tool loop)."""
+    """False: one step of calls in a turn, as in `single_action`: no tool loop."""
     sub_agents: bool | None = None
     """False: no workers."""
     sub_agent_budget: int | None = None
     """Most concurrent workers; None for the default of `nexus_cli.workers`."""
     terminal_ends: bool | None = None
-    """True: an answer without a call (seed D's `noop`) ends the run. Every turn ends so; in addition, a worker with
+    """True: an answer without a call ends the run. Every turn ends so; in addition, a worker with
     this limit gets no further message after its report."""
 
     def __and__(self, other: Limits) -> Limits:
@@ -124,7 +124,7 @@ def _meet(name: str, a: Any, b: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One limit in force and the layer that set it (seed D's `source_layers`)."""
+    """One limit in force and the layer that set it."""
 
     name: str
     value: Any

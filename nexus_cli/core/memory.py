@@ -1,4 +1,4 @@
-"""Facts that sessions share, in seed E's three slots, and the protocols of their store.
+"""Facts that sessions share, in three slots, and the protocols of their store.
 
 A fact that the person neither said nor accepted is never sent: text from tools and models must not become a standing
 instruction. Of a fact with a quote of the person only the quote is sent until they accept another wording.
@@ -31,7 +31,7 @@ class MemorySlot(StrEnum):
     PROJECT = "project"
     """This project, see `nexus_cli.config.paths.project_root`."""
     AGENT = "agent"
-    """The agent's own work: lessons, conventions (seed D's journal)."""
+    """The agent's own work: lessons, conventions."""
 
 
 class FactState(StrEnum):
@@ -111,7 +111,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A past session (seed E's episodic memory)."""
+    """A past session that the newest message is about."""
 
     session: str
     at: str

@@ -1,4 +1,4 @@
-"""Values of spaces, runs and plans (seed C): members, messages, waits, signals.
+"""Values of spaces, runs and plans: members, messages, waits, signals.
 
 Ids for people are made from the keys in the ledger: `run-12`, `msg-12`, `space-3`, `ent-1`, `plan-2`.
 """
@@ -123,7 +123,7 @@ class Entity:
 
 
 def name_goal(goal: Mapping[str, Any]) -> str:
-    """Return a goal as seed C's GOALS block has it."""
+    """Return the line of a goal in the GOALS block of a structured run."""
     return f"{goal['text']} ({'long-term, ' if goal['long_term'] else ''}priority: {goal['priority']})"
 
 
@@ -274,7 +274,7 @@ class Run:
     title: str
     """A summary on one line."""
     trigger: Mapping[str, Any]
-    """Fields of seed C's TRIGGER block."""
+    """Fields of the TRIGGER block of a structured run."""
     options: Mapping[str, Any]
     """Options of its session: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`; for a plan or service
     the name of its `agent`; and `paused`."""

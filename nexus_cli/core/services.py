@@ -158,7 +158,7 @@ class SkillGuides(Protocol):
 
 
 class TextCounter(Protocol):
-    """Counts the tokens of a text (seed A). Never raises, never uses the network."""
+    """Counts the tokens of a text. Never raises, never uses the network."""
 
     def count(self, text: str) -> int: ...
 

@@ -1,4 +1,4 @@
-"""Take the capability snapshot (seed B): tools, skills, servers, credentials. A credential is the name of a variable,
+"""Take the capability snapshot: tools, skills, servers, credentials. A credential is the name of a variable,
 never its value. Needs no model and no network, and starts no process.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.manager import ContextConfig, ContextManager
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
@@ -53,10 +53,8 @@ def separate(lane_state: LaneState, agent: str, model: Model, text: str = "") ->
     `model` is the session's own, whose calibration other contents must not change. Everything else is new.
     """
     budget, estimator = sized(lane_state.window, model)
-    config = ContextConfig(budget.window, budget.window - budget.available)
-    context = ContextManager(
-        config, _open_log(lane_state.lane, agent, None), token_counter=lane_state.window.context.counter
-    )
+    log = _open_log(lane_state.lane, agent, None)
+    context = ContextManager(logger=log, token_counter=lane_state.window.context.counter)
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()

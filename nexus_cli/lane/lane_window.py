@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
@@ -46,8 +46,6 @@ class LaneWindow:
     """The messages of a lane and their size limits."""
 
     context: ContextManager
-    lane: Lane = field(init=False)
-    """The lane of `context`."""
     model: Model
     budget: TokenBudget
     estimator: TokenEstimator
@@ -57,8 +55,13 @@ class LaneWindow:
     """The run in which the person was last told that the server cut a request."""
 
     def __post_init__(self) -> None:
-        self.lane = self.context.lane
+        self.context.resize(self.budget)
         self.estimator.contents = WindowContents(lambda: (self.lane.epoch, self.lane.items))
+
+    @property
+    def lane(self) -> Lane:
+        """The lane of `context`."""
+        return self.context.lane
 
     @property
     def least_output(self) -> int:
@@ -126,6 +129,7 @@ class LaneWindow:
         """Use these facts of the model."""
         self.model = replace(self.model, info=info)
         self.budget = TokenBudget.of(info.window, info.max_output)
+        self.context.resize(self.budget)
 
     def set_window(self, window: int) -> None:
         """Use the window that the provider named."""

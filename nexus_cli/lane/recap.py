@@ -1,4 +1,4 @@
-"""The recap of a run that resumes in a new process (seed C): its timeline as text, within a budget. Pure.
+"""The recap of a run that resumes in a new process: its timeline as text, within a budget. Pure.
 
 Each event is `[time] Name or You: ...`, oldest first: messages of people verbatim, the model's own calls with shortened
 arguments and their outcome. Events that arrived while the run waited come last, with `<- RESUME`. Entries of SPACE

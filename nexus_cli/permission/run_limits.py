@@ -2,7 +2,7 @@
 
 `turn/call_decider` asks, `turn/dispatch` executes. Counts are taken from the log of the run, so that a resumed turn
 keeps them. A refused call gets a result with the reason; its tool's schema stays in the request (`nexus docs recipes`).
-Signals (seed D) restrict calls only in a recipe with `signals = true`; otherwise pressure is displayed, and repeated
+Signals restrict calls only in a recipe with `signals = true`; otherwise pressure is displayed, and repeated
 errors add a notice to the next request.
 """
 
@@ -75,7 +75,7 @@ TABLE = (
     Row("event_class", lambda now: now.event_class == "communication", Limits(mode=SINGLE), "a message is answered"),
     Row("event_class", lambda now: now.event_class == "building", Limits(confirm=True), "files or systems are changed"),
 )
-"""Seed D's table of signals, in its order."""
+"""The signals, in the order in which they are applied."""
 
 
 def restrictions(now: Signals) -> Limits:

@@ -181,7 +181,7 @@ def _read_table(path: Path | None) -> _Table:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """Yield the possible keys of `name`, best first; the date suffix goes last (seed B)."""
+    """Yield the possible keys of `name`, best first; the date suffix goes last."""
     prefix, rest = split_model_name(name)
     stems = [name]
     if prefix in ("ollama", "ollama_chat"):

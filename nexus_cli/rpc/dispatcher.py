@@ -88,10 +88,9 @@ class AgentDispatcher:
         approver: ClientApprover | None = None,
         opened: Callable[..., Session] | None = None,
     ) -> None:
-        """Seed A's form takes a session and its context; `approver` must be the one that the session was opened with,
-        `opened(options, earlier=session)` opens it again."""
+        """Initialize. Scripts may pass `context`, which is always that of the session; `approver` must be the one that
+        the session was opened with, `opened(options, earlier=session)` opens it again."""
         self.session = session
-        self.context = context or session.context
         self._opened = opened
         self.approver = approver or ClientApprover()
         self.feed = EventFeed()
@@ -347,7 +346,6 @@ class AgentDispatcher:
         if self._opened is None or self._works or self.session.busy:
             raise NexusError("usage", "this agent", "a turn or a command runs", "Try again when it has ended")
         self.session = self._opened(options, earlier=self.session)
-        self.context = self.session.context
         self.session.state.lane_state.control.listener = self.publish
         for line in self.session.take_notices():
             self.publish(Notice(line))
@@ -356,7 +354,7 @@ class AgentDispatcher:
 
     async def get_tokens(self) -> TokenUsage:
         """Return the tokens of the window by part."""
-        return cast("TokenUsage", dict(self.context.get_token_usage()))
+        return cast("TokenUsage", dict(self.session.context.get_token_usage()))
 
     async def get_context(self) -> ContextReport:
         """Return the content of the next request."""
@@ -370,7 +368,7 @@ class AgentDispatcher:
 
     async def get_messages(self, offset: int = 0, limit: int = 100) -> MessageList:
         """Return messages of the whole session, the oldest first, and how many there are."""
-        timeline = self.context.lane.timeline
+        timeline = self.session.context.lane.timeline
         total = timeline.last
         last = min(total, offset + limit)
         found = await asyncio.to_thread(timeline.read, offset + 1, last) if offset < total else ()
@@ -416,7 +414,7 @@ class AgentDispatcher:
 
 
 Dispatcher = AgentDispatcher
-"""Seed A's name; the session's `Dispatcher` dispatches tool calls."""
+"""The name that scripts import; the session's `Dispatcher` dispatches tool calls."""
 
 
 class _Numbered:

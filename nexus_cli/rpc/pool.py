@@ -1,4 +1,4 @@
-"""`AgentPool`: agents in one process, each with its own session, sharing one ledger and one provider (seed A).
+"""`AgentPool`: agents in one process, each with its own session, sharing one ledger and one provider.
 
 `SharedComponents` has the parts that agents share. Destroying an agent stops it and keeps its session.
 """
@@ -225,7 +225,7 @@ class AgentPool:
         approver = ClientApprover()
         opened = partial(open_session, settings=settings, approver=approver, provider=provider, services=SERVICES)
         session = opened(options, ledger=self.open_ledger())
-        dispatcher = AgentDispatcher(session, session.context, approver=approver, opened=opened)
+        dispatcher = AgentDispatcher(session, approver=approver, opened=opened)
         dispatcher.noted = partial(self._note_turn, name)
         try:
             begun = [event async for event in session.act(_do_nothing)]

@@ -32,7 +32,7 @@ class Firing:
 
 
 def instruction_facts(plan: Plan, moment: float) -> dict[str, Any]:
-    """Return the facts of seed C's TRIGGER block for a run started by a plan."""
+    """Return the facts of the TRIGGER block for a run started by a plan."""
     named = {"name": plan.name or one_line(plan.prompt)[:TITLE], "id": plan.id}
     return {"type": "plan", "plan": named, "instruction": plan.prompt, "scheduledAt": _utc(moment)}
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
 
 RECIPE = "tick_autonomous"
-"""Recipe of a plan's runs unless it names one (seed D: work without being asked)."""
+"""Recipe of a plan's runs unless it names one (work without being asked)."""
 MISSED = ("once", "skip")
 LONGEST_PROMPT = 100_000
 """Most characters of a prompt."""
@@ -387,7 +387,7 @@ class PlanService(Plans):
 
 
 def _line(value: Mapping[str, Any]) -> str:
-    """Return the line of a plan in seed C's PLANS block, for the model."""
+    """Return the line of a plan in the PLANS block, for the model."""
     kind = f"recurring, cron: {value['cron']}, zone: {value['zone']}, next" if value["cron"] else "one-time, at"
     title = value["name"] or one_line(value["prompt"])[:120]
     state = " (paused)" if value["state"] == "paused" else ""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import ServiceObject
 
 RECIPE = "tick_event"
-"""Recipe of a service's runs unless it names one (seed D: something happened and is dealt with)."""
+"""Recipe of a service's runs unless it names one (something happened and is dealt with)."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_QUEUED = 100
 """Most runs of one service that may wait in the queue."""

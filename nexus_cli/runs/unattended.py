@@ -139,7 +139,7 @@ async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
     its dollars and requests.
 
     A run that went as expected, or remembered its lessons itself, has nothing to add. The review is a fork of the
-    session: seed D's `reflection`, and `reflection_cont` after its first calls.
+    session: `reflection`, and `reflection_cont` after its first calls.
     """
     if not (outcome.ok and outcome.changed and _has_failures(session)) or _has_learned(session):
         return

@@ -1,4 +1,4 @@
-"""Assess a task before its turn with the model of `assess.model`: the third layer of seed D, which only restricts.
+"""Assess a task before its turn with the model of `assess.model`; its answer only restricts.
 
 If the model fails or gives no usable answer, nothing is restricted.
 """

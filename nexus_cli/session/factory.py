@@ -356,7 +356,7 @@ class SessionFactory:
         model = Model(info, self.provider, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
         budget = TokenBudget.of(info.window, info.max_output)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
-        context = self._context(log, budget, counter)
+        context = self._context(log, counter)
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
         dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
@@ -546,9 +546,9 @@ class SessionFactory:
         else:
             self.notices.append(line)
 
-    def _context(self, log: FailoverLog, budget: TokenBudget, counter: TokenCounter) -> ContextManager:
+    def _context(self, log: FailoverLog, counter: TokenCounter) -> ContextManager:
         cut = self.settings.truncation
-        config = ContextConfig(budget.window, budget.window - budget.available, cut.strategy)
+        config = ContextConfig(truncation_strategy=cut.strategy)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)
         epoch, timeline = log.current_epoch() if self.resumed else None, Timeline(log, self.clock)
         context.lane = Lane(timeline, context.measure)

@@ -72,7 +72,7 @@ class Session:
         *,
         state: SessionState | None = None,
     ) -> None:
-        """Make seed A's session of provider, context, logger and registry, or that of the factory with its `state`."""
+        """Make a session of provider, context, logger and registry, or that of the factory with its `state`."""
         self.state = state or bare_state(provider, context, logger, registry)
         self._control = self.state.lane_state.control
         self._opened = False

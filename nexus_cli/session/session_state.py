@@ -1,4 +1,4 @@
-"""The members of a `Session`. The factory makes all of them, `bare_state` those of seed A's session."""
+"""The members of a `Session`. The factory makes all of them, `bare_state` those of a session from parts."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class _BarePrompt:
 def bare_state(
     provider: Provider, context: ContextManager | None, logger: Log | None, registry: ToolRegistry | None
 ) -> SessionState:
-    """Make the state of seed A's session: the given context manager, no contributors, default limits."""
+    """Make the state of a session from parts: the given context manager, no contributors, default limits."""
     context = context or ContextManager(logger=logger)
     registry = registry or ToolRegistry(())
     config = context.config

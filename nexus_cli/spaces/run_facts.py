@@ -1,5 +1,4 @@
-"""Read the facts of a structured run from the ledger: agent, cause, space, and its other spaces, plans and runs (seed
-C)."""
+"""Read the facts of a structured run from the ledger: agent, cause, space, and its other spaces, plans and runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPACE HISTORY (seed C): the newest messages of a space as the first entries of the lane of a run.
+"""SPACE HISTORY: the newest messages of a space as the first entries of the lane of a run.
 
 The agent's own messages are assistant entries. Messages of others in a row are one user entry. The message that started
 the run is the last one, recorded with its turn (`make_trigger`). When a run resumes that waited for a reply, the

@@ -1,4 +1,4 @@
-"""Begin the epoch of a run that resumes after a wait: its head is one item, a recap of everything so far (seed C).
+"""Begin the epoch of a run that resumes after a wait: its head is one item, a recap of everything so far.
 
 Messages that leave the window become a drop, named in the recap. Messages of the person, the work record and the pins
 get the shares that a compaction gives them (law 6).

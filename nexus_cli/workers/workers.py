@@ -124,7 +124,7 @@ MOST_DEPTH = 2
 """Depth of nested workers: a worker may have workers, and these have none."""
 MOST_AT_ONCE = 8
 AT_ONCE = 3
-"""Workers that run at the same time unless a limit says otherwise (seed D's `sub_agent_budget`)."""
+"""Workers that run at the same time unless a limit (`sub_agent_budget`) says otherwise."""
 FRONT = "worker"
 """Front end of its session."""
 

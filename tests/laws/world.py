@@ -24,7 +24,7 @@ from server.meter import Meter
 from server.play import ScriptedServer
 
 from nexus_cli.config.ledger_place import ledger_place
-from nexus_cli.config.settings import CompactSettings, ProviderSettings, Settings
+from nexus_cli.config.settings import CompactSettings, ProviderSettings, Settings, TruncationSettings
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Entry
@@ -76,6 +76,7 @@ class World:
     steps: int = 8
     clock: Ticking = field(default_factory=Ticking)
     compact: CompactSettings = field(default_factory=CompactSettings)
+    truncation: TruncationSettings = field(default_factory=TruncationSettings)
     provider: ProviderSettings = field(default_factory=ProviderSettings)
     limits: Limits = field(default_factory=Limits)
 
@@ -87,7 +88,12 @@ class World:
     @property
     def settings(self) -> Settings:
         """What the person's configuration says."""
-        return Settings(models={self.model: {"window": self.window}}, compact=self.compact, provider=self.provider)
+        return Settings(
+            models={self.model: {"window": self.window}},
+            compact=self.compact,
+            truncation=self.truncation,
+            provider=self.provider,
+        )
 
     def open(self, session: str = "", *, services: ServiceMakers = (), **options: Any) -> Session:
         """A new session, or the one of this id."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from nexus_cli.context.compaction_plan import PINS_SHARE, RECORD_SHARE, own_words_room
-from nexus_cli.context.pinned_marker import MarkerTexts, near, with_pins
+from nexus_cli.context.pinned_marker import MarkerTexts, PinningTruncator, near
 from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.summary_head import quote_rules
 from nexus_cli.context.window.lane import Lane
@@ -85,7 +85,7 @@ def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
         quote_rules(earlier_rules(lane)),
         fit_record(work or WorkRecord(), int(available * RECORD_SHARE), count, LONGEST_MISSING),
     )
-    truncator = with_pins(lane_state.window.context.truncator, keeps)
+    truncator = PinningTruncator(**vars(lane_state.window.context.truncator), keeps=keeps)
     available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * lane_state.window.budget.window))
     fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
     truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)

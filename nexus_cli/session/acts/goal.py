@@ -1,4 +1,4 @@
-"""Set a goal (seed D's `goal_decompose`): a side lane splits it into steps; memos store both."""
+"""Set a goal: a side lane with the recipe `goal_decompose` splits it into steps; memos store both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acts on memory: consolidate facts, extract facts before a compaction, reflect on the session (seed D).
+"""Acts on memory: consolidate facts, extract facts before a compaction, reflect on the session.
 
 Each runs in a fork or a side lane, without changing the conversation. Facts that the person stated or accepted stay
 until they accept a replacement.
@@ -120,7 +120,7 @@ async def extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
 def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int | None = None) -> Act:
     """Ask the model for its lessons, in at most `most` requests, and pass its answer to `tell`.
 
-    With `goes_on` the recipe `reflection_cont` follows its first calls (seed D). Raises `NexusError` if the session has
+    With `goes_on` the recipe `reflection_cont` follows its first calls. Raises `NexusError` if the session has
     no turn yet, or an open call.
     """
 

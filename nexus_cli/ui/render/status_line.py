@@ -13,7 +13,7 @@ from nexus_cli.text.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
 
 HIGH, CRITICAL = 0.6, 0.8
-"""Shares of the budget from which the window counts as nearly full (seed B's token budget)."""
+"""Shares of the budget from which the window counts as nearly full."""
 LEAST_SAVED = 0.01
 """Dollars from which on what the cache saved is shown."""
 QUIET = ("dim", "ok")

@@ -12,7 +12,7 @@ import pytest
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
-from nexus_cli.context.pinned_marker import MarkerTexts, with_pins
+from nexus_cli.context.pinned_marker import MarkerTexts, PinningTruncator
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.strategies import keep_newest
@@ -291,14 +291,14 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     made = pins.add_pin(lane.timeline, "1", counted)
     keeps = MarkerTexts((made,), 1500, lambda shown: (), 0)
     plain = LaneTruncator(counted, keep_newest, 0.9, True, measure=lambda message, preamble: len(message.content))
-    truncator = with_pins(plain, keeps)
+    truncator = PinningTruncator(**vars(plain), keeps=keeps)
     drops = truncator.truncate(lane, 900)
     forms = [(item.form, item.message.role) for item in lane.items]
     assert forms[0] == (ItemForm.MARKER, Role.USER) and (ItemForm.ELIDED, Role.USER) in forms
     text = lane.items[0].message.content
     assert "cut short here" in text and text.endswith(made.quotation)
     assert len(drops) == 2, "of the request and of the result: the pin needs none"
-    tight = with_pins(plain, MarkerTexts((made,), 300, lambda shown: (), 0))
+    tight = PinningTruncator(**vars(plain), keeps=MarkerTexts((made,), 300, lambda shown: (), 0))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "c" * 900), "agent")
     drops = tight.truncate(lane, 1700)
     text = next(item.message.content for item in lane.items if item.form is ItemForm.MARKER)
