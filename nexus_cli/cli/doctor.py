@@ -28,7 +28,7 @@ from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.config.checks import list_checks
-from nexus_cli.config.host_environment import host_environment, own_environment, own_path_entries
+from nexus_cli.config.host_environment import host_environment, own_environment
 from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root, with_tilde
@@ -119,9 +119,11 @@ def _nexus(look: CheckInput) -> Check:
 
 
 def _path(look: CheckInput) -> Check:
-    ours = own_path_entries(look.environ)
-    leads = [f"PATH has {', '.join(dict.fromkeys(ours))}"] if ours else []
-    if "VIRTUAL_ENV" in look.environ.keys() - host_environment(look.environ).keys():
+    left = host_environment(look.environ)
+    entries, others = (one.get("PATH", "").split(os.pathsep) for one in (look.environ, left))
+    ours = dict.fromkeys(entry for entry in entries if entry not in others)
+    leads = [f"PATH has {', '.join(ours)}"] if ours else []
+    if "VIRTUAL_ENV" in look.environ.keys() - left.keys():
         leads.append("VIRTUAL_ENV names it")
     if not leads:
         return Check("path", "ok", "commands have your own programs")

@@ -38,16 +38,6 @@ def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
     return by_intent or here.is_relative_to(Path(own).parent)
 
 
-def own_path_entries(environ: Mapping[str, str], folder: Path | None = None) -> list[str]:
-    """Return the `PATH` entries, relative to `folder`, for nexus's own `bin`; [] if the project uses it too."""
-    own, folder = own_environment(), folder or working_folder()
-    if not own or is_of_project(own, folder, environ):
-        return []
-    programs = os.path.join(own, "bin")
-    entries = environ.get("PATH", "").split(os.pathsep)
-    return [entry for entry in entries if entry and os.path.realpath(os.path.join(folder, entry)) == programs]
-
-
 def working_folder() -> Path:
     """Return the current folder, `/` if it has vanished."""
     try:
@@ -63,10 +53,10 @@ def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> 
     own, folder = own_environment(), folder or working_folder()
     if not own or is_of_project(own, folder, environ):
         return env
-    ours = own_path_entries(environ, folder)
-    if ours:
-        # An empty PATH means the working folder.
-        left = [entry for entry in env["PATH"].split(os.pathsep) if entry not in ours]
+    programs, entries = os.path.join(own, "bin"), env.get("PATH", "").split(os.pathsep)
+    # An empty entry means the working folder, and so does an empty PATH.
+    left = [entry for entry in entries if not entry or os.path.realpath(os.path.join(folder, entry)) != programs]
+    if left != entries:
         env["PATH"] = os.pathsep.join(left) or os.defpath
     for name in _NAMES_IT:
         value = env.get(name, "")
@@ -77,11 +67,11 @@ def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> 
     return env
 
 
-def add_own_program(env: dict[str, str], own: Places, folder: Path) -> None:
-    """Append a folder with only a link to `nexus` to PATH, if only our environment has it. Never raises."""
+def add_own_program(env: dict[str, str], own: Places) -> None:
+    """Append a folder with only a link to `nexus` to the PATH of a `host_environment` that does not have it. Never
+    raises."""
     program = Path(os.path.realpath(sys.prefix), "bin", "nexus")  # walls hide what a path passes before a `..`
-    path = host_environment(env, folder).get("PATH", os.defpath)
-    if shutil.which("nexus", path=path) or not os.access(program, os.X_OK):
+    if shutil.which("nexus", path=env.get("PATH", os.defpath)) or not os.access(program, os.X_OK):
         return
     link = own.cache / "bin" / "nexus"
     try:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.host_environment import host_environment
 from nexus_cli.core.real_files import read_beginning
 
 _MOST = 64 * 1024
@@ -72,12 +71,13 @@ def find_project_environment(project: Path, cwd: Path, environ: Mapping[str, str
 def use_project_environment(
     env: dict[str, str], project: Path, cwd: Path, *, is_sandboxed: bool
 ) -> tuple[dict[str, str], str]:
-    """Return `env` with the programs of the project's environments first on the PATH, and a note, "" if there is none.
+    """Return a `host_environment` with the programs of the project's environments first on the PATH, and a note, "" if
+    there is none.
 
     A command that is not sandboxed gets `env` as it is, and a note: in a folder of the project anything may be called
     `git`.
     """
-    found = find_project_environment(project, cwd, host_environment(env, cwd))
+    found = find_project_environment(project, cwd, env)
     folders = [str(found.python / "bin")] if found.python else []
     folders += map(str, found.node)
     path = env.get("PATH", os.defpath).split(os.pathsep)

@@ -187,6 +187,8 @@ def _stands_above(
         return False
     items, paths = window.lane.items, _paths(tool, call)
     step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
+    if text not in [item.message.content for item in items[:step]]:
+        return False
     asked = {one.id: one for item in items[:step] for one in item.message.tool_calls if one.name == call.name}
     for item in reversed(items[:step]):
         for one in item.message.tool_calls:

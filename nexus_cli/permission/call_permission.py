@@ -411,9 +411,10 @@ class CallPermission:
                 made = replace(made, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts)
             held, alone = self._find_confinement(made, probe or BackendProbe(Backend.NONE), stays)
         env, taken = sandbox_environment(made, os.environ, self._settings.env_pass)
-        from nexus_cli.config.host_environment import add_own_program  # noqa: PLC0415
+        from nexus_cli.config.host_environment import add_own_program, host_environment  # noqa: PLC0415
 
-        add_own_program(env, places(), self._cwd)
+        env = host_environment(env, self._cwd)
+        add_own_program(env, places())
         if held.backend != "none":
             from nexus_cli.config.ledger_place import HIDDEN_DATA  # noqa: PLC0415
 

@@ -260,9 +260,10 @@ def _await_child(
         _end_tree(child, mark, pipe, stop)
     else:
         grace = time.monotonic() + _GRACE
-        while (pipe.is_open or find_remaining(child.pid, mark)) and time.monotonic() < grace and not stop.is_pressed:
+        while pipe.is_open and time.monotonic() < grace and not stop.is_pressed:
             pipe.pump(_LOOK)
-        left = len(find_remaining(child.pid, mark))
+        while (left := len(find_remaining(child.pid, mark))) and time.monotonic() < grace and not stop.is_pressed:
+            pipe.pump(_LOOK)
         if left:
             _end_tree(child, mark, pipe, stop)
     drained = time.monotonic() + _DRAIN

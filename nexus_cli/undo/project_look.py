@@ -270,10 +270,11 @@ class LookedProject:
         before: a command may have marked it.
         """
         found, walk.deferred = walk.deferred, {}
-        self._repositories = {*look.repositories} if find_program("git", self.root) else set()
-        self._repositories -= {""} if self._git is None else set()
+        self._repositories = set(look.repositories) - ({""} if self._git is None else set())
         new = {path: inode for path, inode in found.items() if (path, inode) not in self._tool_folders}
         if new:
+            if find_program("git", self.root) is None:
+                self._repositories = set()
             ignored = self.find_ignored(new)
             ignored |= {path for path in new if self._find_repository(path) is None and is_named_by_tool(path)}
             filled = {path.rpartition("/")[0] for path in self._last.seen}

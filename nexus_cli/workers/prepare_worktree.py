@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.paths import places
 from nexus_cli.config.project_environment import use_project_environment
 from nexus_cli.config.project_settings import settings_in
@@ -56,7 +57,7 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
             )
             confinement = Confinement(profile, probe)
             env, _ = sandbox_environment(profile, os.environ, settings.env_pass)
-            env, _ = use_project_environment(env, folder, folder, is_sandboxed=True)
+            env, _ = use_project_environment(host_environment(env, folder), folder, folder, is_sandboxed=True)
             done = run_process(
                 ["/bin/sh", "-c", command],
                 cwd=folder,

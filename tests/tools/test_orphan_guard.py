@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.tools import process_tree
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.process import run_process
 from nexus_cli.tools.process_tree import OrphanGuard
 
 by_mark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc that shows environments")
@@ -54,6 +56,17 @@ def test_when_we_are_gone_the_group_is_killed() -> None:
         _die(guard)
         assert child.wait(120) == -9
         assert bystander.poll() is None
+
+
+@by_mark
+def test_processes_that_a_command_left_are_searched_for_once_if_there_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[str] = []
+    find_marked = process_tree._find_marked
+    monkeypatch.setattr(process_tree, "_find_marked", lambda mark: searches.append(mark) or find_marked(mark))
+    assert run_process(["true"], cwd=tmp_path, env=os.environ, stop=StopFlag(), seconds=60).left == 0
+    assert len(searches) == 1
 
 
 @by_mark

@@ -131,6 +131,20 @@ def places_of(tmp_path: Path) -> tuple[Path, Path]:
     return root, tmp_path / "data"
 
 
+def test_git_is_not_searched_for_again_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, data = places_of(tmp_path)
+    journal = ChangeJournal(data)
+    with followed(journal, repository(root)):
+        pass
+    searches: list[str] = []
+    monkeypatch.setattr(project_look, "find_program", lambda name, _: searches.append(name))
+    with followed(journal, root):
+        (root / "src/a.py").write_text("a = 2\n")
+    journal.close()
+    assert [change.path for change in read_steps(data, "session")[-1].changes] == ["src/a.py"]
+    assert searches == []
+
+
 @pytest.mark.matrix
 def test_all_is_there_after_the_project_is_destroyed(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)

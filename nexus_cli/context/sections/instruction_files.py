@@ -81,7 +81,8 @@ def layers_below(
     other repositories."""
     here = Path(os.path.realpath(cwd))
     gate = UnaskedFiles(project_root(here), is_denied)
-    inside = [path for path in paths if path.startswith(os.path.join(gate.project, ""))]
+    below = os.path.join(gate.project, "")
+    inside = [path for path in paths if path.startswith(below)]
     folders = _list_folders(inside, str(gate.project)) - {str(folder) for folder in (here, *here.parents)}
     own = (Path(folder) for folder in sorted(folders) if any(map(os.path.lexists, _named_in(folder))))
     layers = [load_folder(folder, gate) for folder in islice(own, MOST_FOLDERS) if _is_own(folder, gate.project)]

@@ -9,6 +9,7 @@ import pytest
 
 from nexus_cli.config.paths import places
 from nexus_cli.context.loader import ContextLayer
+from nexus_cli.context.sections.contributors.instructions import _real_paths
 from nexus_cli.context.sections.instruction_files import (
     DEEPEST,
     MOST,
@@ -290,3 +291,20 @@ def test_a_repository_or_a_folder_of_programs_inside_the_project_gives_no_instru
     assert [one.text for one in found] == ["Of a tool."]
     inside = instruction_layers(repo / "tool" / "other")
     assert [one.text for one in inside if one.name != "global"] == ["Of tool/other."]
+
+
+def test_files_of_one_folder_have_their_real_paths_and_the_folder_is_resolved_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/out").symlink_to("/etc/passwd")
+    (tmp_path / "a/loop").symlink_to("loop")
+    (tmp_path / "link").symlink_to("a")
+    odd = ["a/x", "link/x", "link/out", "a/loop", "a/loop/x", "a/..", "link/../x", ".", "", "a/x/", "gone/x", "/etc//x"]
+    for path in odd:
+        assert _real_paths(tmp_path, [path]) == {os.path.realpath(os.path.join(tmp_path, path))}, path
+    resolved: list[str] = []
+    realpath = os.path.realpath
+    monkeypatch.setattr(os.path, "realpath", lambda path: resolved.append(path) or realpath(path))
+    assert len(_real_paths(tmp_path, [f"a/f{number}" for number in range(100)])) == 100
+    assert resolved == [f"{tmp_path}/a"]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ def _source(path: Path, root: Path) -> str:
 def read_path_rules(sources: Sources) -> Value:
     """Return one record per layer of a folder that leads to a file of the session, and per rule with `paths` that name
     one, as those of `read`."""
-    touched = {os.path.realpath(os.path.join(sources.cwd, path)) for path in sources.touched()}
+    touched = _real_paths(sources.cwd, sources.touched())
     root = Path(os.path.realpath(project_root(sources.cwd)))
     found = [
         (layer.header, layer) for layer in layers_below(sources.cwd, touched, sources.instructions, sources.is_denied)
@@ -180,6 +181,16 @@ def read_path_rules(sources: Sources) -> Value:
         if rule.text and rule.globs and any(map(rule.names, touched))
     ]
     return [_record(f"path_rules.{_source(one.path or one.folder, root)}", header, one, root) for header, one in found]
+
+
+def _real_paths(cwd: Path, paths: Iterable[str]) -> set[str]:
+    """Return the real paths of files; the folder of several is resolved once. Called before every request."""
+    resolve, found = cache(os.path.realpath), set[str]()
+    for path in (os.path.join(cwd, one) for one in paths):
+        folder, name = os.path.split(path)
+        is_plain = name.strip(".") and not os.path.islink(path)
+        found.add(os.path.join(resolve(folder), name) if is_plain else os.path.realpath(path))
+    return found
 
 
 def render_path_rules(value: Value, view: View) -> tuple[Section, ...]:
