@@ -447,32 +447,32 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (65_536, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (25_787, 0, 17),
+    "commands": (25_785, 0, 17),
     "config": (33_236, 0, None),
     "context": (78_127, 0, 194),
     "core": (43_097, 0, None),
     "defaults": (0, 30_996, 0),
     "hooks": (6_554, 0, 17),
     "imports": (13_735, 0, 8),
-    "lane": (57_153, 0, 175),
+    "lane": (56_659, 0, 169),
     "ledger": (50_266, 0, 34),
     "mcp": (17_167, 0, 18),
     "permission": (10_086, 0, 41),
     "plugins": (6_199, 0, 22),
     "provider": (31_974, 0, 52),
-    "reports": (76_919, 8_414, None),
-    "rpc": (16_419, 0, 15),
+    "reports": (76_828, 8_414, None),
+    "rpc": (16_417, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_934, 0, 46),
     "sandbox": (39_824, 0, 26),
     "service_list": (303, 0, 2),
-    "session": (48_647, 0, 82),
+    "session": (48_596, 0, 82),
     "spaces": (10_488, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (1_633, 0, None),
     "tools": (55_420, 27_172, 48),
     "tree undo worktrees": (66_576, 0, 53),
-    "turn": (22_193, 0, 15),
+    "turn": (22_294, 0, 15),
     "ui": (101_068, 0, 47),
     "workers": (9_581, 0, 1),
 }
@@ -487,7 +487,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (953_747, 67_619)
+SUM = (953_208, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
@@ -714,7 +714,7 @@ def test_broad_excepts_give_their_reason() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-MEASURES = {"lane/next_request.py", "lane/current_request.py", "lane/cache_expectation.py", "session/draft.py"}
+MEASURES = {"lane/next_request.py", "lane/cache_expectation.py"}
 """Files that ask the token estimator how large a request is."""
 ESTIMATES = {"estimate", "estimate_without_anchor", "layers", "unanchored", "upper"}
 """Methods of the token estimator that say how large a request is."""
@@ -728,10 +728,10 @@ def test_one_module_says_how_large_a_request_is() -> None:
         for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "estimator" in ast.unparse(node.value)
     ]
-    assert not wrong, "read it off `next_request` or `window_request`:\n" + "\n".join(wrong)
+    assert not wrong, "read it off a `NextRequest`:\n" + "\n".join(wrong)
 
 
-WHOLE_LANE = 64
+WHOLE_LANE = 61
 """Functions of lane, turn and session that take a whole `LaneState`. Only ever lowered."""
 
 

@@ -25,10 +25,9 @@ from nexus_cli.lane.cache.sent_request import (
     compare_requests,
     prefix_hash,
 )
-from nexus_cli.lane.current_request import unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.next_request import Outlook
+from nexus_cli.lane.next_request import Outlook, unreported_tokens
 
 REWRITE = "rewrite"
 """Kind of the memo of a rewrite: its cause, epoch and price."""
@@ -88,7 +87,7 @@ def _may_be_cached(cache: CacheHistory, sent: SentRequest, info: ModelInfo, now:
 
 def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
     """Record the price of the rewrite that began this epoch, whose window the estimator describes already."""
-    priced = _priced(lane_state, before, window_request(lane_state).tokens)
+    priced = _priced(lane_state, before, lane_state.window_request().tokens)
     lane_state.lane.timeline.memo(*_rewrite(lane_state.lane, priced))
     return priced
 

@@ -28,8 +28,8 @@ from nexus_cli.core.elide import (
 from nexus_cli.core.entry import Cause, Drop, ItemForm
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.lane.current_request import most_with
 from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.next_request import most_with
 
 LARGE = 200_000
 """Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""

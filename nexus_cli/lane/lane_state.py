@@ -17,14 +17,15 @@ from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Kind, WindowItem
 from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.lane.cache.sent_request import CacheHistory
+from nexus_cli.lane.cache.sent_request import CacheHistory, cache_life_of
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_window import LaneWindow, Model
-from nexus_cli.lane.next_request import LimitsInForce, NextRequest
-from nexus_cli.lane.spending import Spending
+from nexus_cli.lane.next_request import EarlierRequests, NextRequest, project
+from nexus_cli.lane.spending import Spending, left_over
 from nexus_cli.lane.tool_selection import describe_left_out
-from nexus_cli.lane.upcoming import Upcoming
+from nexus_cli.lane.upcoming import NextEpoch, Upcoming
 from nexus_cli.tools.registry import find_tool
 
 
@@ -54,7 +55,7 @@ class PromptAssembler(Protocol):
 class LimitsSource(Protocol):
     """Provides the limits of a session, tightened by the state of the run."""
 
-    def in_force(self, lane_state: LaneState) -> LimitsInForce:
+    def in_force(self, lane_state: LaneState) -> Limits:
         """Return the limits of the next request."""
 
     def record(self, lane_state: LaneState) -> None:
@@ -100,6 +101,60 @@ class LaneState:
     def model(self) -> Model:
         """The model that the window is sized for."""
         return self.window.model
+
+    # -- the next request --------------------------------------------------------------------------------------
+
+    def window_request(self) -> NextRequest:
+        """Return the request of the present window, which a turn would send now."""
+        return project(self.window, self._earlier_requests(), told=self.upcoming.event)
+
+    def next_request(self) -> NextRequest:
+        """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
+        epoch if it begins one."""
+        draft, earlier, texts = self.next_epoch, self._earlier_requests(), self.control.waiting_texts()
+        if draft is not None:
+            return project(self.window, earlier, epoch=draft.epoch, texts=texts)
+        return project(self.window, earlier, told=self.upcoming.event, texts=texts)
+
+    def _earlier_requests(self) -> EarlierRequests:
+        return EarlierRequests(tuple(self.cache.candidates()), cache_life_of(self.model.info), self.clock())
+
+    @property
+    def begins_epoch(self) -> bool:
+        """True if the next request begins a new epoch, for another model or effort or a reload."""
+        epoch, model = self.lane.epoch, self.model
+        asked = model.info.name, model.effort or epoch.effort
+        return bool(self.upcoming.pending) or (epoch.model, epoch.effort) != asked
+
+    @property
+    def next_epoch(self) -> NextEpoch | None:
+        """The epoch that the next request begins; None if it begins none, or one that is not drafted yet."""
+        draft = self.upcoming.draft
+        is_due = draft is not None and draft.epoch.parent == self.lane.epoch.id and self.begins_epoch
+        return draft if is_due else None
+
+    @property
+    def begins_undrafted(self) -> bool:
+        """True if the next request begins an epoch of which the system text is not read yet."""
+        return self.begins_epoch and self.next_epoch is None
+
+    def answer_cap(self) -> int:
+        """Return the output cap of the next request in tokens. Raises as `Spending.output_cap` does.
+
+        Before the first report of an epoch, the known error is that of other contents. A tenth more is then reserved
+        for the request, as far as the least answer allows.
+        """
+        request, info = self.window_request(), self.model.info
+        expected = request.most
+        if request.basis == "estimate":
+            expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.window.least_output)))
+        return self.spending.output_cap(info, expected)
+
+    def limits_in_force(self) -> Limits:
+        """Return the limits of the next request."""
+        return self.limits.in_force(self) if self.limits else self.spending.limits
+
+    # -- changes -----------------------------------------------------------------------------------------------
 
     def take_facts(self) -> None:
         """Size the window by what the model's server has stated since the session was opened, if it has by now."""

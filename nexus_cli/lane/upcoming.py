@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.core.entry import Drop, Epoch
-from nexus_cli.lane.next_request import NextRequest
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,16 +22,12 @@ class NextEpoch:
 
 @dataclass
 class Upcoming:
-    """State of a lane's next request: the pending epoch, waiting notices, and the last built values."""
+    """State of a lane's next request: the pending epoch, waiting notices, and its event sections."""
 
     pending: str = ""
     """Cause of the new epoch that the next request must begin (`model`, `reload`), or ""."""
     draft: NextEpoch | None = None
     """The drafted epoch of the next request, if it begins one and the draft was made."""
-    window_request: tuple[tuple[object, ...], NextRequest] | None = None
-    """Cached result of `current_request.window_request`, with its inputs."""
-    next_request: tuple[tuple[object, ...], NextRequest] | None = None
-    """Cached result of `current_request.next_request`, with its inputs."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
     is_narrow: bool = False

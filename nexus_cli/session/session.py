@@ -29,7 +29,6 @@ from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.lane.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.lane.control import SteeringWords
-from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.user_input import deliver_steering, record_user_message
 from nexus_cli.ledger import LaneLog, Ledger
@@ -418,7 +417,7 @@ class Session:
                 events.append(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message.removeprefix("not compacted: ")
-            tokens = next_request(self.state.lane_state).tokens
+            tokens = self.state.lane_state.next_request().tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.lane.current_request import begins_undrafted, next_request
 from nexus_cli.lane.drop_list import returned_drops
 from nexus_cli.lane.goals import open_until
 from nexus_cli.session.cold_request import cold_price
@@ -69,7 +68,7 @@ class Status:
 
 def status(state: SessionState) -> Status:
     """Return the current status of the session."""
-    lane_state, request = state.lane_state, next_request(state.lane_state)
+    lane_state, request = state.lane_state, state.lane_state.next_request()
     drops = state.drops()
     lane = lane_state.lane
     returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
@@ -102,5 +101,5 @@ def status(state: SessionState) -> Status:
         waiting=sum(item.tokens for item in request.waiting),
         until=until.get("command", ""),
         has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
-        settled=lane.is_recorded and not begins_undrafted(lane_state.window, lane_state.upcoming),
+        settled=lane.is_recorded and not lane_state.begins_undrafted,
     )

@@ -21,7 +21,6 @@ from nexus_cli.lane.cache_expectation import rewrite_memo
 from nexus_cli.lane.compaction.compact import LONGEST_MISSING, countable
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.compaction.record_sources import make_record, read_log_in_pieces
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
@@ -46,7 +45,7 @@ async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str],
     if not last:
         return
     await read_log_in_pieces(lane, lane_state.work)
-    before = window_request(lane_state).tokens
+    before = lane_state.window_request().tokens
     known = _recap_in_force(lane_state.lane)
     drop_id = known or lane.timeline.log.next_drop()
     message = Message(

@@ -23,10 +23,9 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
 from nexus_cli.lane.backoff import was_undone
 from nexus_cli.lane.cache_expectation import is_warm, rewrite_memo
-from nexus_cli.lane.current_request import unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow, Model
-from nexus_cli.lane.next_request import NextRequest
+from nexus_cli.lane.next_request import NextRequest, unreported_tokens
 from nexus_cli.lane.spending import left_over
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.upcoming import Upcoming
@@ -92,8 +91,8 @@ async def ensure_fits(lane_state: LaneState) -> None:
     if await needs_room(lane_state):
         from nexus_cli.lane.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-        await make_room(lane_state, fits=window_request(lane_state).fits)
-        _refuse_if_too_large(lane_state.window, window_request(lane_state))
+        await make_room(lane_state, fits=lane_state.window_request().fits)
+        _refuse_if_too_large(lane_state.window, lane_state.window_request())
 
 
 async def needs_room(lane_state: LaneState) -> bool:
@@ -101,7 +100,7 @@ async def needs_room(lane_state: LaneState) -> bool:
     nothing. Raises `NexusError` if that is impossible or the contract is broken."""
     await replan_sections(lane_state)
     _refuse_if_hopeless(lane_state.window)
-    request = window_request(lane_state)
+    request = lane_state.window_request()
     if lane_state.check_request is not None:
         lane_state.check_request(lane_state.window, request, not lane_state.spending.steps)
     return not request.fits or request.tokens >= compaction_threshold(lane_state.window, lane_state.settings)
@@ -129,7 +128,7 @@ async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError
     from nexus_cli.lane.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
     await make_room_after_overflow(lane_state)
-    _refuse_if_too_large(lane_state.window, window_request(lane_state))
+    _refuse_if_too_large(lane_state.window, lane_state.window_request())
 
 
 def _refuse_if_hopeless(window: LaneWindow) -> None:

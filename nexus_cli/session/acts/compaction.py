@@ -21,8 +21,7 @@ from nexus_cli.lane.cache_expectation import rewrite_memo
 from nexus_cli.lane.compaction import pins
 from nexus_cli.lane.compaction import preview as previews
 from nexus_cli.lane.compaction.compact import compact, pins_room
-from nexus_cli.lane.current_request import next_request, rewritten_request, window_request
-from nexus_cli.lane.next_request import NextRequest
+from nexus_cli.lane.next_request import NextRequest, rewritten_request
 from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.turn.turn import begin_pending_epoch
 
@@ -72,7 +71,8 @@ def uncompaction() -> Act:
         if made is None or made.parent is None:
             why = "this session has no compaction that is in force"
             raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
-        old, before, shown = log.epoch(made.parent), window_request(lane_state).tokens, next_request(lane_state).tokens
+        old = log.epoch(made.parent)
+        before, shown = lane_state.window_request().tokens, lane_state.next_request().tokens
         head = restored_head(old, lane.items, lane.timeline.read(old.base + 1, lane.timeline.last))
         same = old.model == lane_state.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
@@ -92,7 +92,7 @@ def uncompaction() -> Act:
         if anchor is not None:
             lane_state.window.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
         lane_state.upcoming.pending = ""
-        line = f"compaction undone: {shown:,} -> {next_request(lane_state).tokens:,} tokens"
+        line = f"compaction undone: {shown:,} -> {lane_state.next_request().tokens:,} tokens"
         lane_state.emit(Notice(line, warning=False))
         if is_older:
             line = "the instructions are those of before the compaction again; /reload reads them from their files"
