@@ -155,7 +155,7 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
         ahead.tokens,
     )
     lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
-    lane_state.upcoming.event = ()
+    lane_state.event_sections = ()
     if main:
         lane_state.emit(event.StepStart(lane_state.step))
         lane_state.emit(event.CacheExpectation(manifest.cached))
@@ -174,7 +174,7 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
         sent, reads = lane_state.window_request(), reply.usage.input
         told = report_cut(lane_state.window, lane_state.control, lane_state.step, sent, ahead.repeated, reads)
         if told and reply.message.tool_calls:
-            lane_state.upcoming.notices.append(told)
+            lane_state.model_notices.append(told)
         elif told:  # in the ledger, because another process may send the next request
             lane.timeline.memo(SERVER_CUT, {"told": told})
         lane_state.window.learn(counted, reply.usage.input)

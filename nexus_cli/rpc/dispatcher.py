@@ -188,7 +188,7 @@ class AgentDispatcher:
             raise asyncio.CancelledError
         lane_state = self.session.state.lane_state
         if lane_state.spending.must_report:
-            lane_state.upcoming.notices.append(describe_budget(self.session.state.limits))
+            lane_state.model_notices.append(describe_budget(self.session.state.limits))
         self.noted(None)
 
     async def _run_turn(

@@ -79,11 +79,11 @@ def at_level(state: SessionState, level: str) -> SessionState:
     layers = limit_layers(lane_state.settings, state.recipe, options, state.resumed)
     dispatcher.limits, bounds = compose_limits(layers)
     lane_state.limits = SessionLimits(dispatcher, bounds, state.recipe)
-    lane_state.upcoming.notices[:] = [
-        line for line in lane_state.upcoming.notices if not line.startswith((CHANGED, PLAN_ENDS))
+    lane_state.model_notices[:] = [
+        line for line in lane_state.model_notices if not line.startswith((CHANGED, PLAN_ENDS))
     ]
     if changed := describe_changed_limits(lane_state.lane.timeline.memos(LIMITS), bounds):
-        lane_state.upcoming.notices.append(changed)
+        lane_state.model_notices.append(changed)
     return replace(state, limits=dispatcher.limits, bounds=bounds, options=options)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +29,6 @@ from nexus_cli.lane.lane_state import LaneState, Preamble
 from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.tools.registry import ToolRegistry
@@ -55,6 +54,8 @@ class SessionState:
     options: Options | None = None
     """The options of the session; None for a bare session."""
     services: SessionServices = field(default_factory=SessionServices)
+    away: list[Mapping[str, str]] = field(default_factory=list)
+    """Reports on unattended runs that the person was shown, see `Sources.away`."""
     told: set[str] = field(default_factory=set)
     """Lines that are shown once in a session, and were."""
     shares: bool = False
@@ -137,8 +138,8 @@ class _BarePrompt:
     async def draft_epoch(self, window: LaneWindow, words: str = "") -> EpochDraft:
         return EpochDraft(self.context.frame())
 
-    async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
-        return Preamble("\n".join(upcoming.notices), upcoming.notices.clear)
+    async def draft_preamble(self, window: LaneWindow, notices: list[str]) -> Preamble:
+        return Preamble("\n".join(notices), notices.clear)
 
     def resume(self, lane: Lane) -> None:
         """See `PromptSource`."""

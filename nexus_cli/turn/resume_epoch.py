@@ -63,7 +63,7 @@ async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str],
         drops,
         lambda _: [rewrite_memo(lane_state, before), (RECAP, {"epoch": lane.epoch.id, "drop": drop_id})],
     )
-    lane_state.upcoming.pending = ""
+    lane_state.pending_cause = ""
 
 
 def _recap_in_force(lane: Lane) -> str:

@@ -49,10 +49,8 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
                 case Dispatch(calls):
                     _stop_repetition(lane_state, dispatcher, calls)
                     await dispatcher.run(lane_state, calls)
-                    lane_state.upcoming.notices += _describe_repetition(lane_state.lane, dispatcher, calls)
-                    lane_state.upcoming.notices += notice_narrow_window(
-                        lane_state.window, lane_state.upcoming, lane_state.window_request().tokens, lane_state.settings
-                    )
+                    lane_state.model_notices += _describe_repetition(lane_state.lane, dispatcher, calls)
+                    notice_narrow_window(lane_state)
                     _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
                     if dispatcher.hooks:
                         dispatcher.hooks.end_step()
@@ -79,7 +77,7 @@ async def request(lane_state: LaneState) -> None:
     lane_state.control.check_ending()
     lane_state.take_facts()
     if told := lane_state.spending.begin_next(lambda: lane_state.window_request().tokens, lane_state.model.info):
-        lane_state.upcoming.notices.append(told)
+        lane_state.model_notices.append(told)
     lane_state.spending.check_steps()
     epoch = lane_state.lane.epoch.id
     await attach_changes(lane_state)
@@ -120,30 +118,37 @@ def describe_request(lane_state: LaneState) -> PlanObject:
         "sections": sections,
         "entries": len(request.items),
         "drops": [drop for one in sections if (drop := one.get("drop"))],
-        "facts": [dict(fact) for fact in lane_state.upcoming.facts],
+        "facts": [dict(fact) for fact in lane_state.told_facts],
         "limits": lane_state.limits_in_force().to_json(),
     }
 
 
 async def begin_pending_epoch(lane_state: LaneState) -> None:
     """Begin the epoch that a model switch or a reload has requested, if one has."""
-    if lane_state.upcoming.pending:
+    if lane_state.pending_cause:
         head = flatten(lane_state.lane.groups())
         before = unreported_tokens(lane_state.window)
         planned = await lane_state.prompt.draft_epoch(lane_state.window)
         lane_state.begin_epoch(
-            head, lane_state.upcoming.pending, planned, notes=lambda _: [rewrite_memo(lane_state, before)]
+            head, lane_state.pending_cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)]
         )
-        lane_state.upcoming.pending = ""
+        lane_state.pending_cause = ""
 
 
 async def attach_changes(lane_state: LaneState) -> None:
     """Attach changed sections and notices to the newest unsent message; to a tool result only the notices."""
     if lane_state.limits is not None:
         lane_state.limits.record(lane_state)
-    preamble = await lane_state.prompt.draft_preamble(lane_state.window, lane_state.upcoming, lane_state.control)
+    lane_state.event_sections = lane_state.told_facts = ()
+    preamble = await lane_state.prompt.draft_preamble(lane_state.window, lane_state.model_notices)
+    if preamble.arrived and not lane_state.pending_cause:
+        lane_state.pending_cause = "reload"
+        late = f"context section {', '.join(preamble.arrived)} finished loading"
+        line = f"{late}; the next request includes it and will miss the prompt cache"
+        lane_state.emit(event.Notice(line, warning=False))
     if preamble.text and lane_state.lane.attach_preamble(preamble.text):
         preamble.settle()
+        lane_state.event_sections, lane_state.told_facts = preamble.sections, preamble.facts
 
 
 async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:

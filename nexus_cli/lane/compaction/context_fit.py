@@ -28,7 +28,6 @@ from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.next_request import NextRequest, unreported_tokens
 from nexus_cli.lane.spending import left_over
 from nexus_cli.lane.tool_selection import can_recall
-from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.provider.model_table import window_command
 
 if TYPE_CHECKING:
@@ -111,12 +110,14 @@ def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
     return settings.compact.at * window.budget.available
 
 
-def notice_narrow_window(window: LaneWindow, upcoming: Upcoming, tokens: int, settings: Settings) -> list[str]:
-    """Return the notice that one long result more would have the window of `tokens` compacted, else []. It comes once,
-    and again after there was more room."""
-    room = int(compaction_threshold(window, settings)) - tokens
-    was_narrow, upcoming.is_narrow = upcoming.is_narrow, room <= window.budget.output_cap
-    return [NARROW.format(room)] if upcoming.is_narrow and not was_narrow and room > 0 else []
+def notice_narrow_window(lane_state: LaneState) -> None:
+    """Tell the model if one long result more would have the window compacted, once, and again after there was more
+    room."""
+    threshold = compaction_threshold(lane_state.window, lane_state.settings)
+    room, was_narrow = int(threshold) - lane_state.window_request().tokens, lane_state.is_narrow
+    lane_state.is_narrow = room <= lane_state.window.budget.output_cap
+    if lane_state.is_narrow and not was_narrow and room > 0:
+        lane_state.model_notices.append(NARROW.format(room))
 
 
 async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:
@@ -234,9 +235,9 @@ async def replan_sections(lane_state: LaneState) -> bool:
             lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": lane_state.window.budget.window})
         return False
     before = unreported_tokens(lane_state.window)
-    head, cause = flatten(lane.groups()), lane_state.upcoming.pending or WINDOW
+    head, cause = flatten(lane.groups()), lane_state.pending_cause or WINDOW
     lane_state.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.upcoming.pending = ""
+    lane_state.pending_cause = ""
     return True
 
 

@@ -91,7 +91,7 @@ def uncompaction() -> Act:
         lane_state.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
             lane_state.window.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
-        lane_state.upcoming.pending = ""
+        lane_state.pending_cause = ""
         line = f"compaction undone: {shown:,} -> {lane_state.next_request().tokens:,} tokens"
         lane_state.emit(Notice(line, warning=False))
         if is_older:
@@ -133,7 +133,7 @@ def pin(what: str) -> Act:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
         lane_state.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
-            lane_state.upcoming.notices.append(f"the person pinned this, it holds from now on: {made.text}")
+            lane_state.model_notices.append(f"the person pinned this, it holds from now on: {made.text}")
 
     return act
 

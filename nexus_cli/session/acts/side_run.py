@@ -135,8 +135,8 @@ def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall])
 
 async def _request(side: LaneState, recipe: Recipe) -> None:
     """Send one request of the side lane, with its pending notices."""
-    if side.upcoming.notices and side.lane.attach_preamble("\n".join(map(as_note, side.upcoming.notices))):
-        side.upcoming.notices.clear()
+    if side.model_notices and side.lane.attach_preamble("\n".join(map(as_note, side.model_notices))):
+        side.model_notices.clear()
     needs = side.window_request()
     if not needs.fits:
         why = f"it needs about {needs.most} of {needs.room} tokens"

@@ -240,7 +240,7 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
             lane_state = session.state.lane_state
             side = separate(lane_state, "goals", lane_state.model)
             assert lane_state.cache.last is not None and lane_state.cache.earlier
-            assert side.cache.last is None and not side.upcoming.event and not side.cache.earlier
+            assert side.cache.last is None and not side.event_sections and not side.cache.earlier
         finally:
             await session.aclose()
 
