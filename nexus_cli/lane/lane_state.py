@@ -19,10 +19,10 @@ from nexus_cli.core.entry import Drop, Epoch, Kind, WindowItem
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.lane.cache.sent_request import CacheHistory, cache_life_of
+from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_window import LaneWindow, Model
-from nexus_cli.lane.next_request import EarlierRequests, NextRequest, Sections, project
+from nexus_cli.lane.next_request import NextRequest, Sections, project
 from nexus_cli.lane.spending import Spending, left_over
 from nexus_cli.lane.tool_selection import describe_left_out
 from nexus_cli.tools.registry import find_tool
@@ -134,18 +134,17 @@ class LaneState:
 
     def window_request(self) -> NextRequest:
         """Return the request of the present window, which a turn would send now."""
-        return project(self.window, self._earlier_requests(), told=self.event_sections)
+        earlier = self.cache.earlier_requests(self.model.info, self.clock())
+        return project(self.window, earlier, told=self.event_sections)
 
     def next_request(self) -> NextRequest:
         """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
         epoch if it begins one."""
-        draft, earlier, texts = self.next_epoch, self._earlier_requests(), self.control.waiting_texts()
+        earlier = self.cache.earlier_requests(self.model.info, self.clock())
+        draft, texts = self.next_epoch, self.control.waiting_texts()
         if draft is not None:
             return project(self.window, earlier, epoch=draft.epoch, texts=texts)
         return project(self.window, earlier, told=self.event_sections, texts=texts)
-
-    def _earlier_requests(self) -> EarlierRequests:
-        return EarlierRequests(tuple(self.cache.candidates()), cache_life_of(self.model.info), self.clock())
 
     @property
     def begins_epoch(self) -> bool:

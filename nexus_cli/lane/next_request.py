@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -18,30 +18,17 @@ from nexus_cli.context.tokens.content_kinds import WindowContents
 from nexus_cli.context.tokens.estimator import Anchor, TokenEstimator, apportion
 from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
 from nexus_cli.core.budget import TokenBudget, UsedTokens
-from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.lane.cache.diagnosis import expected_cached, seconds_between
-from nexus_cli.lane.cache.sent_request import SentRequest
+from nexus_cli.lane.cache.sent_request import EarlierRequests
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.provider.prompt_cache import CacheLife
 
 Sections = Sequence[Mapping[str, Any]]
 """The `sections` of `nexus docs json`, with tokens by our own count."""
 PLAN = "plan"
 """Kind of the memo of a request that sent event sections: `epoch`, `told` (section id to the hash of its whole text),
 `pool`, `raised` and `sections` as in `nexus docs json`. Its entry is the newest one in the request."""
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierRequests:
-    """Requests that may be cached, each with the last use of its epoch; the lane's newest first."""
-
-    requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
-    life: CacheLife | None = None
-    """Cache lifetime of the next request's model."""
-    now: datetime = field(default_factory=local_now)
-    """The time at which a cache hit is expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +209,7 @@ def project(
 
     `texts` wait for the person's next message; `told` and `preamble` as for `NextRequest.of`.
     """
-    lane, count = window.lane, window.context.counter.count
+    lane, count = window.lane, window.count
     number = lane.timeline.last + 1
     return NextRequest.of(
         unreported_estimator(window.estimator, epoch, lane.items) if epoch else window.estimator,

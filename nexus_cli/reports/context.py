@@ -126,7 +126,7 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
         lane.timeline.last,
         drops,
         [bound.to_json() for bound in bounds],
-        lane_state.window.context.counter.count,
+        lane_state.window.count,
         None,
         last_told(lane.timeline.memos, lane.cursor),
         tuple(notices),

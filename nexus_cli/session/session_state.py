@@ -71,6 +71,14 @@ class SessionState:
             return False
         return self.ledger.is_kept and self.record.is_saving
 
+    def load_cache_history(self) -> None:
+        """Load what a provider may still have in its cache of the session's requests, unless that is known. Blocks."""
+        lane_state, ledger, log = self.lane_state, self.ledger, self.record
+        if lane_state.cache.last is None and ledger is not None and log is not None:
+            from nexus_cli.lane.request_history import load_history  # noqa: PLC0415  (a session is resumed)
+
+            lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
+
     @property
     def has_more_turns(self) -> bool:
         """True if the session is interactive: a turn need not wait for background workers."""

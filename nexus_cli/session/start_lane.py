@@ -101,17 +101,15 @@ async def _begin(state: SessionState, words: str) -> None:
 
 
 async def _resume(state: SessionState) -> None:
-    lane_state, log, ledger, options = state.lane_state, state.record, state.ledger, state.options
-    if log is None or ledger is None or options is None:
+    lane_state, log, options = state.lane_state, state.record, state.options
+    if log is None or options is None:
         return
-    from nexus_cli.lane.request_history import load_history  # noqa: PLC0415  (a session is resumed)
-
     lane = lane_state.lane
     if not lane_state.model.effort and options.effort != DEFAULT_EFFORT:
         lane_state.window.model = replace(lane_state.model, effort=lane.epoch.effort)
     lane_state.prompt.resume(lane_state.lane)
     last = log.last_request()
-    lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
+    state.load_cache_history()
     lane_state.cache.last_usage = last.usage if last else None
     head, entries = log.line_hashes(lane.epoch.id, lane.cursor)
     if (lane.epoch.model, lane.epoch.effort) != (lane_state.model.info.name, lane_state.model.effort):

@@ -373,7 +373,7 @@ def _notices(window: LaneWindow, control: Control, check: EditCheck, findings: S
     what = "New findings" if all(one.is_sure for one in findings) else "Findings, some perhaps older than the edit"
     notices = [f"Edit applied. {what}: {len(found)} of `{check.name}`", *found[:LINES]]
     if rest := found[LINES:]:
-        size = window.context.counter.count("\n".join(rest))
+        size = window.count("\n".join(rest))
         named, text = f"findings of {check.name}", "\n".join(found)
         drop = Drop(timeline.log.next_drop(), named, size, Cause.OUTPUT_CAP, timeline.now(), text=text)
         timeline.log.record_drop(drop)

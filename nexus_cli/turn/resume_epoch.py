@@ -77,7 +77,7 @@ def _recap_in_force(lane: Lane) -> str:
 def _recap_text(
     window: LaneWindow, work: WorkLog, spending: Spending, subjects: Mapping[str, str], came: list[str], drop_id: str
 ) -> str:
-    lane, count, budget = window.lane, window.context.counter.count, countable(window)
+    lane, count, budget = window.lane, window.count, countable(window)
     recalls, last = can_recall(window.lane, spending), lane.timeline.last
     way = f'; read them as they were with recall("{drop_id}").]' if recalls else ".]"
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]

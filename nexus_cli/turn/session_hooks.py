@@ -409,7 +409,7 @@ class SessionHooks:
         if len(text) <= MOST_CHARACTERS or self._window is None:
             return text[:MOST_CHARACTERS]
         timeline, rest = self._window.lane.timeline, text[MOST_CHARACTERS:]
-        size = self._window.context.counter.count(rest)
+        size = self._window.count(rest)
         drop = Drop(
             timeline.log.next_drop(), f"text of hook {hook.name}", size, Cause.OUTPUT_CAP, timeline.now(), text=text
         )

@@ -64,7 +64,7 @@ LEAST = 4000
 
 def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
     """Plan to compact the lane to `share` of its budget; None if too little would be removed. Changes nothing."""
-    available, count = countable(window, cause), window.context.counter.count
+    available, count = countable(window, cause), window.count
     pinned = list_pins(window.lane.timeline)
     budget, fixed = countable(window), window.lane.epoch.system_tokens + window.lane.epoch.tools_tokens
     target = int(share * available) - fixed - rules_tokens(window.lane, OwnWords(count))
@@ -204,7 +204,7 @@ async def _accept(
 
     `made` is the summary, and the ends cut from the summaries of earlier pieces.
     """
-    lane, count, before = lane_state.lane, lane_state.window.context.counter.count, lane_state.window_request().tokens
+    lane, count, before = lane_state.lane, lane_state.window.count, lane_state.window_request().tokens
     summary, rules = _take_rules(lane_state.window, plan, made[0])
     summary, end = split_summary(summary, plan.summary_most, count)
     cut = "\n\n".join(filter(None, (made[1], end)))
@@ -253,7 +253,7 @@ async def _accept(
 
 def _take_rules(window: LaneWindow, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
     """Remove the section of rules from the summary; also return the rules that the person really stated."""
-    words = OwnWords(window.context.counter.count)
+    words = OwnWords(window.count)
     summary, quoted = take_rules(summary, find_headings)
     if not neutralize(summary).strip():
         raise SummaryError("the summary was empty")

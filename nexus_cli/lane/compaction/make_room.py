@@ -72,7 +72,7 @@ def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
     event sections that must be sent again.
     """
     lane = lane_state.lane
-    count = lane_state.window.context.counter.count
+    count = lane_state.window.count
     before = lane_state.window_request().tokens
     available = lane_state.window.estimator.countable(lane_state.window.room)
     keeps = MarkerTexts(

@@ -85,7 +85,7 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
 
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
-    count, epoch = window.context.counter.count, window.lane.epoch
+    count, epoch = window.count, window.lane.epoch
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
     beside += rules_tokens(window.lane, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
@@ -138,7 +138,7 @@ def _kind(item: WindowItem) -> str:
 
 def _pin_rows(window: LaneWindow, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
     """Return every pin with its place after the compaction."""
-    count = window.context.counter.count
+    count = window.count
     return [
         {
             "id": pin.id,

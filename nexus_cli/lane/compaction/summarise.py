@@ -185,7 +185,7 @@ async def _from_transcript(
     paid: _Paid,
 ) -> str:
     """Summarize a plain transcript, piece by piece, each with the summary so far. Raises `SummaryError`."""
-    summary, count = "", lane_state.window.context.counter.count
+    summary, count = "", lane_state.window.count
     room = room_for(lane_state.window, plan, model)
     request = current_request(plan, lane_state.lane.run, room // 4, count)
     room -= count(request)

@@ -59,7 +59,7 @@ def choose_source(
     same = model.info.name == lane_state.model.info.name
     model = lane_state.model if same else model
     forks = not lane_state.settings.compact.model and cause != "overflow" and fork_fits(lane_state.window, plan, "")
-    words = lane_state.window.context.counter.count(fork_instruction(plan, ""))
+    words = lane_state.window.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "it shares the cached lines", lane_state.window_request().tokens
         said = round(words * lane_state.window.estimator.scale(PLAIN).ratio)

@@ -118,7 +118,7 @@ def pin(what: str) -> Act:
 
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state
-        timeline, count = lane_state.lane.timeline, lane_state.window.context.counter.count
+        timeline, count = lane_state.lane.timeline, lane_state.window.count
         before, room = pins.list_pins(timeline), pins_room(lane_state.window)
         made = pins.add_pin(timeline, what, count, room)
         every = pins.list_pins(timeline)
