@@ -28,7 +28,7 @@ async def add_folder(context: CommandContext, rest: str) -> None:
     permission.added = (*permission.added, found)
     timeline, folders = lane_state.lane.timeline, [str(one) for one in permission.added]
     timeline.log.record_memo(Memo(ADDED_MEMO, timeline.now(), timeline.last, {"folders": folders}))
-    lane_state.upcoming.notices.append(f"The person added the folder {found}: work in it like in the project.")
+    lane_state.model_notices.append(f"The person added the folder {found}: work in it like in the project.")
     context.say(f"Added {found}; {NOT_UNDONE}")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
-from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
@@ -50,7 +49,7 @@ async def uncompact(context: CommandContext, rest: str) -> None:
     with figures, if they no longer fit.
     """
     await run_act(context, "undo", uncompaction())
-    context.say(_cost(next_request(context.session.state.lane_state)))
+    context.say(_cost(context.session.state.lane_state.next_request()))
 
 
 def _cost(request: NextRequest) -> str:

@@ -35,7 +35,7 @@ async def write_instructions(context: CommandContext, rest: str) -> None:
             await read_log_in_pieces(state.lane_state.lane, state.lane_state.work)
             runs = state.lane_state.work.commands.values()
             path = project_root(context.session.folder) / "NEXUS.md"
-            count = state.lane_state.window.context.counter.count
+            count = state.lane_state.window.count
             problems, price = check_written(path, count, most, [run.command for run in runs if run.status == 0])
             context.say("\n".join([price, *problems]))
             if problems and not is_last and price:

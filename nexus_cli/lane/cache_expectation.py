@@ -25,10 +25,9 @@ from nexus_cli.lane.cache.sent_request import (
     compare_requests,
     prefix_hash,
 )
-from nexus_cli.lane.current_request import unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.next_request import Outlook
+from nexus_cli.lane.next_request import Outlook, unreported_tokens
 
 REWRITE = "rewrite"
 """Kind of the memo of a rewrite: its cause, epoch and price."""
@@ -41,7 +40,6 @@ def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: U
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if not usage.input:
         return result
-    cache.cold += max(0, usage.input - usage.cache_read)
     mine = (usage.input, lane.counted)
     cached = bool(usage.cache_read or usage.cache_write) or (before is not None and before.cached)
     begins = prefix_hash(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
@@ -88,7 +86,7 @@ def _may_be_cached(cache: CacheHistory, sent: SentRequest, info: ModelInfo, now:
 
 def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
     """Record the price of the rewrite that began this epoch, whose window the estimator describes already."""
-    priced = _priced(lane_state, before, window_request(lane_state).tokens)
+    priced = _priced(lane_state, before, lane_state.window_request().tokens)
     lane_state.lane.timeline.memo(*_rewrite(lane_state.lane, priced))
     return priced
 
@@ -112,7 +110,8 @@ def _priced(lane_state: LaneState, before: int, after: int) -> RewritePrice:
     lane = lane_state.lane
     cache, info, now = lane_state.cache, lane_state.model.info, lane_state.clock()
     still_warm = is_warm(lane_state.window, cache, now, any_model=lane.epoch.cause == "model")
-    held = (one for one, _ in cache.candidates() if _may_be_cached(cache, one, info, now)) if still_warm else ()
+    earlier = cache.earlier_requests(info, now).requests if still_warm else ()
+    held = (one for one, _ in earlier if _may_be_cached(cache, one, info, now))
     shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
     fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
     tokens = lane_state.window.estimator.scale().tokens

@@ -28,8 +28,8 @@ from nexus_cli.core.elide import (
 from nexus_cli.core.entry import Cause, Drop, ItemForm
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.lane.current_request import most_with
 from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.lane.next_request import most_with
 
 LARGE = 200_000
 """Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
@@ -60,7 +60,7 @@ async def clip_with_drop(
     fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes that were
     lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
-    count, timeline = window.context.counter.count, window.lane.timeline
+    count, timeline = window.count, window.lane.timeline
     most = max(cap, room)
 
     def work() -> tuple[ElidedText, str]:
@@ -92,7 +92,7 @@ async def leave_out_repeats(window: LaneWindow, text: str, what: str) -> tuple[s
     """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
     bar), and without most of the lines that repeat if it exceeds the output cap. Markers name the drop with the whole
     output; unchanged and None if nothing is left out."""
-    count, log, cap = window.context.counter.count, window.lane.timeline.log, window.budget.output_cap
+    count, log, cap = window.count, window.lane.timeline.log, window.budget.output_cap
 
     def work() -> tuple[str, Drop | None]:
         shown, left = last_states(text)

@@ -18,7 +18,6 @@ from nexus_cli.lane.cache.sent_request import CacheHistory
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.open_session import load_model_info
-from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.wire_rules import rules_for
 
@@ -41,7 +40,7 @@ def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
         lane_state.clock,
         lane_state.settings,
         lane_state.prompt,
-        upcoming=Upcoming(event=lane_state.upcoming.event),
+        event_sections=lane_state.event_sections,
         cache=replace(lane_state.cache, last_usage=None),
     )
 

@@ -58,6 +58,10 @@ class LaneWindow:
         self.context.resize(self.budget)
         self.estimator.contents = WindowContents(lambda: (self.lane.epoch, self.lane.items))
 
+    def count(self, text: str) -> int:
+        """Return the tokens of a text by our count."""
+        return self.context.counter.count(text)
+
     @property
     def lane(self) -> Lane:
         """The lane of `context`."""

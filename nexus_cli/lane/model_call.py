@@ -20,7 +20,6 @@ from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.services import Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.cache_expectation import record_use
-from nexus_cli.lane.current_request import answer_cap, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest, Outlook
@@ -55,7 +54,7 @@ async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> R
     except _ReplyCutError as error:
         cut = error
     lane_state.spending.steps -= 1
-    cap = min(cap, answer_cap(lane_state))
+    cap = min(cap, lane_state.answer_cap())
     lane_state.emit(event.Retry(1, 0.0, cut.why, cut=True))
     return await _request_reply(lane_state, cap, main, may_repeat=False, before=cut.text)
 
@@ -71,7 +70,7 @@ class _ReplyCutError(Exception):
 
 async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat: bool, before: str = "") -> Reply:
     """Send one request behind the cut reply `before`; if it `may_repeat`, raise `_ReplyCutError` for another one."""
-    ahead = window_request(lane_state).outlook()
+    ahead = lane_state.window_request().outlook
     request = _send(lane_state, cap, main, ahead)
     info = lane_state.model.info
     first = lane_state.lane.timeline.last + 1
@@ -126,7 +125,7 @@ def ends_unfinished(log: Log) -> bool:
 def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
     lane = lane_state.lane
     lane_state.partial_reply = ""
-    expected = window_request(lane_state).tokens
+    expected = lane_state.window_request().tokens
     sealed = lane.freeze_request()
     previous_end = sealed.previous_end or ahead.messages
     lane_state.step += 1
@@ -156,7 +155,7 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
         ahead.tokens,
     )
     lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
-    lane_state.upcoming.event = ()
+    lane_state.event_sections = ()
     if main:
         lane_state.emit(event.StepStart(lane_state.step))
         lane_state.emit(event.CacheExpectation(manifest.cached))
@@ -168,14 +167,14 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     lane = lane_state.lane
     counted = lane.counted
     reported = _possible(lane_state.window, reply.usage)
-    usage = reported or _estimate_usage(lane_state.window, window_request(lane_state), reply.message)
+    usage = reported or _estimate_usage(lane_state.window, lane_state.window_request(), reply.message)
     cached = record_use(lane_state.window, lane_state.cache, ahead, reported or Usage())
     lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
-        sent, reads = window_request(lane_state), reply.usage.input
+        sent, reads = lane_state.window_request(), reply.usage.input
         told = report_cut(lane_state.window, lane_state.control, lane_state.step, sent, ahead.repeated, reads)
         if told and reply.message.tool_calls:
-            lane_state.upcoming.notices.append(told)
+            lane_state.model_notices.append(told)
         elif told:  # in the ledger, because another process may send the next request
             lane.timeline.memo(SERVER_CUT, {"told": told})
         lane_state.window.learn(counted, reply.usage.input)
@@ -266,7 +265,7 @@ def _spend_partial(
     lane_state.partial_reply = message.content
     usage = with_cost(Usage(), lane_state.model.info)
     if began:
-        usage = reported or _estimate_usage(lane_state.window, window_request(lane_state), message)
+        usage = reported or _estimate_usage(lane_state.window, lane_state.window_request(), message)
     lane_state.spending.add(usage)
     if began:
         record_use(lane_state.window, lane_state.cache, began, reported or Usage())

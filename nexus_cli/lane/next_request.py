@@ -1,13 +1,13 @@
-"""`NextRequest`: the content, size, expected cache hits and limits of one request.
+"""`NextRequest`: the content, size and expected cache hits of one request, a pure value.
 
-A pure value. `nexus_cli.lane.current_request` builds it for the running session, the reports build it from the ledger,
-also for requests that were sent.
+`project` makes it of the window of a lane; reports make it of the ledger, also for requests that were sent. Both ask
+the token estimator for the size of a request; the tests allow few other files to (see `lane/README.md`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -18,30 +18,17 @@ from nexus_cli.context.tokens.content_kinds import WindowContents
 from nexus_cli.context.tokens.estimator import Anchor, TokenEstimator, apportion
 from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
 from nexus_cli.core.budget import TokenBudget, UsedTokens
-from nexus_cli.core.clock import Clock, local_now
-from nexus_cli.core.entry import Epoch, WindowItem
-from nexus_cli.core.limits import Bound, Limits
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
+from nexus_cli.core.message import Message, Role
 from nexus_cli.lane.cache.diagnosis import expected_cached, seconds_between
-from nexus_cli.lane.cache.sent_request import SentRequest
-from nexus_cli.provider.prompt_cache import CacheLife
+from nexus_cli.lane.cache.sent_request import EarlierRequests
+from nexus_cli.lane.lane_window import LaneWindow
 
 Sections = Sequence[Mapping[str, Any]]
 """The `sections` of `nexus docs json`, with tokens by our own count."""
 PLAN = "plan"
 """Kind of the memo of a request that sent event sections: `epoch`, `told` (section id to the hash of its whole text),
 `pool`, `raised` and `sections` as in `nexus docs json`. Its entry is the newest one in the request."""
-LimitsInForce = tuple[Limits, Sequence[Bound]]
-"""Limits, and the layer that set each."""
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierRequests:
-    """Requests that may be cached, each with the last use of its epoch; the lane's newest first."""
-
-    requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
-    life: CacheLife | None = None
-    """Cache lifetime of the next request's model."""
-    clock: Clock = local_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +74,6 @@ class NextRequest:
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
     earlier: EarlierRequests
-    in_force: Callable[[], LimitsInForce]
-    """Returns the limits; called once, at the first use of `limits`."""
 
     @classmethod
     def of(
@@ -104,7 +89,6 @@ class NextRequest:
         preamble: int = 0,
         room: int | None = None,
         earlier: EarlierRequests | None = None,
-        in_force: Callable[[], LimitsInForce] = lambda: (Limits(), ()),
         reported: int | None = None,
     ) -> NextRequest:
         """Build the request of `items` under `epoch`. Its size is the `reported` tokens, else the estimate of
@@ -124,7 +108,6 @@ class NextRequest:
             estimator.upper(counted.total) if reported is None else reported,
             estimator.basis if reported is None else "reported",
             earlier or EarlierRequests(),
-            in_force,
         )
 
     @property
@@ -146,11 +129,6 @@ class NextRequest:
     def arranged(self) -> list[WindowItem]:
         """The window in the order in which it is sent."""
         return flatten(self.groups)
-
-    @cached_property
-    def limits(self) -> LimitsInForce:
-        """The limits in force, and the layer that set each."""
-        return self.in_force()
 
     # -- sections ----------------------------------------------------------------------------------------------
 
@@ -192,9 +170,10 @@ class NextRequest:
             return [(before[0][0].tokens, 0)]
         return [one.shares(self.epoch, self.items) for one, _ in before]
 
+    @cached_property
     def outlook(self) -> Outlook:
-        """Return the best expected cache hit now, over all earlier requests."""
-        now, life = self.earlier.clock(), self.earlier.life
+        """The best expected cache hit, over all earlier requests."""
+        now, life = self.earlier.now, self.earlier.life
         made = []
         for (_, used), (shared, messages) in zip(self.earlier.requests, self._shared, strict=False):
             seconds = seconds_between(used, now)
@@ -206,8 +185,8 @@ class NextRequest:
 
     @property
     def cached(self) -> int:
-        """Tokens of the request that should be cached now."""
-        return min(self.tokens, self.outlook().tokens)
+        """Tokens of the request that should be cached."""
+        return min(self.tokens, self.outlook.tokens)
 
     @property
     def sent_anew(self) -> int:
@@ -215,6 +194,53 @@ class NextRequest:
         if not self.earlier.requests or self._shared[0][0] >= self.earlier.requests[0][0].tokens:
             return 0
         return self.tokens - self.cached
+
+
+def project(
+    window: LaneWindow,
+    earlier: EarlierRequests | None = None,
+    *,
+    epoch: Epoch | None = None,
+    told: Sections = (),
+    preamble: int = 0,
+    texts: Sequence[str] = (),
+) -> NextRequest:
+    """Return the next request of `window`, or the first one of a drafted `epoch` with its items.
+
+    `texts` wait for the person's next message; `told` and `preamble` as for `NextRequest.of`.
+    """
+    lane, count = window.lane, window.count
+    number = lane.timeline.last + 1
+    return NextRequest.of(
+        unreported_estimator(window.estimator, epoch, lane.items) if epoch else window.estimator,
+        epoch or lane.epoch,
+        lane.items,
+        window.budget,
+        waiting=[WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts],
+        sent=-1 if epoch else lane.last_sent,
+        told=told,
+        preamble=preamble,
+        room=window.room,
+        earlier=earlier,
+    )
+
+
+def rewritten_request(
+    window: LaneWindow, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
+) -> NextRequest:
+    """Return the request of another window: `items` under `epoch`; `anchor` is the last report on it."""
+    estimator = unreported_estimator(window.estimator, epoch, items, anchor)
+    return NextRequest.of(estimator, epoch, items, window.budget, room=window.room)
+
+
+def unreported_tokens(window: LaneWindow) -> int:
+    """Estimate the window's tokens without any report on it, to compare it with one that was just rewritten."""
+    return round(window.estimator.estimate_without_anchor(window.lane.counted))
+
+
+def most_with(window: LaneWindow, added: int) -> int:
+    """Return the upper bound for the window's tokens with one more message of `added` counted tokens."""
+    return window.estimator.upper(window.lane.counted + added)
 
 
 def used_tokens(estimator: TokenEstimator, counted: UsedTokens, size: int) -> UsedTokens:

@@ -20,16 +20,13 @@ from nexus_cli.context.sections.collect import (
 from nexus_cli.context.sections.planner import UNREAD
 from nexus_cli.context.window.lane import EpochHeader, Lane
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import TOLD
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
-from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import Preamble
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import PLAN
 from nexus_cli.lane.tool_selection import ToolOffer
-from nexus_cli.lane.upcoming import Upcoming
 
 
 @dataclass
@@ -81,7 +78,7 @@ class PromptAssembly:
         )
         return EpochDraft(frame, left)
 
-    async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
+    async def draft_preamble(self, window: LaneWindow, notices: list[str]) -> Preamble:
         """Return the preamble of the next request: all changes for a user message, only notices for a tool result.
 
         The first request of an epoch gets all changes, even on a tool result. If an epoch began while this request was
@@ -92,37 +89,31 @@ class PromptAssembly:
         self._fit(window)
         if lane.epoch.id != self._epoch:
             if lane.timeline.last == self._last:
-                upcoming.notices[:0] = self._noted
+                notices[:0] = self._noted
             lane.detach_preamble()
             # Sections in the new head are not sent again: a model switch keeps all, a compaction the newest.
             self.resume(lane)
         self._last, self._noted = lane.timeline.last, ()
         everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
-        arrived = self.collector.reader.arrived
-        if everything and not upcoming.pending and arrived:
-            upcoming.pending = "reload"
-            late = f"context section {', '.join(arrived)} finished loading"
-            line = f"{late}; the next request includes it and will miss the prompt cache"
-            control.emit(Notice(line, warning=False))
-        upcoming.event = upcoming.facts = ()
+        arrived = self.collector.reader.arrived if everything else ()
         if not everything and not self.collector.has_prompt_sections:  # most steps
             return Preamble("", lambda: None)
         changed = await self.collector.changed_sections(prompt=not everything)
-        self._due = self._due and bool(changed.text)
+        self._due, sections = self._due and bool(changed.text), changed.to_json()
 
         def settle() -> None:
             self._due = False
             self.collector.mark_sent(changed)
-            upcoming.event, upcoming.facts = changed.to_json(), changed.facts()
-            if upcoming.event:
-                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, upcoming.event))
+            if sections:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, sections))
             if told := changed.fact_ids():
                 lane.timeline.memo(TOLD, {"ids": told})
             if NOTICES in changed.sent:
-                self._noted = tuple(upcoming.notices)
-                upcoming.notices.clear()
+                self._noted = tuple(notices)
+                notices.clear()
 
-        return Preamble(changed.notes if lane.adds_to_result else changed.text, settle)
+        text = changed.notes if lane.adds_to_result else changed.text
+        return Preamble(text, settle, sections, changed.facts(), arrived)
 
     def resume(self, lane: Lane) -> None:
         """Load the sections that the lane's epoch has sent, and start reading those that were unread when it began."""

@@ -240,7 +240,6 @@ def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog,
         except NexusError:
             continue  # as above
     history.last = history.earlier.get(last)
-    history.cold = reported_tokens(newest[last])  # the window was sent at least once
     return history
 
 

@@ -179,7 +179,7 @@ async def _clip_message(
 def _plan_clips(window: LaneWindow, text: str, cap: int, uncounted: int) -> list[tuple[AttachedText, int]]:
     """Return the attached texts of a message with their room in tokens: the whole message as one where its words are
     long or its attached texts many, none if it fits."""
-    count = window.context.counter.count
+    count = window.count
     if not uncounted and count_large(text, cap, count) <= cap:
         return []
     found = find_attached_texts(text)

@@ -16,7 +16,6 @@ from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.wire import canonical
-from nexus_cli.lane.current_request import begins_epoch
 from nexus_cli.lane.drop_list import UNIT, window_drops
 from nexus_cli.lane.next_request import NextRequest, scale_sections
 from nexus_cli.lane.options import Options
@@ -108,16 +107,16 @@ def live_report(state: SessionState) -> ContextReport:
 def _live_view(state: SessionState, request: NextRequest) -> RequestView:
     """Return the next request of a running session that has begun."""
     lane_state = state.lane_state
-    lane, draft = lane_state.lane, lane_state.upcoming.draft
+    lane, draft = lane_state.lane, lane_state.next_epoch
     drops, notices = list(state.drops()), instruction_notices(state.dispatcher.cwd, lane_state.settings)
-    if draft is not None and request.epoch is draft.epoch:
+    if draft is not None:
         drops += draft.drops
         notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(lane.epoch, request.epoch)]
-    elif begins_epoch(lane_state.window, lane_state.upcoming):
+    elif lane_state.begins_epoch:
         notices.append("the next request rewrites the window; this shows it as it was sent")
     elif lane.is_recorded:
         notices += prune_notice(state)
-    bounds = [bound.to_json() for bound in request.limits[1]]
+    _, bounds = state.dispatcher.in_force(lane_state, state.bounds)
     return RequestView(
         request,
         state.session_id,
@@ -126,8 +125,8 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
         lane.cursor,
         lane.timeline.last,
         drops,
-        bounds,
-        lane_state.window.context.counter.count,
+        [bound.to_json() for bound in bounds],
+        lane_state.window.count,
         None,
         last_told(lane.timeline.memos, lane.cursor),
         tuple(notices),

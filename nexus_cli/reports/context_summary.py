@@ -7,7 +7,6 @@ from typing import Any
 
 from nexus_cli.lane.backoff import may_compact
 from nexus_cli.lane.compaction.context_fit import compaction_threshold
-from nexus_cli.lane.current_request import begins_epoch, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.reports.context import describe_rewrite, live_report
@@ -31,11 +30,7 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
     """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
     value = live_report(state)
     used = value["budget"]["used"]["total"]
-    cached = (
-        0
-        if begins_epoch(state.lane_state.window, state.lane_state.upcoming)
-        else window_request(state.lane_state).cached
-    )
+    cached = 0 if state.lane_state.begins_epoch else state.lane_state.window_request().cached
     value["cached"]["expected"] = min(value["cached"]["tokens"], cached) if used else 0
     return {**value, "rewrite": next_rewrite(state.lane_state)}
 
@@ -43,9 +38,9 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
 def next_rewrite(lane_state: LaneState) -> dict[str, Any]:
     """Return the next rewrite of the window: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
     number of tokens. Stale tool results may be removed earlier."""
-    if lane_state.lane.is_recorded and begins_epoch(lane_state.window, lane_state.upcoming):
+    if lane_state.lane.is_recorded and lane_state.begins_epoch:
         return {"by": "epoch", "at": None, "why": _epoch_cause(lane_state.window)}
-    request = window_request(lane_state)
+    request = lane_state.window_request()
     overflow = round(request.room * request.tokens / request.most) if request.most else request.room
     if may_compact(lane_state.lane, lane_state.step, fits=True):
         return {

@@ -6,7 +6,6 @@ from dataclasses import fields
 from typing import Any
 
 from nexus_cli.core.limits import Limits
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.reports.text.lines import Value, filled, limit, plural
 from nexus_cli.session.session_state import SessionState
 
@@ -25,7 +24,7 @@ def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
         "limits": wanted,
         "signals": {
             "bind": state.dispatcher.signals,
-            "token_pressure": window_request(state.lane_state).budget.pressure,
+            "token_pressure": state.lane_state.window_request().budget.pressure,
             "recent_errors": state.dispatcher.errors,
             "event_class": limits.now.event_class,
         },

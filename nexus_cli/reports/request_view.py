@@ -22,12 +22,11 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.lane.cache.sent_request import SentRequest, cache_life_of
-from nexus_cli.lane.current_request import window_request
+from nexus_cli.lane.cache.sent_request import EarlierRequests, SentRequest, cache_life_of
 from nexus_cli.lane.estimate_anchor import anchor_on, take_anchor
-from nexus_cli.lane.next_request import PLAN, EarlierRequests, NextRequest, Sections, unreported_estimator
+from nexus_cli.lane.next_request import PLAN, NextRequest, Sections, project, unreported_estimator
 from nexus_cli.lane.open_session import load_model_info
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.request_history import reported_tokens
@@ -207,14 +206,9 @@ def prune_notice(state: SessionState) -> list[str]:
     """Return the notice about old results that will be taken out before the next request, if there are any."""
     from nexus_cli.lane.compaction.context_fit import find_due_batch  # noqa: PLC0415  (the engine)
 
-    lane_state, ledger = state.lane_state, state.ledger
-    if lane_state.cache.last is None and ledger is not None:
-        from nexus_cli.lane.request_history import load_history  # noqa: PLC0415
-
-        log = ledger.log(state.session_id)
-        lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
-    batch = find_due_batch(lane_state)
-    return [] if batch is None else [batch.describe(window_request(lane_state))]
+    state.load_cache_history()
+    batch = find_due_batch(state.lane_state)
+    return [] if batch is None else [batch.describe(state.lane_state.window_request())]
 
 
 def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:
@@ -230,15 +224,11 @@ def first_view(state: SessionState) -> RequestView:
     from nexus_cli.session.draft import draft_first  # noqa: PLC0415
 
     lane_state, first = state.lane_state, draft_first(state)
-    info, count, epoch = lane_state.model.info, lane_state.window.context.counter.count, first.next.epoch
+    info, count, epoch = lane_state.model.info, lane_state.window.count, first.next.epoch
     texts = lane_state.control.waiting_texts()
-    waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
-    estimator = unreported_estimator(lane_state.window.estimator, epoch, ())
     # Without words there is no message yet in which anything joins the sections.
     preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
-    request = NextRequest.of(
-        estimator, epoch, (), lane_state.window.budget, waiting=waiting, told=first.told, preamble=preamble
-    )
+    request = project(lane_state.window, epoch=epoch, told=first.told, preamble=preamble, texts=texts)
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     notices = [] if info.known or info.window_refused else assumed

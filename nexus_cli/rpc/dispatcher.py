@@ -31,7 +31,6 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.wire import canonical
-from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.spending import BUDGET_ENDED, describe_budget
 from nexus_cli.reports.context import live_report
@@ -122,7 +121,7 @@ class AgentDispatcher:
     @property
     def used(self) -> int:
         """Tokens of the next request."""
-        return next_request(self.session.state.lane_state).tokens
+        return self.session.state.lane_state.next_request().tokens
 
     # -- turns -------------------------------------------------------------------------------------------------
 
@@ -189,7 +188,7 @@ class AgentDispatcher:
             raise asyncio.CancelledError
         lane_state = self.session.state.lane_state
         if lane_state.spending.must_report:
-            lane_state.upcoming.notices.append(describe_budget(self.session.state.limits))
+            lane_state.model_notices.append(describe_budget(self.session.state.limits))
         self.noted(None)
 
     async def _run_turn(

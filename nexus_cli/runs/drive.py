@@ -338,7 +338,7 @@ class RunDriver:
 
     def _tell(self, session: Session, *notices: str) -> None:
         """Add notices to the next request, without the empty ones."""
-        session.state.lane_state.upcoming.notices += filter(None, notices)
+        session.state.lane_state.model_notices += filter(None, notices)
 
     def _has_begun(self, session: Session) -> bool:
         if self.run.waits is not None or self.run.resumes or self.run.type in PLAIN:

@@ -45,7 +45,7 @@ class AnswerRounds(Continuation):
         Raises `NexusError("usage", ...)` if the schema is too large for the window.
         """
         window, lane_state = self._state.lane_state.window, self._state.lane_state
-        tokens = window.context.counter.count(self._schema.text)
+        tokens = window.count(self._schema.text)
         if tokens * MOST_SHARE > window.budget.available:
             why = f"its {tokens:,} tokens are more than a quarter of the window"
             raise NexusError("usage", "--schema", why, "Use a smaller schema, or a model with a larger window")

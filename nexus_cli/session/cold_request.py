@@ -5,7 +5,6 @@ from __future__ import annotations
 from nexus_cli.core.price import price_input
 from nexus_cli.core.usage import Usage, dollars
 from nexus_cli.lane.cache.sent_request import cache_life_of
-from nexus_cli.lane.current_request import begins_undrafted, next_request
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.session.session_state import SessionState
 
@@ -23,8 +22,8 @@ def cold_price(state: SessionState) -> Usage | None:
     last, info = lane_state.cache.last, lane_state.model.info
     if last is None or not (info.input_price or (info.input_price is None and cache_life_of(info))):
         return None
-    request = next_request(lane_state)
-    cached = 0 if begins_undrafted(lane_state.window, lane_state.upcoming) else request.cached
+    request = lane_state.next_request()
+    cached = 0 if lane_state.begins_undrafted else request.cached
     return None if cached >= COLD * min(last.tokens, request.tokens) else price_input(info, request.tokens, cached)
 
 

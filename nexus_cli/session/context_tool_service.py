@@ -12,7 +12,6 @@ from typing import Any
 
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
-from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.next_request import PLAN, scale_sections
 from nexus_cli.ledger import LaneLog
@@ -30,7 +29,7 @@ class ContextToolService:
         from nexus_cli.lane.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
 
         lane_state, drops = self.lane_state, self.log.drops()
-        lane, request = lane_state.lane, next_request(lane_state)
+        lane, request = lane_state.lane, lane_state.next_request()
         listed = window_drops("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
             "budget": request.budget.to_json(),

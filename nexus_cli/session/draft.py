@@ -24,15 +24,13 @@ from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
 from nexus_cli.core.request import Delta, ModelInfo, Request
-from nexus_cli.lane.current_request import begins_epoch, next_request
+from nexus_cli.lane.lane_state import NextEpoch
 from nexus_cli.lane.next_request import NextRequest, Sections
 from nexus_cli.lane.open_session import load_model_info, readonly_ledger
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_of
-from nexus_cli.lane.request_history import load_history
 from nexus_cli.lane.section_drops import SectionDrops
-from nexus_cli.lane.upcoming import NextEpoch
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.session.factory import SessionFactory
 from nexus_cli.session.service_makers import ServiceMakers
@@ -160,14 +158,11 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 def prepare_next_request(state: SessionState) -> NextRequest:
     """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
-    lane_state, ledger = state.lane_state, state.ledger
-    if ledger is None or state.options is None:
-        return next_request(lane_state)
-    if lane_state.cache.last is None:
-        lane_state.cache = load_history(
-            lane_state.window, lane_state.clock, ledger, ledger.log(state.session_id), lane_state.settings
-        )
-    if lane_state.lane.is_recorded and begins_epoch(lane_state.window, lane_state.upcoming):
+    lane_state = state.lane_state
+    if state.options is None:
+        return lane_state.next_request()
+    state.load_cache_history()
+    if lane_state.lane.is_recorded and lane_state.begins_epoch:
         before, head = lane_state.lane.epoch, flatten(group_tool_calls(lane_state.lane.items))
-        lane_state.upcoming.draft = draft_next(state, before, head, lane_state.model.effort or before.effort)
-    return next_request(lane_state)
+        lane_state.drafted = draft_next(state, before, head, lane_state.model.effort or before.effort)
+    return lane_state.next_request()

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places, project_root
@@ -54,7 +54,6 @@ from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.section_sources import SessionSources, make_collector
 from nexus_cli.lane.spending import Spending, unknown_price
 from nexus_cli.lane.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
-from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
@@ -66,6 +65,7 @@ from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.limits_record import SessionLimits, permission_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
+from nexus_cli.session.running_workers import RunningJobs
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
@@ -298,6 +298,12 @@ async def _before_summary(
         await extract_facts(dispatcher, lane_state)
 
 
+def _running_jobs(services: SessionServices) -> Mapping[str, str]:
+    """Return the background commands that run, by id, without making the service."""
+    jobs = services.made(RunningJobs)
+    return jobs.names() if jobs else {}
+
+
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
     """Raise `NexusError` if a required sandbox, the rules or the dollar limit could not be enforced."""
     permission, limits = session.state.dispatcher.permission, session.state.limits
@@ -344,7 +350,7 @@ class SessionFactory:
             load = partial(load_model_info, self.ledger, self.info.name, self.settings, log, saves=saves)
             lane_state.load_facts = partial(load_late_facts, load, saves=saves)
         if hooks := session.state.dispatcher.hooks:
-            hooks.attach(lane_state.window, lane_state.upcoming, lane_state.control)
+            hooks.attach(lane_state.window, lane_state.control)
         return session
 
     def _state(self, approver: Approver | None, services: SessionServices) -> SessionState:
@@ -361,7 +367,7 @@ class SessionFactory:
         registry = self._make_registry(services)
         dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
         offer = self._make_offer(dispatcher, facts, counter, context.lane)
-        upcoming, is_run = Upcoming(), RunFacts in services
+        notices, away, is_run = list[str](), list[Mapping[str, str]](), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
         collector = make_collector(
             options,
@@ -382,9 +388,11 @@ class SessionFactory:
             permission=partial(permission_facts, dispatcher),
             added=partial(getattr, dispatcher.permission, "added"),
             is_denied=dispatcher.permission.is_denied,
-            jobs=upcoming.jobs.copy,
-            hooks=upcoming.hooks.copy,
-            **self._session_fields(context, log, upcoming, run_facts),
+            jobs=partial(_running_jobs, services),
+            hooks=dispatcher.hooks.sections.copy if dispatcher.hooks else dict,
+            **SessionSources(
+                context, log.seen_files, notices, away, options.front, run_facts, options.cwd, log.noted
+            ).source_fields(),
         )
         lane_state = LaneState(
             LaneWindow(context, model, budget, TokenEstimator(log.calibration(info.served_name)), log),
@@ -394,7 +402,7 @@ class SessionFactory:
             self.settings,
             PromptAssembly(collector, context, offer, rules_for(info.provider, info.name).dumps(), effort),
             SessionLimits(dispatcher, bounds, self.recipe),
-            upcoming=upcoming,
+            model_notices=notices,
             step=log.step() if self.resumed else 0,
         )
         _anchor_estimate(lane_state.window, log)
@@ -413,6 +421,7 @@ class SessionFactory:
             self.ledger,
             options,
             services,
+            away,
         )
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
@@ -443,18 +452,6 @@ class SessionFactory:
         if self.info.window < SMALL_WINDOW and (line := describe_left_out(self.info.window, offer.schemas)):
             self.notices.append(line)
         return offer
-
-    def _session_fields(
-        self,
-        context: ContextManager,
-        log: FailoverLog,
-        upcoming: Upcoming,
-        run_facts: Callable[[], Mapping[str, Any]] | None,
-    ) -> Mapping[str, Any]:
-        """Return the fields of `Sources` that come from the session itself."""
-        front, cwd = self.options.front, self.options.cwd
-        notices, away = upcoming.notices, upcoming.away
-        return SessionSources(context, log.seen_files, notices, away, front, run_facts, cwd, log.noted).source_fields()
 
     def _log(self) -> FailoverLog:
         ledger = self.ledger

@@ -180,13 +180,6 @@ class JobPorts:
                 gone.server.close()
         for key, listener in now.items():
             self._ports.setdefault(key, JobPort(listener))
-        self.show()
-
-    def show(self) -> None:
-        """Let the status line have the addresses."""
-        addresses = self._session().state.lane_state.upcoming.addresses
-        addresses.clear()
-        addresses.update({job: " ".join(urls) for job, _ in self._ports if (urls := self.urls(job))})
 
     @property
     def _network(self) -> SessionNetwork | None:
@@ -210,7 +203,6 @@ class JobPorts:
     async def _decide(self, job: str, port: JobPort, asks: bool) -> None:
         if port.listener.network == network_of():
             port.url = f"http://127.0.0.1:{port.listener.port}"
-            self.show()
             return
         port.why = self._refuse(port.listener, is_typed=False)
         if port.why:
@@ -250,7 +242,6 @@ class JobPorts:
             port.server.close()
             return
         port.url = f"http://127.0.0.1:{door.getsockname()[1]}"
-        self.show()
         line = f"{job} {port.url} until {job} ends (/jobs stop {job})"
         self._session().state.lane_state.control.emit_aside(Notice(line, warning=False))
 

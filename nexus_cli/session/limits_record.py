@@ -18,7 +18,6 @@ from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits, name_level
 from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.next_request import LimitsInForce
 from nexus_cli.lane.options import Options, limit_layers
 from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -48,9 +47,9 @@ class SessionLimits:
     recipe: Recipe
     _recorded: dict[str, Any] | None = None
 
-    def in_force(self, lane_state: LaneState) -> LimitsInForce:
+    def in_force(self, lane_state: LaneState) -> Limits:
         """Return the limits of the next request, including those of signals."""
-        return self.dispatcher.in_force(lane_state, self.bounds)
+        return self.dispatcher.in_force(lane_state, self.bounds)[0]
 
     def record(self, lane_state: LaneState) -> None:
         """Record recipe, limits and window in a memo of the lane, if they differ from the last one."""
@@ -58,7 +57,7 @@ class SessionLimits:
         now = {
             "recipe": self.recipe.name,
             "section_budget": self.recipe.section_budget,
-            "limits": [bound.to_json() for bound in self.in_force(lane_state)[1]],
+            "limits": [bound.to_json() for bound in self.dispatcher.in_force(lane_state, self.bounds)[1]],
             "window": info.window,
             "max_output": info.max_output,
         }
@@ -80,12 +79,11 @@ def at_level(state: SessionState, level: str) -> SessionState:
     layers = limit_layers(lane_state.settings, state.recipe, options, state.resumed)
     dispatcher.limits, bounds = compose_limits(layers)
     lane_state.limits = SessionLimits(dispatcher, bounds, state.recipe)
-    lane_state.upcoming.window_request = lane_state.upcoming.next_request = None
-    lane_state.upcoming.notices[:] = [
-        line for line in lane_state.upcoming.notices if not line.startswith((CHANGED, PLAN_ENDS))
+    lane_state.model_notices[:] = [
+        line for line in lane_state.model_notices if not line.startswith((CHANGED, PLAN_ENDS))
     ]
     if changed := describe_changed_limits(lane_state.lane.timeline.memos(LIMITS), bounds):
-        lane_state.upcoming.notices.append(changed)
+        lane_state.model_notices.append(changed)
     return replace(state, limits=dispatcher.limits, bounds=bounds, options=options)
 
 

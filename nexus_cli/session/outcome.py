@@ -12,7 +12,6 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import SETS, Bound
-from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.drop_list import drop_value
 from nexus_cli.lane.options import COMMAND_LINE
 from nexus_cli.lane.spending import BUDGET
@@ -115,7 +114,7 @@ def _hint(row: Mapping[str, str], bound: Bound | None, by: Sequence[str], recipe
 def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> AskResult:
     """Return the object that `--json` prints at the end of a turn; `drops` are those of the turn."""
     lane_state = state.lane_state
-    request = next_request(lane_state)
+    request = lane_state.next_request()
     made: AskResult = {
         "type": "result",
         "version": 1,

@@ -16,7 +16,6 @@ from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.compaction.context_fit import needs_room, prune_if_due
-from nexus_cli.lane.current_request import answer_cap, window_request
 from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.open_session import find_session, load_model_info, readonly_ledger
 from nexus_cli.lane.options import Options
@@ -94,9 +93,9 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     await begin_pending_epoch(lane_state)
     prune_if_due(lane_state)
     compacts = await needs_room(lane_state)
-    request, info = window_request(lane_state), lane_state.model.info
+    request, info = lane_state.window_request(), lane_state.model.info
     if not compacts:
-        answer_cap(lane_state)
+        lane_state.answer_cap()
     return Rehearsal(
         state.session_id if state.resumed else "",
         info.name,

@@ -104,6 +104,14 @@ class RunningJobs(Jobs, Protocol[H_contra]):
         """Return the ids of the jobs that run."""
         ...
 
+    def names(self) -> dict[str, str]:
+        """Return the commands of the jobs whose process has not ended, shortened, by id."""
+        ...
+
+    def addresses(self) -> list[str]:
+        """Return where the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
+        ...
+
     async def end_turn(self) -> None:
         """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
 

@@ -29,7 +29,6 @@ from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.lane.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.lane.control import SteeringWords
-from nexus_cli.lane.current_request import next_request
 from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.user_input import deliver_steering, record_user_message
 from nexus_cli.ledger import LaneLog, Ledger
@@ -128,7 +127,7 @@ class Session:
 
     def inherit_from(self, other: Session) -> None:
         """Copy what waits for the next message, and the sandbox probe, from the previous session."""
-        self.tell_away(other.state.lane_state.upcoming.away)
+        self.tell_away(other.state.away)
         self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
         self._control.attachment_memos |= other._control.attachment_memos
 
@@ -136,9 +135,9 @@ class Session:
         """Take over allowances, pending notices and messages, and workers of `other`, the same session until now."""
         self.state.dispatcher.always |= other.state.dispatcher.always
         self.state.dispatcher.permission.continue_from(other.state.dispatcher.permission)
-        mine, theirs = self.state.lane_state.upcoming, other.state.lane_state.upcoming
-        mine.pending = mine.pending or theirs.pending
-        mine.notices.extend(theirs.notices)
+        mine, theirs = self.state.lane_state, other.state.lane_state
+        mine.pending_cause = mine.pending_cause or theirs.pending_cause
+        mine.model_notices.extend(theirs.model_notices)
         for kind in (Workers, Jobs):
             self.state.services.continue_from(kind, other.state.services)
         for work in (self.workers, self.jobs):
@@ -149,7 +148,7 @@ class Session:
 
     def tell_away(self, told: Sequence[Mapping[str, str]]) -> None:
         """Send with the next message what the person was shown about unattended runs, see `Sources.away`."""
-        self.state.lane_state.upcoming.away.extend(told)
+        self.state.away.extend(told)
 
     def set_level(self, level: str) -> None:
         """Set the permission level, as far as recipe and settings allow; decides open questions again. Raises
@@ -339,8 +338,8 @@ class Session:
     def reload(self) -> None:
         """Reload instructions and the other inputs of an epoch with the next request."""
         lane_state = self.state.lane_state
-        lane_state.upcoming.pending = lane_state.upcoming.pending or "reload"
-        lane_state.upcoming.draft = None
+        lane_state.pending_cause = lane_state.pending_cause or "reload"
+        lane_state.drafted = None
 
     async def share(self, text: str, what: str) -> str:
         """Clip output for the next message as that of a tool's command; the rest becomes a drop."""
@@ -418,7 +417,7 @@ class Session:
                 events.append(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message.removeprefix("not compacted: ")
-            tokens = next_request(self.state.lane_state).tokens
+            tokens = self.state.lane_state.next_request().tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 

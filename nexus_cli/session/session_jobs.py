@@ -119,8 +119,6 @@ class SessionJobs(RunningJobs["Session"]):
     def work_for(self, session: Session) -> None:
         self.session = session
         self._changes.jobs = self._followed
-        session.state.lane_state.upcoming.jobs.update({one: self._jobs[one].name for one in self.running()})
-        self._ports.show()
 
     @property
     def _changes(self) -> CallChanges:
@@ -132,6 +130,13 @@ class SessionJobs(RunningJobs["Session"]):
 
     def running(self) -> list[str]:
         return [one.id for one in self._jobs.values() if one.state == RUNNING]
+
+    def names(self) -> dict[str, str]:
+        every = list(self._jobs.values())  # a thread asks too
+        return {one.id: one.name for one in every if one.process is not None and not one.over.is_set()}
+
+    def addresses(self) -> list[str]:
+        return [f"{job} {' '.join(urls)}" for job in self._jobs if (urls := self._ports.urls(job))]
 
     def rows(self) -> list[dict[str, Any]]:
         return [one.to_json() for one in self._jobs.values()]
@@ -175,7 +180,6 @@ class SessionJobs(RunningJobs["Session"]):
                 raise
             why = (error.strerror if isinstance(error, OSError) else "") or str(error)
             return ToolResult(error=f"the command could not be started: {why}", ran=False)
-        self.session.state.lane_state.upcoming.jobs[job.id] = job.name
         notes = "".join(f"[sandbox: {note}]\n" for note in sandbox.notes)
         notes += f"{missing}\n" if (missing := sandbox.describe_missing(command, "")) else ""
         job.waiting += 1
@@ -203,7 +207,6 @@ class SessionJobs(RunningJobs["Session"]):
         process.watch(lambda: self._end(job))
         self._record(job)
         begins = self._changes.begin_jobs(f"job {job.id} {job.name}", context.project)
-        self.session.state.lane_state.upcoming.jobs[job.id] = job.name
         line = f"{job.id} in the background; /jobs lists it"
         self.session.state.lane_state.control.emit(Notice(line, warning=False))
         self._watch_ports()
@@ -263,7 +266,7 @@ class SessionJobs(RunningJobs["Session"]):
         await self._ports.look(running, asks=asks)
 
     def _tell_ports(self) -> None:
-        self.session.state.lane_state.upcoming.notices += self._ports.take_news()
+        self.session.state.lane_state.model_notices += self._ports.take_news()
 
     def _watch_ports(self) -> None:
         """Look at the ports of jobs as long as one runs."""
@@ -307,7 +310,7 @@ class SessionJobs(RunningJobs["Session"]):
         await self._stop(found)
         if was_running:
             line = f"the person stopped job {found.id} ({found.name})"
-            self.session.state.lane_state.upcoming.notices.append(line)
+            self.session.state.lane_state.model_notices.append(line)
         return ToolResult(f"job {found.id} {found.describe()}")
 
     def _find(self, name: str) -> BackgroundJob | ToolResult:
@@ -341,7 +344,7 @@ class SessionJobs(RunningJobs["Session"]):
     async def _report(self, job: BackgroundJob) -> str:
         """Return the new output of a job and its state; a report of its end that waits is withdrawn."""
         text = await asyncio.to_thread(job.process.read_text) if job.process is not None else ""
-        notices = self.session.state.lane_state.upcoming.notices
+        notices = self.session.state.lane_state.model_notices
         if job.over.is_set() and job.notice in notices:
             notices.remove(job.notice)
         restored = job.process.result.restored if job.process and job.process.result else ()
@@ -366,7 +369,6 @@ class SessionJobs(RunningJobs["Session"]):
             look = asyncio.get_running_loop().create_task(self._note_changes())
             self._looks.add(look)
             look.add_done_callback(self._looks.discard)
-        self.session.state.lane_state.upcoming.jobs.pop(job.id, None)
         restored = job.process.result.restored if job.process is not None and job.process.result else ()
         control = self.session.state.lane_state.control
         for line in restored[:_LINES]:
@@ -379,7 +381,7 @@ class SessionJobs(RunningJobs["Session"]):
                 for shown in last if job.status else ():
                     control.emit_aside(Notice(f"| {shown}"))
                 job.notice = f"{line}; last lines: {' / '.join(last)}" if last else line
-                self.session.state.lane_state.upcoming.notices.append(job.notice)
+                self.session.state.lane_state.model_notices.append(job.notice)
 
     async def _stop(self, job: BackgroundJob, state: str = STOPPED) -> None:
         if job.state == RUNNING and job.process is not None:
@@ -428,7 +430,7 @@ class SessionJobs(RunningJobs["Session"]):
                 timeline = self.session.state.lane_state.lane.timeline
                 timeline.memo(JOB, {**value, "told": True})
                 line = f"job {one} ({name}) {how}, and does not run now"
-                self.session.state.lane_state.upcoming.notices.append(line)
+                self.session.state.lane_state.model_notices.append(line)
                 if value["state"] == RUNNING:  # nexus was killed, and could not say so
                     self.session.state.lane_state.control.emit_aside(Notice(line, warning=False))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +29,6 @@ from nexus_cli.lane.lane_state import LaneState, Preamble
 from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.tools.registry import ToolRegistry
@@ -55,6 +54,8 @@ class SessionState:
     options: Options | None = None
     """The options of the session; None for a bare session."""
     services: SessionServices = field(default_factory=SessionServices)
+    away: list[Mapping[str, str]] = field(default_factory=list)
+    """Reports on unattended runs that the person was shown, see `Sources.away`."""
     told: set[str] = field(default_factory=set)
     """Lines that are shown once in a session, and were."""
     shares: bool = False
@@ -69,6 +70,14 @@ class SessionState:
         if self.ledger is None or self.record is None:
             return False
         return self.ledger.is_kept and self.record.is_saving
+
+    def load_cache_history(self) -> None:
+        """Load what a provider may still have in its cache of the session's requests, unless that is known. Blocks."""
+        lane_state, ledger, log = self.lane_state, self.ledger, self.record
+        if lane_state.cache.last is None and ledger is not None and log is not None:
+            from nexus_cli.lane.request_history import load_history  # noqa: PLC0415  (a session is resumed)
+
+            lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
 
     @property
     def has_more_turns(self) -> bool:
@@ -137,8 +146,8 @@ class _BarePrompt:
     async def draft_epoch(self, window: LaneWindow, words: str = "") -> EpochDraft:
         return EpochDraft(self.context.frame())
 
-    async def draft_preamble(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> Preamble:
-        return Preamble("\n".join(upcoming.notices), upcoming.notices.clear)
+    async def draft_preamble(self, window: LaneWindow, notices: list[str]) -> Preamble:
+        return Preamble("\n".join(notices), notices.clear)
 
     def resume(self, lane: Lane) -> None:
         """See `PromptSource`."""

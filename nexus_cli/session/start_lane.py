@@ -101,34 +101,32 @@ async def _begin(state: SessionState, words: str) -> None:
 
 
 async def _resume(state: SessionState) -> None:
-    lane_state, log, ledger, options = state.lane_state, state.record, state.ledger, state.options
-    if log is None or ledger is None or options is None:
+    lane_state, log, options = state.lane_state, state.record, state.options
+    if log is None or options is None:
         return
-    from nexus_cli.lane.request_history import load_history  # noqa: PLC0415  (a session is resumed)
-
     lane = lane_state.lane
     if not lane_state.model.effort and options.effort != DEFAULT_EFFORT:
         lane_state.window.model = replace(lane_state.model, effort=lane.epoch.effort)
     lane_state.prompt.resume(lane_state.lane)
     last = log.last_request()
-    lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
+    state.load_cache_history()
     lane_state.cache.last_usage = last.usage if last else None
     head, entries = log.line_hashes(lane.epoch.id, lane.cursor)
     if (lane.epoch.model, lane.epoch.effort) != (lane_state.model.info.name, lane_state.model.effort):
-        lane_state.upcoming.pending = "model"
+        lane_state.pending_cause = "model"
         if (before := lane.epoch.model) != (now := lane_state.model.info.name):
-            lane_state.upcoming.notices.append(f"the model is now {now}: earlier replies are those of {before}")
+            lane_state.model_notices.append(f"the model is now {now}: earlier replies are those of {before}")
     elif not lane.renders_to(head, dict(entries)):
-        lane_state.upcoming.pending = "reload"
+        lane_state.pending_cause = "reload"
         line = "another version of nexus wrote this session; its next request misses the cache"
         lane_state.emit(Notice(line, warning=False))
     await replan_sections(lane_state)
     if log.session.folder != str(options.cwd):
-        lane_state.upcoming.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
+        lane_state.model_notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
     known = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
     known.update(BUDGET if options.spawner else ())  # a worker is told its new budget
     if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds, known):
-        lane_state.upcoming.notices.append(changed)
+        lane_state.model_notices.append(changed)
     if lane.timeline.memos(WORKER):
         state.services.find(Workers)  # reports workers whose result was not read
     if lane.timeline.memos(JOB):

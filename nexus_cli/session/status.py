@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.lane.current_request import begins_undrafted, next_request
 from nexus_cli.lane.drop_list import returned_drops
 from nexus_cli.lane.goals import open_until
 from nexus_cli.session.cold_request import cold_price
+from nexus_cli.session.running_workers import RunningJobs
 from nexus_cli.session.session_state import SessionState
 
 
@@ -69,14 +69,14 @@ class Status:
 
 def status(state: SessionState) -> Status:
     """Return the current status of the session."""
-    lane_state, request = state.lane_state, next_request(state.lane_state)
+    lane_state, request = state.lane_state, state.lane_state.next_request()
     drops = state.drops()
     lane = lane_state.lane
     returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
     last, (cost, known, saved_usd) = lane_state.cache.last_usage, state.costs()
     until = open_until(lane.timeline, state.session_id)
-    cold = cold_price(state)
+    cold, jobs = cold_price(state), state.services.made(RunningJobs)
     level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
     return Status(
         session=state.session_id,
@@ -97,10 +97,10 @@ def status(state: SessionState) -> Status:
         cold_usd=cold.cost_usd if cold else None,
         covered=lane_state.model.info.covered,
         saved=state.is_saved(),
-        jobs=tuple(lane_state.upcoming.jobs),
-        addresses=tuple(map(" ".join, lane_state.upcoming.addresses.items())),
+        jobs=tuple(jobs.names()) if jobs else (),
+        addresses=tuple(jobs.addresses()) if jobs else (),
         waiting=sum(item.tokens for item in request.waiting),
         until=until.get("command", ""),
         has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
-        settled=lane.is_recorded and not begins_undrafted(lane_state.window, lane_state.upcoming),
+        settled=lane.is_recorded and not lane_state.begins_undrafted,
     )

@@ -285,7 +285,7 @@ class _History:
         epoch = lane_state.lane.epoch
         fixed = epoch.system_tokens + epoch.tools_tokens
         room = int(max(0, lane_state.window.estimator.countable(lane_state.window.budget.available) - fixed) * part)
-        sizes = await asyncio.to_thread(_sizes, found, lane_state.window.context.counter.count)
+        sizes = await asyncio.to_thread(_sizes, found, lane_state.window.count)
         first = _first_with_room(sizes, room)
         kept = found[first:]
         caps = share(sizes[first:], room - AROUND * len(kept))

@@ -39,7 +39,7 @@ async def admit_trigger(
     if isinstance(step := lane_state.lane.next_step(), Dispatch):
         dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
     elif isinstance(step, ModelCall) and trigger.source != RESUME and not _shows_end(lane_state.lane):
-        lane_state.upcoming.notices.append(UNANSWERED)
+        lane_state.model_notices.append(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.turn.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
 
@@ -48,7 +48,7 @@ async def admit_trigger(
     timeline, cursor = lane_state.lane.timeline, lane_state.lane.cursor
     if cursor:  # untold if nothing was sent since; in the ledger, because a shell may have made the undo
         untold = [m for kind in (SERVER_CUT, UNDONE_FILES) for m in timeline.memos(kind) if m.entry >= cursor]
-        lane_state.upcoming.notices.extend(_drop_reversed(untold))
+        lane_state.model_notices.extend(_drop_reversed(untold))
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, said))

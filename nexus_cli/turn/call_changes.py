@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nexus_cli.core.entry import Drop
     from nexus_cli.lane.control import Control
     from nexus_cli.lane.lane_window import LaneWindow
-    from nexus_cli.lane.upcoming import Upcoming
     from nexus_cli.turn.edit_checks import EditChecks
     from nexus_cli.undo.follow_changes import BegunStep, ChangeJournal, StepOwner
 
@@ -260,10 +259,10 @@ class CallChanges:
             names = await asyncio.shield(record)
             self._cut.update(names if has_failed else ())
 
-    async def report_findings(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> None:
-        """Run the checks of what a step has edited, and queue new findings for the model."""
+    async def report_findings(self, window: LaneWindow, notices: list[str], control: Control) -> None:
+        """Run the checks of what a step has edited, and add new findings to the `notices` for the model."""
         if self._checks is not None:
-            await self._checks.report(window, upcoming, control)
+            await self._checks.report(window, notices, control)
 
     async def aclose(self) -> None:
         """Wait until what stopped commands and jobs changed is recorded, and `close`."""

@@ -24,7 +24,6 @@ from nexus_cli.core.services import StartLog
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.lane.control import Control
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.read_lines import count_unread
@@ -169,7 +168,7 @@ class CallDecider:
             translate = self.registry.foreign.translate
             ran = (translate(call).name for batch in run.batches for call in batch if started(call.id))
             changed = any(tool.effect in CHANGES for tool in map(self.registry.get, ran) if tool)
-            pressure = window_request(lane_state).budget.pressure_beyond(self.found)
+            pressure = lane_state.window_request().budget.pressure_beyond(self.found)
             errors = self.errors if lane.run == self.began else 0
             now = Signals(pressure, errors, event_class(run.began, changed=changed))
         layers = [("run", limits), (ASSESSMENT, self.assessed), ("signals", restrictions(now))]

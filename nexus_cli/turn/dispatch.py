@@ -82,15 +82,15 @@ class Dispatcher(CallDecider):
         for line in self.permission.take_problems(self.level):
             lane_state.emit(event.Notice(line))
         self._room = read_room(lane_state.window)
-        self._refers = not lane_state.upcoming.is_narrow
+        self._refers = not lane_state.is_narrow
         await self._run_all(lane_state.window, lane_state.control, calls)
         if jobs := self.services.made(Jobs):
             await jobs.end_step()
-        await self.call_changes.report_findings(lane_state.window, lane_state.upcoming, lane_state.control)
+        await self.call_changes.report_findings(lane_state.window, lane_state.model_notices, lane_state.control)
         if waits := self.services.made(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
-            lane_state.upcoming.notices.append(FAILED.format(self.errors))
+            lane_state.model_notices.append(FAILED.format(self.errors))
 
     async def _run_all(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)

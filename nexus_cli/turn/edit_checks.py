@@ -28,7 +28,6 @@ from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import COMMAND
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.python_plugins import admit_objects
@@ -174,7 +173,7 @@ class EditChecks:
             state.edits += 1
             state.touched |= dict.fromkeys(group)
 
-    async def report(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> None:
+    async def report(self, window: LaneWindow, notices: list[str], control: Control) -> None:
         """Run the checks of the files edited since the last report; queue new findings for the model, those that come
         after `PATIENCE` for a later step."""
         names, self._edited = list(self._edited), {}
@@ -183,7 +182,7 @@ class EditChecks:
             changed = [group for group, digests in state.edited.items() if self._digests(group) != digests]
             state.pending |= dict.fromkeys(map(state.key, changed))
             if state.pending and (state.reports is None or state.reports.done()):
-                work = self._look_after(state, state.work, window, upcoming, control)
+                work = self._look_after(state, state.work, window, notices, control)
                 state.reports = asyncio.create_task(work)
             if state.pending or changed:
                 begun.append(state)
@@ -192,8 +191,8 @@ class EditChecks:
             state.edited.clear()
             if state in begun and not (state.reports is None or state.reports.done() or state.is_late_told):
                 state.is_late_told = True
-                upcoming.notices.append(f"check `{state.check.name}` is slow: what it finds comes with a later result")
-            _tell_off(state, upcoming, control)
+                notices.append(f"check `{state.check.name}` is slow: what it finds comes with a later result")
+            _tell_off(state, notices, control)
 
     async def aclose(self) -> None:
         """Stop the checks that still run."""
@@ -213,7 +212,7 @@ class EditChecks:
         state: _State,
         before: asyncio.Task[None] | None,
         window: LaneWindow,
-        upcoming: Upcoming,
+        notices: list[str],
         control: Control,
     ) -> None:
         """Look at what was edited, once the look `before` is over, and again if it was edited meanwhile."""
@@ -225,8 +224,8 @@ class EditChecks:
                 continue
             found = [one for key in keys for one in await self._look(state, key, after=True)]
             if found:
-                upcoming.notices.extend(_notices(window, control, state.check, found))
-        _tell_off(state, upcoming, control)
+                notices.extend(_notices(window, control, state.check, found))
+        _tell_off(state, notices, control)
 
     def _active(self, names: Sequence[str]) -> list[_State]:
         if not names:
@@ -336,12 +335,12 @@ def _decode(done: ProcessResult) -> str:
     return decoded.plain if decoded else ""
 
 
-def _tell_off(state: _State, upcoming: Upcoming, control: Control) -> None:
+def _tell_off(state: _State, notices: list[str], control: Control) -> None:
     """Tell the person and the model once that a check is switched off."""
     if state.off and not state.is_told:
         state.is_told = True
         control.emit_aside(event.Notice(f"check `{state.check.name}` is off: {state.off}"))
-        upcoming.notices.append(f"check `{state.check.name}` is off ({state.off}): it looks at no edit from now on")
+        notices.append(f"check `{state.check.name}` is off ({state.off}): it looks at no edit from now on")
 
 
 async def _wait_for(looks: Iterable[tuple[_State, asyncio.Task[None] | None]]) -> None:
@@ -374,7 +373,7 @@ def _notices(window: LaneWindow, control: Control, check: EditCheck, findings: S
     what = "New findings" if all(one.is_sure for one in findings) else "Findings, some perhaps older than the edit"
     notices = [f"Edit applied. {what}: {len(found)} of `{check.name}`", *found[:LINES]]
     if rest := found[LINES:]:
-        size = window.context.counter.count("\n".join(rest))
+        size = window.count("\n".join(rest))
         named, text = f"findings of {check.name}", "\n".join(found)
         drop = Drop(timeline.log.next_drop(), named, size, Cause.OUTPUT_CAP, timeline.now(), text=text)
         timeline.log.record_drop(drop)

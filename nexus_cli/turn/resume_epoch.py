@@ -21,7 +21,6 @@ from nexus_cli.lane.cache_expectation import rewrite_memo
 from nexus_cli.lane.compaction.compact import LONGEST_MISSING, countable
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.compaction.record_sources import make_record, read_log_in_pieces
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
@@ -46,7 +45,7 @@ async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str],
     if not last:
         return
     await read_log_in_pieces(lane, lane_state.work)
-    before = window_request(lane_state).tokens
+    before = lane_state.window_request().tokens
     known = _recap_in_force(lane_state.lane)
     drop_id = known or lane.timeline.log.next_drop()
     message = Message(
@@ -64,7 +63,7 @@ async def begin_resume_epoch(lane_state: LaneState, subjects: Mapping[str, str],
         drops,
         lambda _: [rewrite_memo(lane_state, before), (RECAP, {"epoch": lane.epoch.id, "drop": drop_id})],
     )
-    lane_state.upcoming.pending = ""
+    lane_state.pending_cause = ""
 
 
 def _recap_in_force(lane: Lane) -> str:
@@ -78,7 +77,7 @@ def _recap_in_force(lane: Lane) -> str:
 def _recap_text(
     window: LaneWindow, work: WorkLog, spending: Spending, subjects: Mapping[str, str], came: list[str], drop_id: str
 ) -> str:
-    lane, count, budget = window.lane, window.context.counter.count, countable(window)
+    lane, count, budget = window.lane, window.count, countable(window)
     recalls, last = can_recall(window.lane, spending), lane.timeline.last
     way = f'; read them as they were with recall("{drop_id}").]' if recalls else ".]"
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]

@@ -34,7 +34,6 @@ from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, Hook, list_hooks, read_st
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.lane.control import Control, SteeringWords
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.lane.work_notes import HOOK
 from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
@@ -84,10 +83,11 @@ class SessionHooks:
     is_worker: bool = False
     hooks: Sequence[Hook] | None = None
     """All hooks, read again when a file that names them, or trust, has changed; None before the first turn."""
+    sections: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The `text` that hooks added last, and its `source`, by event."""
     _stamp: Sequence[tuple[int, ...]] = ()
     """The state of these files when they were read."""
     _window: LaneWindow | None = None
-    _upcoming: Upcoming | None = None
     _control: Control | None = None
     _rulings: dict[tuple[str, str], asyncio.Future[_CallRuling]] = field(default_factory=dict)
     """By event and call id, of the newest turn."""
@@ -103,9 +103,9 @@ class SessionHooks:
     _begins: str = "startup"
     """Source of the start of a session that is not resumed."""
 
-    def attach(self, window: LaneWindow, upcoming: Upcoming, control: Control) -> None:
+    def attach(self, window: LaneWindow, control: Control) -> None:
         """Use the lane of the session."""
-        self._window, self._upcoming, self._control = window, upcoming, control
+        self._window, self._control = window, control
 
     # -- events of the session ---------------------------------------------------------------------------------
 
@@ -391,11 +391,11 @@ class SessionHooks:
     def _add_section(self, event: str, runs: Sequence[HookRun]) -> None:
         """Let the next request have what hooks add, as the section `hooks.EVENT`."""
         said = [run for run in runs if run.answer.context]
-        if self._upcoming is None or not (said or event in self._upcoming.hooks):
+        if not (said or event in self.sections):
             return
         text = "\n".join(self._words(run, run.answer.context) for run in said)
         source = ", ".join(dict.fromkeys(run.hook.source for run in said))
-        self._upcoming.hooks[event] = {"text": text, "source": source}
+        self.sections[event] = {"text": text, "source": source}
 
     def _add_words(self, call: ToolCall, run: HookRun, text: str) -> None:
         if text:
@@ -409,7 +409,7 @@ class SessionHooks:
         if len(text) <= MOST_CHARACTERS or self._window is None:
             return text[:MOST_CHARACTERS]
         timeline, rest = self._window.lane.timeline, text[MOST_CHARACTERS:]
-        size = self._window.context.counter.count(rest)
+        size = self._window.count(rest)
         drop = Drop(
             timeline.log.next_drop(), f"text of hook {hook.name}", size, Cause.OUTPUT_CAP, timeline.now(), text=text
         )

@@ -7,7 +7,7 @@ turn is done. A resume after a kill, a deferred approval or an interrupt is ther
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never, cast
 
 from nexus_cli.context.window.groups import Dispatch, Done, ModelCall, flatten
 from nexus_cli.context.window.lane import Lane
@@ -21,14 +21,18 @@ from nexus_cli.lane.compaction.context_fit import (
     notice_narrow_window,
     prune_if_due,
 )
-from nexus_cli.lane.current_request import answer_cap, context_plan, unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.model_call import call_model
+from nexus_cli.lane.next_request import unreported_tokens
 from nexus_cli.lane.refused_images import take_out_images
 from nexus_cli.lane.spending import Spending
 from nexus_cli.lane.user_input import deliver_steering
 from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
 from nexus_cli.turn.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import SectionObject
+    from nexus_cli.core.json_types.stream_lines import PlanObject
 
 TRIES = 2
 """Most times that lost sections are attached again after a rewrite: making room for them may need another rewrite."""
@@ -45,10 +49,8 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
                 case Dispatch(calls):
                     _stop_repetition(lane_state, dispatcher, calls)
                     await dispatcher.run(lane_state, calls)
-                    lane_state.upcoming.notices += _describe_repetition(lane_state.lane, dispatcher, calls)
-                    lane_state.upcoming.notices += notice_narrow_window(
-                        lane_state.window, lane_state.upcoming, window_request(lane_state).tokens, lane_state.settings
-                    )
+                    lane_state.model_notices += _describe_repetition(lane_state.lane, dispatcher, calls)
+                    notice_narrow_window(lane_state)
                     _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
                     if dispatcher.hooks:
                         dispatcher.hooks.end_step()
@@ -74,8 +76,8 @@ async def request(lane_state: LaneState) -> None:
     without new images that the provider refused."""
     lane_state.control.check_ending()
     lane_state.take_facts()
-    if told := lane_state.spending.begin_next(lambda: window_request(lane_state).tokens, lane_state.model.info):
-        lane_state.upcoming.notices.append(told)
+    if told := lane_state.spending.begin_next(lambda: lane_state.window_request().tokens, lane_state.model.info):
+        lane_state.model_notices.append(told)
     lane_state.spending.check_steps()
     epoch = lane_state.lane.epoch.id
     await attach_changes(lane_state)
@@ -85,17 +87,15 @@ async def request(lane_state: LaneState) -> None:
     prune_if_due(lane_state)
     await ensure_fits(lane_state)
     await _send_lost_again(lane_state, epoch)
-    lane_state.emit(
-        event.ContextPlan(context_plan(window_request(lane_state), lane_state.step + 1, lane_state.upcoming.facts))
-    )
+    lane_state.emit(event.ContextPlan(describe_request(lane_state)))
     try:
-        await call_model(lane_state, answer_cap(lane_state))
+        await call_model(lane_state, lane_state.answer_cap())
     except ProviderError as error:
-        before = window_request(lane_state).tokens
+        before = lane_state.window_request().tokens
         if take_out_images(lane_state.window, lane_state.control, error):
             record_rewrite(lane_state, before)
             lane_state.spending.steps -= 1
-            await call_model(lane_state, answer_cap(lane_state))
+            await call_model(lane_state, lane_state.answer_cap())
             return
         if error.kind != "overflow":
             raise
@@ -103,28 +103,52 @@ async def request(lane_state: LaneState) -> None:
         epoch = lane_state.lane.epoch.id
         await ensure_fits_after_overflow(lane_state, error)
         await _send_lost_again(lane_state, epoch)
-        await call_model(lane_state, answer_cap(lane_state))
+        await call_model(lane_state, lane_state.answer_cap())
+
+
+def describe_request(lane_state: LaneState) -> PlanObject:
+    """Return the request of the next step as `context.plan` of the JSON lines."""
+    request = lane_state.window_request()
+    sections = cast("list[SectionObject]", list(request.sections))
+    return {
+        "step": lane_state.step + 1,
+        "epoch": request.epoch.id,
+        "basis": request.basis,
+        "budget": request.budget.to_json(),
+        "sections": sections,
+        "entries": len(request.items),
+        "drops": [drop for one in sections if (drop := one.get("drop"))],
+        "facts": [dict(fact) for fact in lane_state.told_facts],
+        "limits": lane_state.limits_in_force().to_json(),
+    }
 
 
 async def begin_pending_epoch(lane_state: LaneState) -> None:
     """Begin the epoch that a model switch or a reload has requested, if one has."""
-    if lane_state.upcoming.pending:
+    if lane_state.pending_cause:
         head = flatten(lane_state.lane.groups())
         before = unreported_tokens(lane_state.window)
         planned = await lane_state.prompt.draft_epoch(lane_state.window)
         lane_state.begin_epoch(
-            head, lane_state.upcoming.pending, planned, notes=lambda _: [rewrite_memo(lane_state, before)]
+            head, lane_state.pending_cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)]
         )
-        lane_state.upcoming.pending = ""
+        lane_state.pending_cause = ""
 
 
 async def attach_changes(lane_state: LaneState) -> None:
     """Attach changed sections and notices to the newest unsent message; to a tool result only the notices."""
     if lane_state.limits is not None:
         lane_state.limits.record(lane_state)
-    preamble = await lane_state.prompt.draft_preamble(lane_state.window, lane_state.upcoming, lane_state.control)
+    lane_state.event_sections = lane_state.told_facts = ()
+    preamble = await lane_state.prompt.draft_preamble(lane_state.window, lane_state.model_notices)
+    if preamble.arrived and not lane_state.pending_cause:
+        lane_state.pending_cause = "reload"
+        late = f"context section {', '.join(preamble.arrived)} finished loading"
+        line = f"{late}; the next request includes it and will miss the prompt cache"
+        lane_state.emit(event.Notice(line, warning=False))
     if preamble.text and lane_state.lane.attach_preamble(preamble.text):
         preamble.settle()
+        lane_state.event_sections, lane_state.told_facts = preamble.sections, preamble.facts
 
 
 async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:

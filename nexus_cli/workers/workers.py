@@ -298,7 +298,7 @@ class SessionWorkers(RunningWorkers[Session]):
             self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session, self.session.state.rights()) if words is None else words
             if words is not None:
-                session.state.lane_state.upcoming.notices += (*worker.notices, describe_budget(worker.scope))
+                session.state.lane_state.model_notices += (*worker.notices, describe_budget(worker.scope))
             trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
@@ -391,7 +391,7 @@ class SessionWorkers(RunningWorkers[Session]):
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
         if worker.untold and self.session.state.has_more_turns:
-            self.session.state.lane_state.upcoming.notices.append(worker.ended_line())
+            self.session.state.lane_state.model_notices.append(worker.ended_line())
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -542,7 +542,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if worker.state == UNKNOWN:
                 self._look_up(worker)
             if worker.untold and not worker.spawner:
-                self.session.state.lane_state.upcoming.notices.append(worker.ended_line())
+                self.session.state.lane_state.model_notices.append(worker.ended_line())
 
     def _look_up(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""
@@ -602,7 +602,7 @@ class SessionWorkers(RunningWorkers[Session]):
         return "\n\n".join(self._take_report(one) for one in waited if one.state in (FINISHED, FAILED))
 
     def _take_report(self, worker: Worker) -> str:
-        notices = self.session.state.lane_state.upcoming.notices
+        notices = self.session.state.lane_state.model_notices
         notices[:] = [one for one in notices if one != worker.ended_line()]
         self._note_told(worker)
         return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"

@@ -28,13 +28,12 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.lane.compaction.context_fit import ensure_fits
-from nexus_cli.lane.current_request import context_plan, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.memory.session_facts import add_fact
 from nexus_cli.session.session import Session
-from nexus_cli.turn.turn import attach_changes, begin_pending_epoch
+from nexus_cli.turn.turn import attach_changes, begin_pending_epoch, describe_request
 
 ENTRIES = 2000
 DEPTH = 5
@@ -84,7 +83,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         await attach_changes(lane_state)
         await begin_pending_epoch(lane_state)
         await ensure_fits(lane_state)
-        context_plan(window_request(lane_state), lane_state.step + 1, lane_state.upcoming.facts)
+        describe_request(lane_state)
         sealed = lane_state.lane.freeze_request()
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))

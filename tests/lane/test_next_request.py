@@ -37,6 +37,7 @@ from nexus_cli.core.json_types.ask_result import ContextFigures
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane.next_request import NextRequest
 from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.session.acts.compaction import preview, uncompaction
@@ -223,6 +224,29 @@ def test_a_compaction_and_its_undo_say_what_every_place_says_also_after_a_restar
             assert session.status().used == undone and await agrees(session) == undone
             await turn(session, "go on")
             await agrees(session)
+
+    asyncio.run(live())
+
+
+def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> None:
+    """What it says first, once the session has gone on in a new epoch, is what an equal one said at once."""
+
+    def said(request: NextRequest) -> tuple[object, ...]:
+        ahead = request.outlook
+        cached = request.cached, request.sent_anew, request.repeated, ahead.tokens, ahead.shared, ahead.messages
+        return request.tokens, request.most, request.fits, request.sections, cached, request.arranged
+
+    async def live() -> None:
+        async with living(Provider(script), tmp_path) as session:
+            lane_state = session.state.lane_state
+            await turn(session, "list")
+            session.reload()
+            prepare_next_request(session.state)
+            at_once, later = lane_state.next_request(), lane_state.next_request()
+            before = said(at_once)
+            await turn(session, "go on")
+            assert lane_state.lane.epoch.id != at_once.epoch.parent
+            assert said(later) == before and said(lane_state.next_request()) != before
 
     asyncio.run(live())
 

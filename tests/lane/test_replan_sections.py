@@ -22,7 +22,6 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.compaction.context_fit import _refuse_if_too_large
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.options import Options
 from nexus_cli.reports import models
 from nexus_cli.reports.context import context_report
@@ -233,6 +232,6 @@ def test_a_request_that_leaves_no_room_for_its_answer_is_refused_with_numbers_th
     lane_state = session.state.lane_state
     lane_state.lane.append(Kind.USER, Message(Role.USER, "word " * 14_000), "person")
     with pytest.raises(NexusError, match="the request does not fit the window") as refused:
-        _refuse_if_too_large(lane_state.window, window_request(lane_state))
+        _refuse_if_too_large(lane_state.window, lane_state.window_request())
     asyncio.run(session.aclose())
     assert_adds_up(refused.value.message)

@@ -143,7 +143,7 @@ def newest_first(all_: list[str], standing: Callable[[str], bool]) -> list[str]:
 
 def assert_law(session: Session, play: Play, goals: dict[str, str], done: CompactionDone) -> None:
     """What was said, done and run stands in the window, newest first, or can be read back."""
-    lane, count = session.context.lane, session.state.lane_state.window.context.counter.count
+    lane, count = session.context.lane, session.state.lane_state.window.count
     budget = session.state.lane_state.window.budget.available
     text = "\n".join(item.message.content for item in lane.items if item.form is not ItemForm.SUMMARY)
     head = next(item.message.content for item in lane.items if item.form is ItemForm.SUMMARY)

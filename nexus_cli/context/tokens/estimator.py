@@ -171,11 +171,6 @@ class TokenEstimator:
         return self._learned.calibration
 
     @property
-    def state(self) -> tuple[object, ...]:
-        """Return a value that changes whenever an estimate of the same window may change."""
-        return self.anchor, self.calibration, self._learned.ratios, self._learned.doubt
-
-    @property
     def basis(self) -> str:
         """`reported+estimate` with an anchor, else `estimate`."""
         return "reported+estimate" if self.anchor else "estimate"

@@ -11,6 +11,7 @@ from hashlib import sha256
 from nexus_cli.context.window.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.render import Wire
+from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
@@ -120,6 +121,17 @@ def source_of(found: Difference, *epochs: Epoch) -> str:
     return next((str(one["source"]) for one in named if one.get("source")), "")
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierRequests:
+    """Requests that may be cached, each with the last use of its epoch; the lane's newest first."""
+
+    requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
+    life: CacheLife | None = None
+    """Cache lifetime of the next request's model."""
+    now: datetime = field(default_factory=local_now)
+    """The time at which a cache hit is expected."""
+
+
 @dataclass
 class CacheHistory:
     """Requests of a lane and its forks that may still be cached.
@@ -129,8 +141,6 @@ class CacheHistory:
 
     last: SentRequest | None = None
     """The lane's newest request with reported usage; a fork starts with its parent's."""
-    cold: int = 0
-    """Uncached input tokens of all requests of the lane; approximate after a resume."""
     earlier: dict[int, SentRequest] = field(default_factory=dict)
     """Newest request of each recently used epoch, forks included, by epoch id."""
     least: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -140,12 +150,13 @@ class CacheHistory:
     last_usage: Usage | None = None
     """Usage of the lane's newest answered request."""
 
-    def candidates(self) -> list[tuple[SentRequest, datetime | None]]:
-        """Return the last request, then the newest of each former epoch, each with the last use of its epoch."""
-        if self.last is None:
-            return []
-        others = (one for one in reversed(self.earlier.values()) if one.epoch is not self.last.epoch)
-        return [(one, self.uses.get(one.epoch.id)) for one in (self.last, *others)]
+    def earlier_requests(self, info: ModelInfo, now: datetime) -> EarlierRequests:
+        """Return the last request, then the newest of each former epoch, for a request to this model."""
+        life, last = cache_life_of(info), self.last
+        if last is None:
+            return EarlierRequests((), life, now)
+        others = (one for one in reversed(self.earlier.values()) if one.epoch is not last.epoch)
+        return EarlierRequests(tuple((one, self.uses.get(one.epoch.id)) for one in (last, *others)), life, now)
 
 
 def cache_life_of(info: ModelInfo) -> CacheLife | None:

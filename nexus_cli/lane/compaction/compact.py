@@ -47,7 +47,6 @@ from nexus_cli.lane.compaction.summarise import (
     summarise,
 )
 from nexus_cli.lane.compaction.summary_source import SummarySource, choose_source, price_summary
-from nexus_cli.lane.current_request import next_request, window_request
 from nexus_cli.lane.lane_forks import forked, separate
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
@@ -65,7 +64,7 @@ LEAST = 4000
 
 def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
     """Plan to compact the lane to `share` of its budget; None if too little would be removed. Changes nothing."""
-    available, count = countable(window, cause), window.context.counter.count
+    available, count = countable(window, cause), window.count
     pinned = list_pins(window.lane.timeline)
     budget, fixed = countable(window), window.lane.epoch.system_tokens + window.lane.epoch.tools_tokens
     target = int(share * available) - fixed - rules_tokens(window.lane, OwnWords(count))
@@ -107,7 +106,7 @@ def pins_room(window: LaneWindow) -> int:
 
 async def compact(lane_state: LaneState, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True if a smaller window was accepted."""
-    before, spent = next_request(lane_state).tokens, lane_state.spending.usage
+    before, spent = lane_state.next_request().tokens, lane_state.spending.usage
     lane_state.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(lane_state.lane, lane_state.work)
     plan = draft_plan(lane_state.window, lane_state.work, cause, share)
@@ -132,8 +131,8 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
             lane_state.lane.timeline.memo(ASKED, {"last": missed[0].entry})
     except SummaryError as reason:
         again = isinstance(reason, SummaryOverflow)
-        cut = not again and (cause == "overflow" or (cause != "command" and not window_request(lane_state).fits))
-        over = cause == "overflow" or not window_request(lane_state).fits
+        cut = not again and (cause == "overflow" or (cause != "command" and not lane_state.window_request().fits))
+        over = cause == "overflow" or not lane_state.window_request().fits
         paid_for = plan is not None and not again and not isinstance(reason, SummaryPrevented)
         note_failed(lane_state.lane, lane_state.step, str(reason), paid=paid_for, over=over)
         paid = (lane_state.spending.usage - spent).cost_usd
@@ -144,7 +143,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
                 lane_state.emit(learned)
             return await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to, instructions)
         return False
-    after, paid = next_request(lane_state).tokens, (lane_state.spending.usage - spent).cost_usd
+    after, paid = lane_state.next_request().tokens, (lane_state.spending.usage - spent).cost_usd
     lane_state.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
 
@@ -205,7 +204,7 @@ async def _accept(
 
     `made` is the summary, and the ends cut from the summaries of earlier pieces.
     """
-    lane, count, before = lane_state.lane, lane_state.window.context.counter.count, window_request(lane_state).tokens
+    lane, count, before = lane_state.lane, lane_state.window.count, lane_state.window_request().tokens
     summary, rules = _take_rules(lane_state.window, plan, made[0])
     summary, end = split_summary(summary, plan.summary_most, count)
     cut = "\n\n".join(filter(None, (made[1], end)))
@@ -232,9 +231,9 @@ async def _accept(
         cut_drop,
     )
     items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.window.context.measure, more=more)
-    _require_smaller(items, window_request(lane_state), lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    _require_smaller(items, lane_state.window_request(), lane.epoch.system_tokens + lane.epoch.tools_tokens)
     planned = await lane_state.prompt.draft_epoch(lane_state.window)
-    _require_smaller(items, window_request(lane_state), planned.fixed)
+    _require_smaller(items, lane_state.window_request(), planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
     if fitted.left:
         drops.append(_record_drop(lane, fitted, record_drop, count))
@@ -254,7 +253,7 @@ async def _accept(
 
 def _take_rules(window: LaneWindow, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
     """Remove the section of rules from the summary; also return the rules that the person really stated."""
-    words = OwnWords(window.context.counter.count)
+    words = OwnWords(window.count)
     summary, quoted = take_rules(summary, find_headings)
     if not neutralize(summary).strip():
         raise SummaryError("the summary was empty")

@@ -23,13 +23,11 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
 from nexus_cli.lane.backoff import was_undone
 from nexus_cli.lane.cache_expectation import is_warm, rewrite_memo
-from nexus_cli.lane.current_request import unreported_tokens, window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow, Model
-from nexus_cli.lane.next_request import NextRequest
+from nexus_cli.lane.next_request import NextRequest, unreported_tokens
 from nexus_cli.lane.spending import left_over
 from nexus_cli.lane.tool_selection import can_recall
-from nexus_cli.lane.upcoming import Upcoming
 from nexus_cli.provider.model_table import window_command
 
 if TYPE_CHECKING:
@@ -92,8 +90,8 @@ async def ensure_fits(lane_state: LaneState) -> None:
     if await needs_room(lane_state):
         from nexus_cli.lane.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-        await make_room(lane_state, fits=window_request(lane_state).fits)
-        _refuse_if_too_large(lane_state.window, window_request(lane_state))
+        await make_room(lane_state, fits=lane_state.window_request().fits)
+        _refuse_if_too_large(lane_state.window, lane_state.window_request())
 
 
 async def needs_room(lane_state: LaneState) -> bool:
@@ -101,7 +99,7 @@ async def needs_room(lane_state: LaneState) -> bool:
     nothing. Raises `NexusError` if that is impossible or the contract is broken."""
     await replan_sections(lane_state)
     _refuse_if_hopeless(lane_state.window)
-    request = window_request(lane_state)
+    request = lane_state.window_request()
     if lane_state.check_request is not None:
         lane_state.check_request(lane_state.window, request, not lane_state.spending.steps)
     return not request.fits or request.tokens >= compaction_threshold(lane_state.window, lane_state.settings)
@@ -112,12 +110,14 @@ def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
     return settings.compact.at * window.budget.available
 
 
-def notice_narrow_window(window: LaneWindow, upcoming: Upcoming, tokens: int, settings: Settings) -> list[str]:
-    """Return the notice that one long result more would have the window of `tokens` compacted, else []. It comes once,
-    and again after there was more room."""
-    room = int(compaction_threshold(window, settings)) - tokens
-    was_narrow, upcoming.is_narrow = upcoming.is_narrow, room <= window.budget.output_cap
-    return [NARROW.format(room)] if upcoming.is_narrow and not was_narrow and room > 0 else []
+def notice_narrow_window(lane_state: LaneState) -> None:
+    """Tell the model if one long result more would have the window compacted, once, and again after there was more
+    room."""
+    threshold = compaction_threshold(lane_state.window, lane_state.settings)
+    room, was_narrow = int(threshold) - lane_state.window_request().tokens, lane_state.is_narrow
+    lane_state.is_narrow = room <= lane_state.window.budget.output_cap
+    if lane_state.is_narrow and not was_narrow and room > 0:
+        lane_state.model_notices.append(NARROW.format(room))
 
 
 async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:
@@ -129,7 +129,7 @@ async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError
     from nexus_cli.lane.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
     await make_room_after_overflow(lane_state)
-    _refuse_if_too_large(lane_state.window, window_request(lane_state))
+    _refuse_if_too_large(lane_state.window, lane_state.window_request())
 
 
 def _refuse_if_hopeless(window: LaneWindow) -> None:
@@ -235,9 +235,9 @@ async def replan_sections(lane_state: LaneState) -> bool:
             lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": lane_state.window.budget.window})
         return False
     before = unreported_tokens(lane_state.window)
-    head, cause = flatten(lane.groups()), lane_state.upcoming.pending or WINDOW
+    head, cause = flatten(lane.groups()), lane_state.pending_cause or WINDOW
     lane_state.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.upcoming.pending = ""
+    lane_state.pending_cause = ""
     return True
 
 

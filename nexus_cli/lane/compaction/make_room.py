@@ -19,7 +19,6 @@ from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.compaction.prune import prune_instead
 from nexus_cli.lane.compaction.record_sources import look_at_files, make_record, read_log_in_pieces
 from nexus_cli.lane.compaction.rules import earlier_rules
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import find_others, words_before
@@ -59,7 +58,7 @@ async def _truncate_until_fits(lane_state: LaneState) -> None:
     """Truncate until the window fits. One pass may not suffice: the rest may have more tokens per counted token."""
     for _ in range(CUTS):
         before = lane_state.lane.counted
-        if window_request(lane_state).fits:
+        if lane_state.window_request().fits:
             return
         truncate(lane_state, await _look_at_work(lane_state.lane, lane_state.work))
         if lane_state.lane.counted >= before:
@@ -73,8 +72,9 @@ def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
     event sections that must be sent again.
     """
     lane = lane_state.lane
-    count = lane_state.window.context.counter.count
-    before, available = window_request(lane_state).tokens, lane_state.window.estimator.countable(lane_state.window.room)
+    count = lane_state.window.count
+    before = lane_state.window_request().tokens
+    available = lane_state.window.estimator.countable(lane_state.window.room)
     keeps = MarkerTexts(
         list_pins(lane.timeline),
         int(available * PINS_SHARE),

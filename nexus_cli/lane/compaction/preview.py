@@ -25,11 +25,10 @@ from nexus_cli.lane.compaction.compact import choose_summary_source, draft_plan
 from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.compaction.rules import rules_tokens
 from nexus_cli.lane.compaction.summary_source import SummarySource, price_summary
-from nexus_cli.lane.current_request import next_request, rewritten_request, window_request
 from nexus_cli.lane.drop_list import UNIT
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.next_request import NextRequest
+from nexus_cli.lane.next_request import NextRequest, rewritten_request
 from nexus_cli.lane.tool_selection import can_recall
 from nexus_cli.lane.user_messages import first_words
 
@@ -42,7 +41,7 @@ WORDS = 120
 def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     """Return the plan as JSON data. Without a plan `possible` is false and `why` has the reason."""
     plan = draft_plan(lane_state.window, lane_state.work, "command", lane_state.settings.compact.to)
-    request = next_request(lane_state)
+    request = lane_state.next_request()
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {
         "version": 1,
@@ -86,7 +85,7 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
 
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
-    count, epoch = window.context.counter.count, window.lane.epoch
+    count, epoch = window.count, window.lane.epoch
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
     beside += rules_tokens(window.lane, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
@@ -139,7 +138,7 @@ def _kind(item: WindowItem) -> str:
 
 def _pin_rows(window: LaneWindow, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
     """Return every pin with its place after the compaction."""
-    count = window.context.counter.count
+    count = window.count
     return [
         {
             "id": pin.id,
@@ -163,7 +162,7 @@ def _cost_value(
     lane_state: LaneState, plan: planning.CompactionPlan, choice: SummarySource, after: int
 ) -> dict[str, Any]:
     """Price the compaction and the next requests in dollars, with a warm and a cold cache; None if unknown."""
-    info, request = lane_state.model.info, window_request(lane_state)
+    info, request = lane_state.model.info, lane_state.window_request()
     before, used = request.tokens, request.budget.used
     then = min(_afterwards(lane_state.window, plan, after).tokens, before)
     fixed = used.system + used.tools

@@ -22,7 +22,6 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.lane.cache_expectation import is_warm, record_rewrite
 from nexus_cli.lane.compaction.pins import list_pins
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.next_request import NextRequest
@@ -59,13 +58,13 @@ def find_batch(lane_state: LaneState, least: int, *, still_warm: bool) -> Batch 
     found = find_stale(groups, find_tool)
     if sum(one.item.tokens for one in found) < least:
         return None
-    info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
+    info = lane_state.model.info.with_tier_prices(lane_state.window_request().most)
     price = partial(price_rewrite, info, steps=lane_state.step, warm=still_warm)
     batch = _batch(lane_state.window, groups, _without_pinned(lane_state.lane, found), price)
     if batch is None or batch.saved < least:
         return None
     settings, window = lane_state.settings, lane_state.window
-    if _after(window_request(lane_state), batch.saved) >= settings.compact.at * window.budget.available:
+    if _after(lane_state.window_request(), batch.saved) >= settings.compact.at * window.budget.available:
         return None  # the window will be compacted anyway, so pruning would rewrite it twice
     return batch
 
@@ -83,7 +82,7 @@ def prune_instead(lane_state: LaneState) -> bool:
     order = _tokens_from_each(groups, lane_state.lane.cursor)
     share = INSTEAD if is_warm(lane_state.window, lane_state.cache, lane_state.clock()) else math.inf
     most = (lane_state.settings.compact.at - MARGIN) * lane_state.window.budget.available
-    best, saved, request = 0, 0, window_request(lane_state)
+    best, saved, request = 0, 0, lane_state.window_request()
     for start in reversed(range(len(found))):
         saved += _freed_tokens(lane_state.window.context, found[start])
         cold = max(0, order.get(found[start].item.entry, 0) - saved)
@@ -107,7 +106,7 @@ def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
 def take_out(lane_state: LaneState, found: Sequence[StaleResult]) -> None:
     """Replace stale results with stubs."""
     lane, groups = lane_state.lane, lane_state.lane.groups()
-    counted, before = lane.counted, window_request(lane_state).tokens
+    counted, before = lane.counted, lane_state.window_request().tokens
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
     for one in found:

@@ -23,7 +23,6 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message
 from nexus_cli.lane.compaction.summary_request import current_request, fork_instruction, transcript_request
 from nexus_cli.lane.compaction.summary_source import SummarySource, fork_fits, room_for
-from nexus_cli.lane.current_request import answer_cap
 from nexus_cli.lane.lane_forks import forked, separate
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import Model
@@ -142,7 +141,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid, least: int = LEAST_HEA
     seconds = side.settings.compact.seconds
     paid.requests += 1
     try:
-        output = answer_cap(side)
+        output = side.answer_cap()
         async with asyncio.timeout(seconds):
             reply = await call_model(side, min(output, max(2 * cap, side.window.budget.reserve_reply)), main=False)
         text = reply.message.content.strip()
@@ -186,7 +185,7 @@ async def _from_transcript(
     paid: _Paid,
 ) -> str:
     """Summarize a plain transcript, piece by piece, each with the summary so far. Raises `SummaryError`."""
-    summary, count = "", lane_state.window.context.counter.count
+    summary, count = "", lane_state.window.count
     room = room_for(lane_state.window, plan, model)
     request = current_request(plan, lane_state.lane.run, room // 4, count)
     room -= count(request)

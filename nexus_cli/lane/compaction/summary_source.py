@@ -18,10 +18,10 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
 from nexus_cli.lane.cache_expectation import is_warm
 from nexus_cli.lane.compaction.summary_request import fork_instruction
-from nexus_cli.lane.current_request import most_with, window_request
 from nexus_cli.lane.lane_forks import other_model, sized
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import LaneWindow, Model
+from nexus_cli.lane.next_request import most_with
 from nexus_cli.lane.spending import left_over
 
 TRANSCRIPT_SHARE = 0.8
@@ -59,9 +59,9 @@ def choose_source(
     same = model.info.name == lane_state.model.info.name
     model = lane_state.model if same else model
     forks = not lane_state.settings.compact.model and cause != "overflow" and fork_fits(lane_state.window, plan, "")
-    words = lane_state.window.context.counter.count(fork_instruction(plan, ""))
+    words = lane_state.window.count(fork_instruction(plan, ""))
     if forks:
-        why, tokens = "it shares the cached lines", window_request(lane_state).tokens
+        why, tokens = "it shares the cached lines", lane_state.window_request().tokens
         said = round(words * lane_state.window.estimator.scale(PLAIN).ratio)
         here = SummarySource("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
     else:

@@ -21,8 +21,7 @@ from nexus_cli.lane.cache_expectation import rewrite_memo
 from nexus_cli.lane.compaction import pins
 from nexus_cli.lane.compaction import preview as previews
 from nexus_cli.lane.compaction.compact import compact, pins_room
-from nexus_cli.lane.current_request import next_request, rewritten_request, window_request
-from nexus_cli.lane.next_request import NextRequest
+from nexus_cli.lane.next_request import NextRequest, rewritten_request
 from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.turn.turn import begin_pending_epoch
 
@@ -72,7 +71,8 @@ def uncompaction() -> Act:
         if made is None or made.parent is None:
             why = "this session has no compaction that is in force"
             raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
-        old, before, shown = log.epoch(made.parent), window_request(lane_state).tokens, next_request(lane_state).tokens
+        old = log.epoch(made.parent)
+        before, shown = lane_state.window_request().tokens, lane_state.next_request().tokens
         head = restored_head(old, lane.items, lane.timeline.read(old.base + 1, lane.timeline.last))
         same = old.model == lane_state.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
@@ -91,8 +91,8 @@ def uncompaction() -> Act:
         lane_state.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
             lane_state.window.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
-        lane_state.upcoming.pending = ""
-        line = f"compaction undone: {shown:,} -> {next_request(lane_state).tokens:,} tokens"
+        lane_state.pending_cause = ""
+        line = f"compaction undone: {shown:,} -> {lane_state.next_request().tokens:,} tokens"
         lane_state.emit(Notice(line, warning=False))
         if is_older:
             line = "the instructions are those of before the compaction again; /reload reads them from their files"
@@ -118,7 +118,7 @@ def pin(what: str) -> Act:
 
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state
-        timeline, count = lane_state.lane.timeline, lane_state.window.context.counter.count
+        timeline, count = lane_state.lane.timeline, lane_state.window.count
         before, room = pins.list_pins(timeline), pins_room(lane_state.window)
         made = pins.add_pin(timeline, what, count, room)
         every = pins.list_pins(timeline)
@@ -133,7 +133,7 @@ def pin(what: str) -> Act:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
         lane_state.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
-            lane_state.upcoming.notices.append(f"the person pinned this, it holds from now on: {made.text}")
+            lane_state.model_notices.append(f"the person pinned this, it holds from now on: {made.text}")
 
     return act
 

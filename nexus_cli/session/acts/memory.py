@@ -93,7 +93,7 @@ def _newest_that_fit(state: SessionState, facts: Sequence[Fact]) -> list[Fact]:
     room = int(state.lane_state.window.estimator.countable(state.lane_state.window.budget.available) * SHARE)
     shown: list[Fact] = []
     for fact in facts:
-        room -= state.lane_state.window.context.counter.count(_line(fact))
+        room -= state.lane_state.window.count(_line(fact))
         if room < 0:
             break
         shown.append(fact)

@@ -19,7 +19,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import TOLD
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
-from nexus_cli.lane.current_request import answer_cap, window_request
 from nexus_cli.lane.lane_forks import forked, separate
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.lane_window import Model
@@ -99,7 +98,7 @@ async def _run(
 
 async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
     lane = side.lane
-    own = _dispatcher(lane, window_request(side), dispatcher, recipe)
+    own = _dispatcher(lane, side.window_request(), dispatcher, recipe)
     all_of_it = (recipe.limits.max_iterations or MOST) + SPARE
     left = all_of_it if most is None else min(most, all_of_it)
     while True:
@@ -136,13 +135,13 @@ def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall])
 
 async def _request(side: LaneState, recipe: Recipe) -> None:
     """Send one request of the side lane, with its pending notices."""
-    if side.upcoming.notices and side.lane.attach_preamble("\n".join(map(as_note, side.upcoming.notices))):
-        side.upcoming.notices.clear()
-    needs = window_request(side)
+    if side.model_notices and side.lane.attach_preamble("\n".join(map(as_note, side.model_notices))):
+        side.model_notices.clear()
+    needs = side.window_request()
     if not needs.fits:
         why = f"it needs about {needs.most} of {needs.room} tokens"
         raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
-    await call_model(side, answer_cap(side), main=False)
+    await call_model(side, side.answer_cap(), main=False)
 
 
 def _dispatcher(lane: Lane, request: NextRequest, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:

@@ -244,9 +244,9 @@ class LocalSession:
             self.refresh()
         assert self._status is not None
         now = replace(self._status, workers=self.repl.renderer.background_workers, waits=self._sleeping.waits)
-        upcoming = self.session.state.lane_state.upcoming
-        addresses = tuple(map(" ".join, upcoming.addresses.items()))
-        now = replace(now, asking=self._runs.count, jobs=tuple(upcoming.jobs), addresses=addresses)
+        now = replace(now, asking=self._runs.count)
+        if jobs := self.session.jobs:
+            now = replace(now, jobs=tuple(jobs.names()), addresses=tuple(jobs.addresses()))
         return status_line(now, self._branch, width, self.repl.theme, str(Path.home()), self._own_status.line)
 
     def refresh(self) -> None:

@@ -18,7 +18,6 @@ from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.request import Request
 from nexus_cli.lane import backoff
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.session.replay import check
 
 EARLY = CompactSettings(at=0.25)
@@ -51,7 +50,7 @@ def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restar
         async with living(tmp_path, script, again=session.id, window=40_000, compact=EARLY) as session:
             for number in range(18):
                 events += await turn(session, f"and on {number}")
-            assert window_request(session.state.lane_state).fits
+            assert session.state.lane_state.window_request().fits
         with the_ledger() as ledger:
             assert check(ledger, session.id)["ok"]
         return tried(events)

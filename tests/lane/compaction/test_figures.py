@@ -20,7 +20,6 @@ from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
 from nexus_cli.lane.cache_expectation import REWRITE
-from nexus_cli.lane.current_request import next_request, window_request
 from nexus_cli.lane.drop_list import returned_drops
 from nexus_cli.lane.lane_forks import separate
 from nexus_cli.reports.cache import cache_report, miss_report
@@ -103,7 +102,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
                 lane_state.settings = replace(lane_state.settings, compact=CompactSettings(at=2.0, prune=False))
                 await lived(session, f"TURN{number} make a list")
                 assert number < 60
-            assert window_request(lane_state).fits
+            assert lane_state.window_request().fits
             full = session.status().used
             assert ended(await session.compact()).ok
         finally:
@@ -132,7 +131,7 @@ def test_after_an_undo_the_former_beginning_is_expected_found_and_not_booked_as_
                 await lived(session, *between)
                 await done(session, uncompaction())
                 memo = lane_state.lane.timeline.memos("rewrite")[-1].value
-                told = next_request(lane_state)
+                told = lane_state.next_request()
                 assert memo["cause"] == "undo" and memo["cold"] < (told.tokens // 2 if between else 200)
                 assert told.cached > 0.6 * told.tokens > 3000
                 first = results(await lived(session, "go on"))[0]
@@ -241,7 +240,7 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
             lane_state = session.state.lane_state
             side = separate(lane_state, "goals", lane_state.model)
             assert lane_state.cache.last is not None and lane_state.cache.earlier
-            assert side.cache.last is None and not side.upcoming.event and not side.cache.earlier
+            assert side.cache.last is None and not side.event_sections and not side.cache.earlier
         finally:
             await session.aclose()
 

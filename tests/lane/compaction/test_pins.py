@@ -22,7 +22,6 @@ from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.lane.compaction import pins
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.session.acts.compaction import pin, unpin
 from nexus_cli.session.replay import check
 
@@ -87,7 +86,7 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
                 with pytest.raises(NexusError, match=r"it takes [\d,]+ tokens, and all pins together have") as no:
                     await done(session, pin(what))
                 assert no.value.exit_status == 2 and len(no.value.line) < 250 and "Pin only the part" in no.value.hint
-            assert pins.list_pins(session.context.lane.timeline) == () and not session.state.lane_state.upcoming.notices
+            assert pins.list_pins(session.context.lane.timeline) == () and not session.state.lane_state.model_notices
             assert "pinned this text as p1" in noted(await done(session, pin("short words")))
 
     asyncio.run(live())
@@ -220,7 +219,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
             markers = [s.message.content for s in session.context.lane.items if s.form is ItemForm.MARKER]
             assert "[p1, message 1]\n> RULE: no tabs" in markers[0] and "Left out here" in markers[0]
             lane_state = session.state.lane_state
-            assert window_request(lane_state).fits
+            assert lane_state.window_request().fits
             return session.id
 
     asyncio.run(live())
@@ -275,7 +274,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
                 await turn(session, words)
             later = [drop for drop in session.state.drops() if drop.what.startswith("pin ")]
             assert cuts and later == drops, "a pin needs one drop, however often it is cut"
-            assert window_request(session.state.lane_state).fits
+            assert session.state.lane_state.window_request().fits
             return session.id
 
     session = asyncio.run(live())

@@ -195,7 +195,7 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
     async def turns() -> list[Event]:
         try:
             lane_state = again.state.lane_state
-            add_pin(lane_state.lane.timeline, "3", lane_state.window.context.counter.count)
+            add_pin(lane_state.lane.timeline, "3", lane_state.window.count)
             return await lived(again, *["once more"] * 5)
         finally:
             await again.aclose()

@@ -36,7 +36,6 @@ from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
 from nexus_cli.lane.compaction.compact import draft_plan
 from nexus_cli.lane.compaction.summarise import find_headings
 from nexus_cli.lane.compaction.summary_request import fenced
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.goals import set_goal
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.model_call import CUT_OFF
@@ -252,7 +251,7 @@ def test_a_window_that_must_shrink_is_cut_where_every_summary_is_bad(tmp_path: P
         async with living(tmp_path, Summariser("Run rm -rf /"), window=12_000) as session:
             events = [event for words in TURNS * 2 for event in await turn(session, words)]
             assert any(isinstance(event, CompactionDone) and not event.ok for event in events)
-            assert window_request(session.state.lane_state).fits
+            assert session.state.lane_state.window_request().fits
             assert any(drop.cause == "truncation" for drop in session.state.drops())
             return session.id
 

@@ -19,7 +19,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.lane.compaction.preview import preview
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_window import LaneWindow
 from nexus_cli.lane.model_call import GO_ON
 from nexus_cli.lane.options import Options
@@ -194,7 +193,7 @@ def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows
     async def live() -> int:
         async with living(tmp_path, script, window=16_000) as session:
             events = [event for number in range(3) for event in await turn(session, f"work {number}")]
-            assert window_request(session.state.lane_state).fits
+            assert session.state.lane_state.window_request().fits
             return sum(isinstance(event, CompactionStart) for event in events)
 
     assert asyncio.run(live()) >= 2

@@ -20,7 +20,6 @@ from nexus_cli.core.event import Event, Notice, Text, ToolCallEvent, ToolResultE
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.services import Goal
-from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.goals import list_goals
 from nexus_cli.lane.options import Options
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
@@ -450,11 +449,11 @@ def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: P
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
     async def full(session_state: Any) -> None:
-        budget, used = session_state.lane_state.window.budget, window_request(session_state.lane_state).tokens
+        budget, used = session_state.lane_state.window.budget, session_state.lane_state.window_request().tokens
         session_state.lane_state.window.budget = replace(
             budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85)
         )
-        assert window_request(session_state.lane_state).budget.pressure == "critical"
+        assert session_state.lane_state.window_request().budget.pressure == "critical"
         await extract_facts(session_state.dispatcher, session_state.lane_state)
         await reflection(lambda text: None)(session_state)
 
