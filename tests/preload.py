@@ -14,7 +14,6 @@ MODULES = (
     "nexus_cli.cli.run_turn",
     "nexus_cli.session.outcome",
     "nexus_cli.ui.input.attached_files",
-    "nexus_cli.config.misplaced_keys",
     "nexus_cli.config.project_settings",
     "tomllib",
     "charset_normalizer",

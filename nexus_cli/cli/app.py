@@ -41,7 +41,7 @@ from nexus_cli.cli.command_options import (
 )
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import plain_words
-from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 GROUPS = {
@@ -106,10 +106,6 @@ LEAST_FILES = 16
 """Least limit of open files: with fewer, libraries fail while they are imported."""
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 """Error numbers of a failed write of the help; all other output goes through `Stream`."""
-
-
-_SHORTEST_KEY = 6
-"""Least length of an argument that may be a key, in characters."""
 
 
 @cache
@@ -312,8 +308,7 @@ def _bug(error: Exception) -> NexusError:
 
 def _print_failure(error: NexusError, arguments: list[str]) -> int:
     """Print `error` on stderr, with --json also the result object on stdout; return the exit status."""
-    if any(len(word) >= _SHORTEST_KEY and " " not in word for word in arguments):
-        error = _without_keys(error, arguments)
+    error = _without_keys(error)
     if error.what == "no model":
         hint = f"{error.hint}; `nexus tour` works without one"
         error = NexusError(error.kind, error.what, error.why, hint)
@@ -329,14 +324,11 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
     return error.exit_status
 
 
-def _without_keys(error: NexusError, arguments: list[str]) -> NexusError:
-    """Return `error` with arguments that look like keys redacted, because its text may quote them."""
-    from nexus_cli.config.misplaced_keys import looks_like_key  # noqa: PLC0415  (only on the way to an error message)
+def _without_keys(error: NexusError) -> NexusError:
+    """Return `error` with keys redacted: its text may quote an argument or a setting."""
+    from nexus_cli.core.redact_secrets import redact  # noqa: PLC0415  (only on the way to an error message)
 
-    given = [part for word in arguments for part in (word, word.partition("=")[2]) if looks_like_key(part)]
-    what, why, hint = error.what, error.why, error.hint
-    for key in sorted(given, key=len, reverse=True):
-        what, why, hint = (text.replace(key, REDACTED) for text in (what, why, hint))
+    what, why, hint = map(redact, (error.what, error.why, error.hint))
     return NexusError(error.kind, what, why, hint, exit_status=error.exit_status)
 
 

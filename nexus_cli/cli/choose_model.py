@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.errors import REDACTED, NexusError
+from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.available_models import keys_to_choose_from, resolve_alias
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 
@@ -45,7 +45,7 @@ def choose_model(
         why = "set" if environ.get(variable, "").strip() else "stored"
         return ModelChoice(model, f"Using {model}, because {variable} is {why}; to use another: --model NAME")
     if present:
-        usable = next((model for model in present.values() if model != REDACTED), "NAME")
+        usable = next(iter(present.values()))
         found = ", ".join(f"{variable} ({model})" for variable, model in present.items())
         raise NexusError(
             "config",
@@ -53,12 +53,6 @@ def choose_model(
             f"there are several keys: {found}",
             f"Choose one: --model {usable}, NEXUS_MODEL=..., or nexus config set model ...",
         )
-    for variable, model in settings.default_models.items():
-        if model == REDACTED:
-            from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (rare, and slow to import)
-
-            key = f"default_models.{variable}"
-            raise misplaced_key_error(key, f"`nexus config set --unset {key}` removes it")
     found_servers = servers()
     if found_servers:
         where = ", ".join(f"{server.name} at {server.url}" for server in found_servers)

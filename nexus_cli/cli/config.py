@@ -18,7 +18,6 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES, TABLES
 from nexus_cli.config.settings import (
     LoadedSettings,
-    hide_keys_in,
     quote_part,
     rule_for,
     shown_value,
@@ -73,8 +72,7 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
         raise unknown_key_error(key)
     value = _load().values.get(".".join(quote_part(part) for part in parts))
     if value is None:
-        shown = hide_keys_in(key)
-        raise NexusError("config", shown, "has no value", f"nexus config set {shown} VALUE sets one")
+        raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
     value = shown_value(key, value)
     print_value(toml_literal(value) if isinstance(value, bool | tuple) else str(value))
     return 0
@@ -107,7 +105,7 @@ def set_setting(
 
     write_setting(places(), defaults_dir(), key, value)
     path, name = str(places().settings), ".".join(quote_part(part) for part in split_key(key))
-    write_stderr_line(f"nexus: {'removed' if unset else 'set'} {hide_keys_in(key)} in {path}.")
+    write_stderr_line(f"nexus: {'removed' if unset else 'set'} {key} in {path}.")
     loaded = _load()
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
         write_stderr_line(f"nexus: here {origin} overrides it: {shown_value(name, loaded.values[name])}.")

@@ -30,7 +30,6 @@ from nexus_cli.cli.print_report import print_report
 from nexus_cli.config.checks import list_checks
 from nexus_cli.config.host_environment import host_environment, own_environment
 from nexus_cli.config.ledger_place import ledger_place, shown_place
-from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root, with_tilde
 from nexus_cli.config.programs import ProgramRefused, find_program, own_interpreter
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
@@ -98,8 +97,6 @@ class CheckInput:
     places: Places
     settings: Settings
     environ: Mapping[str, str]
-    misplaced: tuple[str, ...] = ()
-    """Settings that contain an API key where a name is expected."""
 
 
 def _python(look: CheckInput) -> Check:
@@ -226,9 +223,6 @@ def _undo(look: CheckInput) -> Check:
 
 def _config(look: CheckInput) -> Check:
     path = look.places.settings
-    if look.misplaced:
-        notices = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
-        return Check("settings", "broken", notices, "Replace the key if others could read that file")
     if look.settings.notices:
         return Check("settings", "note", "; ".join(look.settings.notices))
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
@@ -452,14 +446,12 @@ def doctor(json: Json = False, instructions: Instructions = False) -> int:
         return _report_instructions(json)
     found = places()
     checks: list[Check] = []
-    misplaced: tuple[str, ...] = ()
     try:
-        loaded = load_settings(found, defaults_dir(), os.environ)
-        settings, misplaced = loaded.settings, loaded.misplaced
+        settings = load_settings(found, defaults_dir(), os.environ).settings
     except NexusError as error:
         settings = _load_defaults()
         checks.append(Check("settings", "broken", error.message, error.hint))
-    look = CheckInput(found, settings, os.environ, misplaced)
+    look = CheckInput(found, settings, os.environ)
     left_out = _config if checks else None
     checks += [check(look) for check in CHECKS if check is not left_out]
     for name, without in PROGRAMS.items():

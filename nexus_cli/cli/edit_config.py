@@ -7,9 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from nexus_cli.config.misplaced_keys import misplaced_key_error
 from nexus_cli.config.paths import Places
-from nexus_cli.config.settings import hide_misplaced_keys, parse_values
 from nexus_cli.config.settings_file import (
     lock_settings,
     read_settings_text,
@@ -40,7 +38,6 @@ def edit_settings(
         try:
             with lock_settings(path):
                 require_unchanged(path, before)
-                _refuse_keys(left, path)
                 replace_settings(path, left, before, defaults_dir)
             return True
         except NexusError as error:
@@ -66,9 +63,3 @@ def settings_template(defaults_dir: Path) -> str:
     settings = [f"# {line}" if line[:1] not in ("", "#", "[") else line for line in lines[start:]]
     head = "# Your settings. Lines that begin with `#` are comments: remove the `#` to set a value of your own."
     return "\n".join([head, *settings]) + "\n"
-
-
-def _refuse_keys(text: str, path: Path) -> None:
-    """Raise `NexusError("config", ...)` if a setting in `text` contains an API key."""
-    for key in hide_misplaced_keys(parse_values(text, path))[1]:
-        raise misplaced_key_error(key)

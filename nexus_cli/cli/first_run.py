@@ -12,13 +12,13 @@ from typing import Any
 
 from nexus_cli.cli.login import ReadKey, ask_key
 from nexus_cli.cli.terminal_line import read_hidden_line
-from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import Places, defaults_dir, places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_NAMES, name_level, parse_level
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.lane.available_models import keys_present, named_model, resolve_alias
 from nexus_cli.provider.endpoint import address_from_env, key_variable, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
@@ -187,7 +187,7 @@ class FirstRun:
             try:
                 return meant(line.strip()) if line.strip() else default
             except NexusError as error:
-                self._put("\n".join(filled(sanitize(f"{error.message}. {error.hint}"), self._width, "  ")))
+                self._put("\n".join(filled(sanitize(redact(f"{error.message}. {error.hint}")), self._width, "  ")))
         hint = "`nexus model list` shows what is usable; start again, or name a model with --model"
         raise NexusError("usage", "the setup was cancelled", f"{TRIES} answers were not understood", hint)
 
@@ -228,15 +228,13 @@ def _numbered(text: str, items: Sequence[str], what: str) -> str:
 
 def _provider(text: str, known: Sequence[str]) -> str:
     """Parse an answer as the number or a name of a provider. Raises `NexusError("usage", ...)`."""
-    if looks_like_key(text):
-        raise NexusError("usage", "that is a key", "choose the provider first", "Type its number or its name")
     if numbered := _numbered(text, known, "providers"):
         return numbered
     try:
-        return find_provider(text[:20])
-    except NexusError:
+        return find_provider(text)
+    except NexusError as error:
         hint = f"Type a number from 1 to {len(known)}, or a name: {', '.join(known)}"
-        raise NexusError("usage", text[:20], "there is no such provider", hint) from None
+        raise NexusError("usage", error.what, error.why, hint) from None
 
 
 def _level(text: str, levels: Sequence[str]) -> str:

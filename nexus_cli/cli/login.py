@@ -16,7 +16,6 @@ import typer
 
 from nexus_cli.cli.print_report import print_text
 from nexus_cli.cli.terminal_line import read_hidden_line
-from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.settings import own_settings
 from nexus_cli.config.stored_keys import store_key, stored_names
@@ -68,7 +67,7 @@ def login(
     environment wins over it. PROVIDER may be a name such as HOOK_SECRET that settings of services and hosts use.
     For a subscription (github-copilot, chatgpt) you sign in on a web page, with a code that is shown here.
     """
-    if context.args or looks_like_key(provider):
+    if context.args:
         why = "a key must not be an argument: it would stay in the shell's history and show in the process list"
         hint = "Run `nexus login PROVIDER` and paste it, or pipe it in. Make a new key if others use this machine"
         raise NexusError("usage", "wrong usage", why, hint)

@@ -13,7 +13,6 @@ import typer
 
 from nexus_cli.cli.command_options import Directory, Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
-from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
@@ -65,10 +64,6 @@ def add(
 
     nexus mcp add --header 'Authorization: Bearer ${GITHUB_TOKEN}' github https://api.example.com/mcp/
     """
-    for text in (*target, *(env or ()), *(header or ())):
-        if any(looks_like_key(part) for part in text.replace("=", " ").split()):
-            why = "a key must not be an argument: it would stay in the shell's history and in config.toml"
-            raise NexusError("usage", "wrong usage", why, "Name its variable: --env NAME, or ${NAME} in a header")
     words = target[1:] if target[0] == "--" else target
     is_url = len(words) == 1 and words[0].startswith(("https://", "http://"))
     entry: dict[str, Any] = {"url": words[0]} if is_url else {"command": words}

@@ -10,7 +10,7 @@ import typer
 from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import hide_keys_in, own_settings
+from nexus_cli.config.settings import own_settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.provider.model_table import describe_unknown_window, model_info
@@ -49,6 +49,6 @@ def use(name: Name) -> int:
     if not value["known"]:
         write_stderr_line(f"nexus: {describe_unknown_window(model_info(value['name']), value['window'])}")
     if named := os.environ.get("NEXUS_MODEL", "").strip():
-        write_stderr_line(f"nexus: NEXUS_MODEL is set and wins over it: {hide_keys_in(named)}.")
+        write_stderr_line(f"nexus: NEXUS_MODEL is set and wins over it: {named}.")
     print_text(f"{value['name']} is used when no model is named ({places().settings}).")
     return 0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.redact_secrets import redact
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
@@ -236,8 +237,9 @@ class Twin:
 
 
 def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:
-    """Return the error for invalid arguments."""
-    return NexusError("usage", f"/{name} {clip_text(rest, 60)}".rstrip(), why, hint or f"/help {name} for details")
+    """Return the error for invalid arguments, with keys among them redacted."""
+    what = f"/{name} {clip_text(redact(rest), 60)}".rstrip()
+    return NexusError("usage", what, redact(why), hint or f"/help {name} for details")
 
 
 async def run_act(context: CommandContext, what: str, act: Act) -> None:

@@ -6,16 +6,12 @@ import asyncio
 import os
 
 from nexus_cli.commands.command import Choice, Command, CommandContext
-from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, login_command
 from nexus_cli.provider.key_shapes import SHAPES, find_provider, find_subscription
 from nexus_cli.provider.model_table import provider_of
-
-LONGEST_NAME = 24
-"""Longest name of a provider; a longer word may be a key and is not quoted."""
 
 
 async def log_in(context: CommandContext, rest: str) -> None:
@@ -41,17 +37,11 @@ async def log_in(context: CommandContext, rest: str) -> None:
 
 
 def _named_provider(words: str) -> str:
-    """Return the provider that `words` name. The `NexusError("usage", ...)` quotes nothing that may be a key."""
+    """Return the provider that `words` name; raise `NexusError("usage", ...)` if they name none."""
     if subscription := find_subscription(words):
         hint = f"Run `{login_command(subscription)}` in another terminal; this session then uses it"
         raise NexusError("usage", "/login", "a subscription is signed in to outside of a session", hint)
-    try:
-        return find_provider(words)
-    except NexusError:
-        if not (looks_like_key(words) or " " in words or len(words) > LONGEST_NAME):
-            raise
-    why = "a key must not be an argument: it stays on the screen"
-    raise NexusError("usage", "/login", why, "/login PROVIDER asks for it without echo. Create a new key to be safe")
+    return find_provider(words)
 
 
 async def _choose_provider(context: CommandContext) -> str:

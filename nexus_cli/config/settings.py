@@ -23,7 +23,7 @@ from nexus_cli.config.setting_rules import (
     Rule,
     SettingValue,
 )
-from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.limits import Limits
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 STEPS = Limits(max_steps=200)
 UNLIMITED = Limits()
+LONGEST_SHOWN = 24
+"""Most characters of an invalid value in an error; a longer one may be a key, and is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,7 @@ class Settings:
     project: Limits = UNLIMITED
     """Limits of a trusted project, see `nexus_cli.config.project_settings`."""
     notices: tuple[str, ...] = ()
-    """Notices for the person: API keys and removed tables in the personal file, project files without effect."""
+    """Notices for the person: removed tables in the personal file, project files without effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +247,6 @@ class LoadedSettings:
     """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
     values: Mapping[str, SettingValue]
     """The same settings by dotted key, with parts quoted by `quote_part`."""
-    misplaced: tuple[str, ...] = ()
-    """Settings of the personal file with an API key as value, which was replaced by `[redacted]`."""
 
 
 def quote_part(part: str) -> str:
@@ -299,7 +299,6 @@ def is_rule_folder(parts: Sequence[str]) -> bool:
 
 def unknown_key_error(key: str, where: str = "") -> NexusError:
     """Return the error for an unknown key, with the most similar known one."""
-    key = hide_keys_in(key)
     parts = split_key(key)
     if parts[0] in REMOVED_TABLES:
         return NexusError("config", where or "the settings", f"{key} has no effect any more", "Leave it out")
@@ -310,13 +309,6 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
     return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
 
 
-def hide_keys_in(text: str) -> str:
-    """Redact each dotted part of `text` that looks like an API key."""
-    from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (only on the way to an error message)
-
-    return ".".join(hide_key(part) for part in hide_key(text).split("."))
-
-
 def check_value(key: str, value: Any, where: str = "") -> SettingValue:
     """Validate and convert `value` for `key`; raise `NexusError("config", ...)` if either is invalid."""
     rule = rule_for(split_key(key))
@@ -324,16 +316,15 @@ def check_value(key: str, value: Any, where: str = "") -> SettingValue:
         raise unknown_key_error(key, where)
     folder = split_key(key)[-1] if key.startswith("folder_keys.") else "/"
     if not folder.startswith(("/", "~/")):  # it would name another one in each folder that nexus is started in
-        raise NexusError("config", where or "the settings", f"{hide_keys_in(key)} names no absolute path", "Correct it")
+        raise NexusError("config", where or "the settings", f"{key} names no absolute path", "Correct it")
     fit = rule.read(value) if rule else None
     if fit is None:
-        shown = f'"{hide_keys_in(value)}"' if isinstance(value, str) else hide_keys_in(str(value))
+        shown = f'"{value}"' if isinstance(value, str) else str(value)
+        if len(shown) > LONGEST_SHOWN:
+            shown = f"a value of {len(shown)} characters"
         expected = rule.expected if rule else f"a table [{key}]"
         raise NexusError(
-            "config",
-            where or "the settings",
-            f"{hide_keys_in(key)} is {shown[:80]}, expected {expected}",
-            "Correct the value",
+            "config", where or "the settings", f"{key} is {shown}, expected {expected}", "Correct the value"
         )
     return fit
 
@@ -440,8 +431,6 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         if key == LEDGER_URL:
             continue  # of `config.ledger_place` alone: it may have a password
         *tables, last = split_key(key)
-        if value == REDACTED and key != "model" and tables[:1] not in (["alias"], ["default_models"]):
-            continue  # was an API key: use the default; a redacted model name is refused when it is used
         level = tree
         for name in tables:
             level = level.setdefault(name, {})
@@ -474,11 +463,7 @@ def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]
     values: dict[str, SettingValue] = read_values(defaults_dir / "config.toml")
     origins = dict.fromkeys(values, "default")
     notices: list[str] = []
-    personal, misplaced = hide_misplaced_keys(read_values(places.settings, notices))
-    if misplaced:
-        from nexus_cli.config.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
-
-        notices += [misplaced_notice(key, str(places.settings)) for key in misplaced]
+    personal = read_values(places.settings, notices)
     if url := str(personal.get(LEDGER_URL, "")):
         from nexus_cli.config.database_url import hide_password  # noqa: PLC0415  (few settings name a server)
 
@@ -486,33 +471,10 @@ def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]
     values |= personal
     origins |= dict.fromkeys(personal, str(places.settings))
     if environ.get("NEXUS_MODEL", "").strip():
-        values |= hide_misplaced_keys({"model": environ["NEXUS_MODEL"].strip()})[0]
+        values["model"] = environ["NEXUS_MODEL"].strip()
         origins["model"] = "environment NEXUS_MODEL"
     settings = check_consistency(build_settings(values), places.settings)
-    return LoadedSettings(replace(settings, notices=tuple(notices)), origins, values, misplaced)
-
-
-def hide_misplaced_keys(values: Mapping[str, SettingValue]) -> tuple[dict[str, SettingValue], tuple[str, ...]]:
-    """Redact every name and value that looks like an API key; return the values and the settings that had one."""
-    if not values:
-        return {}, ()
-    from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (few starts have settings, and it is slow)
-
-    kept: dict[str, SettingValue] = {}
-    misplaced = []
-    for key, value in values.items():
-        parts = split_key(key)
-        shown = ".".join(quote_part(part) for part in [parts[0], *map(hide_key, parts[1:])])
-        kept[shown] = value
-        if key == LEDGER_URL:
-            pass  # `load_settings` hides its password
-        elif isinstance(value, str):
-            kept[shown] = hide_key(value)
-        elif isinstance(value, tuple):
-            kept[shown] = tuple(map(hide_key, value))
-        if shown != key or kept[shown] != value:
-            misplaced.append(shown)
-    return kept, tuple(misplaced)
+    return LoadedSettings(replace(settings, notices=tuple(notices)), origins, values)
 
 
 def check_consistency(settings: Settings, path: Path) -> Settings:

@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
 from nexus_cli.config.paths import Places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.config.setting_rules import LEDGER_URL, NAMED_TABLES, TEXTS, SettingValue
+from nexus_cli.config.setting_rules import NAMED_TABLES, TEXTS, SettingValue
 from nexus_cli.config.settings import (
     build_settings,
     check_consistency,
     check_value,
-    hide_keys_in,
     parse_values,
     read_values,
     rule_for,
@@ -38,8 +36,6 @@ WAIT = 10.0
 
 def parse_value(key: str, text: str) -> SettingValue:
     """Parse `text` as the value of `key`; raise `NexusError("config", ...)` for an unknown key or an invalid value."""
-    if looks_like_key(text) and key != LEDGER_URL:
-        raise misplaced_key_error(hide_keys_in(key))
     rule = rule_for(split_key(key))
     if rule is None:
         raise unknown_key_error(key)
@@ -81,8 +77,6 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     value = None if text is None else shown_value(key, parse_value(key, text))
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
-    if text is not None and any(map(looks_like_key, split_key(key))):
-        raise misplaced_key_error(hide_keys_in(key))
     _change_settings(path, defaults_dir, lambda document: set_value(document, split_key(key), value))
 
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import yaml
 
-from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.config.trust_files import MOST_BYTES
 from nexus_cli.core.elide import one_line
@@ -32,6 +31,11 @@ FROM_ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^{}]*)?\}")
 COMMAND_TOOLS = ("Bash", "bash")
 EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 """Names of one program that rules for the others of it may limit."""
+_OPAQUE = re.compile(
+    r"[^/:]*(?<![A-Za-z0-9])(?=[a-zA-Z]{0,60}\d)(?=\d{0,60}[a-zA-Z])[A-Za-z0-9]{20,}(?![A-Za-z0-9])[^/:]*"
+    r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+)
+"""A long word of letters and digits, or a UUID: no name has this form."""
 _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|passw")
 
 
@@ -222,7 +226,7 @@ def as_texts(value: object) -> list[str]:
 def is_key(value: str, name: str = "") -> bool:
     """Return True if a value, of that name, is a secret. A reference to a variable is none."""
     rest = FROM_ENVIRONMENT.sub("", value).strip()
-    if not rest or looks_like_key(rest) or redact(rest) != rest:
+    if not rest or _OPAQUE.fullmatch(rest) or redact(rest) != rest:
         return bool(rest)
     text = f"{name}: {rest}"
     return rest == value.strip() and (bool(NAMED_SECRET.search(name.upper())) or redact(text) != text)

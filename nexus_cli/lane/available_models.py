@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
-from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, nearest_name
 
 LIKE = 0.6
 """Least similarity of a name that a gateway lists to that of the usual model."""
@@ -19,7 +19,7 @@ def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, st
     """Map each key variable of the settings to its model, if it is set in the environment or its key is stored."""
     models, stored = settings.default_models.items(), stored_names()
     present = {name: model for name, model in models if environ.get(name, "").strip() or name in stored}
-    return {name: _resolve_or_redact(model, settings) for name, model in present.items()}
+    return {name: resolve_alias(model, settings) for name, model in present.items()}
 
 
 def keys_to_choose_from(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
@@ -45,14 +45,9 @@ def _find_served(model: str) -> str:
 
 
 def resolve_alias(name: str, settings: Settings) -> str:
-    """Resolve an alias of the settings; other names are returned unchanged. Raises `NexusError("config", ...)` if the
-    result looks like an API key."""
-    from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (see `_resolve_or_redact`)
-
-    model = _resolve_or_redact(name, settings)
-    if model == REDACTED:
-        raise misplaced_key_error("the model", "`nexus config show --origin` shows one in the settings")
-    return model
+    """Return the model that an alias of the settings names, another name unchanged, with the project's key."""
+    model = settings.alias.get(name.strip(), name.strip())
+    return _with_key_name(model, settings.key_name) if settings.key_name else model
 
 
 def resolve_for_worker(name: str, session_model: str, settings: Settings) -> str:
@@ -74,14 +69,6 @@ def resolve_for_worker(name: str, session_model: str, settings: Settings) -> str
     return f"{own}:{model}" if own and same and split_model_name(model)[0] else model
 
 
-def _resolve_or_redact(name: str, settings: Settings) -> str:
-    """Resolve an alias as `resolve_alias` does, but return `[redacted]` for an API key."""
-    from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (slow, and a start may name no model)
-
-    model = hide_key(settings.alias.get(name.strip(), name.strip()))
-    return _with_key_name(model, settings.key_name) if settings.key_name else model
-
-
 def _with_key_name(model: str, key_name: str) -> str:
     """Return `model` with the key of the project's folder, unless it names a key or its provider needs none. A key
     that is not stored is an error of the request: another one must not pay."""
@@ -96,8 +83,8 @@ def _with_key_name(model: str, key_name: str) -> str:
 
 
 def named_model(environ: Mapping[str, str], settings: Settings) -> str:
-    """Return the model from `NEXUS_MODEL` or the settings: "" if neither is set, `[redacted]` for an API key."""
-    return _resolve_or_redact(environ.get("NEXUS_MODEL", "").strip() or settings.model, settings)
+    """Return the model from `NEXUS_MODEL` or the settings: "" if neither is set."""
+    return resolve_alias(environ.get("NEXUS_MODEL", "").strip() or settings.model, settings)
 
 
 def unnamed_model(environ: Mapping[str, str], settings: Settings) -> str:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import SHORTEST
 from nexus_cli.provider.endpoint import KEY_VARIABLES
@@ -39,6 +38,8 @@ SHAPES: Mapping[str, KeyShape] = {
     "openrouter": KeyShape("OpenRouter", ("sk-or-",), "openrouter.ai/keys"),
     "groq": KeyShape("Groq", ("gsk_",), "console.groq.com/keys"),
 }
+LONGEST_NAME = 16
+"""Most characters of an unknown provider in an error; a longer word may be a key, and is not shown."""
 OTHER_NAMES = {"google": "gemini", "claude": "anthropic", "grok": "xai"}
 LOGIN_NAMES = (*SHAPES, *(name.replace("_", "-") for name in SUBSCRIPTIONS))
 """What `nexus login` takes: providers of keys, then subscriptions."""
@@ -49,13 +50,16 @@ _ASSIGNED = re.compile(r"(?:export\s+)?[A-Z][A-Z0-9_]*\s*[=:]\s*(\S.*)")
 def find_provider(text: str) -> str:
     """Return the provider that `text` names, in litellm's form, a person's, or as its key variable; raise
     `NexusError("usage", ...)` if there is none."""
-    word = text.strip().casefold()
+    given = text.strip()
+    word = given.casefold()
     for provider, shape in SHAPES.items():
         names = (provider, shape.title, *KEY_VARIABLES[provider])
         if word in (name.casefold() for name in names) or OTHER_NAMES.get(word) == provider:
             return provider
     hint = f"Known are {', '.join(LOGIN_NAMES)}; set the key of another one in the environment, as litellm names it"
-    raise NexusError("usage", f'unknown provider "{text.strip()}"', "nexus cannot store its key", hint)
+    if len(given) > LONGEST_NAME:
+        raise NexusError("usage", "unknown provider", "the name of a provider is expected, not its key", hint)
+    raise NexusError("usage", f'unknown provider "{given}"', "nexus cannot store its key", hint)
 
 
 def find_subscription(text: str) -> str:
@@ -66,11 +70,9 @@ def find_subscription(text: str) -> str:
 
 def check_key_name(name: str) -> None:
     """Raise `NexusError("usage", ...)` for a `name` that no key of several can have; "" is that of the usual key."""
-    if looks_like_key(name):
-        raise NexusError("usage", "wrong usage", "--as takes a name, not the key", "Paste the key when asked")
     if name and (not KEY_NAME.fullmatch(name) or name in provider_prefixes()):
         why = "it must be lower-case letters, digits, - and _, begin with a letter, and not be a provider"
-        raise NexusError("usage", f'the name of a key, "{name}"', why, "Such as: --as work")
+        raise NexusError("usage", "the name of a key", why, "Such as: --as work")
 
 
 def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:

@@ -479,4 +479,4 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeConte
 def test_a_key_in_the_place_of_a_model_is_refused_and_not_repeated(context: FakeContext) -> None:
     with pytest.raises(NexusError) as caught:
         context.run("model sk-proj-Ab12Cd34Ef56Gh78")
-    assert "sk-proj" not in caught.value.line + caught.value.hint and "environment" in caught.value.hint
+    assert "sk-proj" not in caught.value.line + caught.value.hint and "[redacted]" in caught.value.line

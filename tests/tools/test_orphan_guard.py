@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,12 @@ def test_processes_that_a_command_left_are_searched_for_once_if_there_are_none(
 ) -> None:
     searches: list[str] = []
     find_marked = process_tree._find_marked
-    monkeypatch.setattr(process_tree, "_find_marked", lambda mark: searches.append(mark) or find_marked(mark))
+
+    def find(mark: str) -> Any:
+        searches.append(mark)
+        return find_marked(mark)
+
+    monkeypatch.setattr(process_tree, "_find_marked", find)
     assert run_process(["true"], cwd=tmp_path, env=os.environ, stop=StopFlag(), seconds=60).left == 0
     assert len(searches) == 1
 

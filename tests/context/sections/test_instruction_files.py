@@ -305,6 +305,11 @@ def test_files_of_one_folder_have_their_real_paths_and_the_folder_is_resolved_on
         assert _real_paths(tmp_path, [path]) == {os.path.realpath(os.path.join(tmp_path, path))}, path
     resolved: list[str] = []
     realpath = os.path.realpath
-    monkeypatch.setattr(os.path, "realpath", lambda path: resolved.append(path) or realpath(path))
+
+    def resolve(path: str) -> str:
+        resolved.append(path)
+        return realpath(path)
+
+    monkeypatch.setattr(os.path, "realpath", resolve)
     assert len(_real_paths(tmp_path, [f"a/f{number}" for number in range(100)])) == 100
     assert resolved == [f"{tmp_path}/a"]
