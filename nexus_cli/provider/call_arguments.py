@@ -18,11 +18,11 @@ from nexus_cli.provider.message_lines import STAND_IN
 from nexus_cli.provider.model_table import takes_effort
 from nexus_cli.provider.prompt_cache import add_cache_marks, cache_key_arguments
 
-SDK_SENDS = frozenset({"openai", "lm_studio", "llamafile"})
-"""Providers whose adapter passes the messages to the openai SDK unchanged."""
+SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
+"""Providers whose adapter passes the messages to the openai SDK unchanged, which then walks them all."""
 PLACEHOLDER = ({"role": "user", "content": "."},)
 PLACEHOLDER_TOOL: Mapping[str, Any] = {"type": "function", "function": {"name": "placeholder", "parameters": {}}}
-"""A message and a tool for litellm to look at; the real ones replace them in the body at the same place."""
+"""A message and a tool for the SDK to walk; the real ones replace them in the body at the same place."""
 THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
 
 
@@ -58,8 +58,8 @@ def sent_effort(model: str, effort: str) -> str:
 def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
     """Return the keyword arguments for `acompletion`.
 
-    With `walk` False, the tools and `STAND_IN` for the messages go into `extra_body`, which litellm does not walk. Only
-    for providers in `SDK_SENDS`, whose body is the same either way.
+    With `walk` False, the tools and `STAND_IN` for the messages go into `extra_body`, which the SDK does not walk. Only
+    for providers in `SDK_WALKS`, whose body is the same either way.
     """
     messages, tools = add_cache_marks(request, where.provider)
     made: dict[str, Any] = {

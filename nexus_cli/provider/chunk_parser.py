@@ -69,7 +69,7 @@ class ChunkParser:
         usage = as_mapping(_get(chunk, "usage"))
         if usage:
             self._usage = merge_reports(self._usage, usage)
-        if isinstance(chunk, Mapping) and "choices" not in chunk:
+        if isinstance(chunk, Mapping):
             self._generic(chunk, deltas)
         for choice in (_get(chunk, "choices") or ())[:1]:
             delta = _get(choice, "delta")

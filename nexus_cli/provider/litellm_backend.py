@@ -21,7 +21,7 @@ from typing import Any
 from nexus_cli.core.certificates import trust_system
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
-from nexus_cli.provider.call_arguments import SDK_SENDS, build_arguments
+from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_endpoint
 from nexus_cli.provider.head_start import find_head_start
@@ -71,7 +71,7 @@ def litellm() -> Any:
                     gc.enable()
             silence_litellm(module)
             _fill_bodies()
-            _leave_out_work()
+            _ask_nothing()
             _litellm = module
     return _litellm
 
@@ -118,38 +118,22 @@ def _client_class() -> Any:
 
 
 def _fill_bodies() -> None:
-    """Make litellm create openai clients that put the encoded messages into each request (`message_lines`), and return
-    the JSON of a chunk as it is: a pydantic object of it costs more than all else that is done with a chunk.
-
-    The SDK walks the arguments to rename fields and to encode files: it is given JSON, which has neither.
-    """
+    """Make litellm create openai clients that put the encoded messages into each request (`message_lines`)."""
     from litellm.llms.openai import openai as adapter  # noqa: PLC0415
-
-    sdk: Any = adapter.openai
-
-    async def keep_given(data: dict[str, Any], _: Any) -> dict[str, Any]:
-        return {name: value for name, value in data.items() if sdk._utils.is_given(value)}
 
     class AsyncOpenAI(adapter.AsyncOpenAI):  # type: ignore[misc]
         async def _prepare_request(self, request: Any) -> None:
             fill_body(request)
             await note_request(request)
 
-        def _process_response_data(self, *, data: object, cast_to: Any, response: Any) -> Any:
-            kind = object if cast_to is sdk.types.chat.ChatCompletionChunk else cast_to
-            return super()._process_response_data(data=data, cast_to=kind, response=response)
-
     adapter.AsyncOpenAI = AsyncOpenAI
-    sdk.resources.chat.completions.completions.async_maybe_transform = keep_given
 
 
-def _leave_out_work() -> None:
-    """Keep litellm from asking Ollama about the model, several times with each request (`served_models` asks once), and
-    from pricing an answer that has not arrived yet, which nobody reads."""
-    from litellm import utils  # noqa: PLC0415
+def _ask_nothing() -> None:
+    """Keep litellm from asking Ollama about the model, several times with each request; `served_models` asks once."""
     from litellm.llms.ollama.common_utils import OllamaModelInfo  # noqa: PLC0415
 
-    OllamaModelInfo.get_model_info = utils.update_response_metadata = lambda *_, **__: None
+    OllamaModelInfo.get_model_info = lambda *_, **__: None
 
 
 def has_own_reasons(where: Endpoint) -> bool:
@@ -277,7 +261,7 @@ class LitellmBackend:
     def _walks(self, request: Request, where: Endpoint) -> bool:
         """Return True if the messages must go through litellm: always, unless the body is provably the same."""
         bare = split_model_name(where.model)[1]
-        if where.provider not in SDK_SENDS or REASONERS.match(bare):
+        if where.provider not in SDK_WALKS or REASONERS.match(bare):
             return True
         if where.provider != "openai":
             return False

@@ -14,7 +14,7 @@ from search import sample
 from server.play import ScriptedServer
 
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.provider.litellm_backend import LitellmBackend, litellm
+from nexus_cli.provider.litellm_backend import LitellmBackend
 
 FORMS = pytest.mark.parametrize("form", list(MODELS))
 
@@ -115,56 +115,6 @@ def test_messages_past_the_sdk_are_the_same_bytes(model: str, model_server: Scri
 
     assert not backend._walks(request(model), _where(model))
     check()
-
-
-IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}}
-CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}
-
-
-def test_the_sdk_itself_would_send_the_arguments_as_they_are() -> None:
-    from openai._utils import async_maybe_transform
-    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-
-    arguments = {
-        "model": "gpt-4o",
-        "messages": [
-            *ASKED,
-            {"role": "user", "content": [{"type": "text", "text": "t"}, IMAGE], "name": "n"},
-            {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "r"},
-            {"role": "tool", "tool_call_id": "c1", "content": "seen"},
-        ],
-        "tools": [TOOL],
-        "tool_choice": {"type": "function", "function": {"name": "look"}},
-        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}},
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "max_completion_tokens": 9,
-        "reasoning_effort": "low",
-        "prompt_cache_key": "key",
-    }
-    assert asyncio.run(async_maybe_transform(arguments, CompletionCreateParamsStreaming)) == arguments
-
-
-def test_the_libraries_do_no_work_that_nobody_reads(
-    model_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    litellm()
-    import openai._base_client
-    import openai._utils._transform
-    from litellm.litellm_core_utils.litellm_logging import Logging
-
-    entered: list[str] = []
-    places: list[tuple[Any, str]] = [
-        (openai._base_client, "construct_type"),
-        (openai._utils._transform, "_async_transform_recursive"),
-        (Logging, "_response_cost_calculator"),
-    ]
-    for owner, name in places:
-        monkeypatch.setattr(owner, name, lambda *_, name=name, **__: entered.append(name))
-    model_server.load([{"text": "one two three"}])
-    heard = ask(model_server, "chat")
-    assert (heard.error, heard.reply.message.content) == (None, "one two three")
-    assert entered == []
 
 
 def _where(model: str) -> Any:
