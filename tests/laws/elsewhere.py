@@ -20,7 +20,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.limits import Limits
 from nexus_cli.lane.options import Options
-from nexus_cli.ledger import LaneLog, database
+from nexus_cli.ledger import FailoverLog, LaneLog, database
 from nexus_cli.provider import retry
 from nexus_cli.session.factory import open_session
 
@@ -111,12 +111,15 @@ def watched(work: Job) -> None:
     The kinds are the ledger's writing methods; an append is named after its entry: `append user`, `append tool`, ...
     """
     doing: list[str] = []
+    waiting: list[tuple[str, Any]] = []
+    batch: list[tuple[str, Any]] = []
     seen = 0
     real = database.commit
+    write_waiting = FailoverLog._write_waiting
 
     def commit(connection: Any) -> None:
         nonlocal seen
-        hit = bool(doing) and doing[-1] == work.kind
+        hit = work.kind in (doing[-1:] or [kind for kind, _ in batch])
         seen += hit
         if hit and seen == work.nth and work.when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -132,15 +135,27 @@ def watched(work: Job) -> None:
                 result = method(self, *arguments, **more)
             finally:
                 doing.pop()
-            confirm(f"{kind} {detail}")
+            if isinstance(self, FailoverLog) and self._shared.waiting:  # a server's, which commits it later
+                waiting.append((kind, detail))
+            else:
+                confirm(f"{kind} {detail}")
             return result
 
         return call
+
+    def write(self: FailoverLog, *, is_asked: bool = False) -> None:
+        batch[:] = waiting
+        write_waiting(self, is_asked=is_asked)
+        for one in tuple(batch):
+            waiting.remove(one)
+            confirm(f"{one[0]} {one[1]}")
+        batch.clear()
 
     def of_entry(lane: int, entry: Entry, *_: Any) -> tuple[str, Any]:
         return f"append {entry.kind}", f"{lane} {entry.id}"
 
     database.commit = commit
+    FailoverLog._write_waiting = write  # type: ignore[method-assign]
     kinds: dict[str, Callable[..., tuple[str, Any]]] = {
         "append": of_entry,
         "record_request": lambda lane, manifest, *_: ("sending", f"{lane} {manifest.step}"),

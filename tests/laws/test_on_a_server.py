@@ -71,6 +71,8 @@ def test_the_program_ends_with_one_line_when_its_server_goes_away_and_everything
         return {"text": "answer"}
 
     with world(place, answer, ledger_url=url) as around:
+        with (place / "home/config/config.toml").open("a") as settings:
+            settings.write("wait = 0.5\n")
         try:
             done = run_born(["ask", "-m", around.model, "--require-save", "--json", "words"], cwd=around.folder)
         finally:
