@@ -41,11 +41,11 @@ RETRY_SECONDS = 1.0
 _OVERLAP, _OVERLAP_OF_TURN = 32, 10_000
 """Notes of the whole ledger before the newest that are read again, with a commit and as a turn begins: a transaction
 may commit after a later one."""
-_ANSWER_SECONDS, _LAST_SECONDS = 40.0, 3.0
-"""Seconds to wait for an answer of the server, longer than its own limit of a statement; and before the person is told,
-or at the end of a turn."""
-_NOW = "waiting for it, Ctrl+C stops"
-_LATER = "what is not saved yet is kept on this machine until it answers"
+_LONG_WAIT, _SHORT_WAIT = 40.0, 3.0
+"""Seconds to wait for an answer of the server: longer than its own limit of a statement; and until the person is told,
+or a turn ends without the answer."""
+_NOW = "waiting for the server, Ctrl+C stops"
+_LATER = "what is not saved yet is kept on this machine until the server answers"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +90,9 @@ class _SessionRecord:
     is_new: bool = False
     """True if this process began the session, and nobody else knows it."""
     notes: dict[str, dict[int, Memo]] = field(default_factory=lambda: defaultdict(dict))
-    """The committed notes of the main lane on a server, by kind and key: of the kinds in `noted`, or of all."""
-    noted: set[str] | None = None
+    """The committed notes of the main lane on a server, by kind and key."""
+    read_kinds: set[str] | None = None
+    """The kinds in `notes`; None for all of them."""
     newest_note: int = 0
     """Key of the newest note that was read."""
     is_fresh: bool = False
@@ -145,7 +146,7 @@ class FailoverLog(LaneLog):
         self._last = super().last_id()
         if shared is None:
             self._shared.drops, self._shared.epochs = super().last_drop(), super().next_epoch()
-            self._shared.noted = set()
+            self._shared.read_kinds = set()
             if self._server:
                 self._shared.newest_note = lanes.newest_note(db, self.lane)
 
@@ -291,9 +292,9 @@ class FailoverLog(LaneLog):
             return super().memos(kind, own=own, first=first)
         if not shared.is_fresh:
             self._write_waiting(is_asked=True)
-        if shared.noted is not None and kind not in shared.noted:
+        if shared.read_kinds is not None and kind not in shared.read_kinds:
             shared.notes[kind] |= self._read_notes(kind)
-            shared.noted.add(kind)
+            shared.read_kinds.add(kind)
         with shared.lock:
             waiting = (memo for call in shared.waiting if call.lane == self.lane for memo in call.memos)
             return [*shared.notes[kind].values(), *(memo for memo in waiting if memo.kind == kind)]
@@ -307,7 +308,7 @@ class FailoverLog(LaneLog):
     def _add_notes(self, found: Mapping[int, Memo]) -> None:
         shared = self._shared
         for key, memo in found.items():
-            if shared.noted is None or memo.kind in shared.noted:
+            if shared.read_kinds is None or memo.kind in shared.read_kinds:
                 shared.notes[memo.kind][key] = memo
         shared.newest_note = max(shared.newest_note, *found, 0)
         shared.is_fresh = True
@@ -344,10 +345,10 @@ class FailoverLog(LaneLog):
         attempt = asyncio.ensure_future(asyncio.to_thread(self._write_waiting, is_asked=is_asked))
         attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody waits any more
         error = LedgerAwayError("the ledger could not be written", "its server does not answer")
-        done, _ = await asyncio.wait({attempt}, timeout=_LAST_SECONDS)
+        done, _ = await asyncio.wait({attempt}, timeout=_SHORT_WAIT)
         if waits and not done:
             self._keep(error, _NOW)
-            done, _ = await asyncio.wait({attempt}, timeout=_ANSWER_SECONDS)
+            done, _ = await asyncio.wait({attempt}, timeout=_LONG_WAIT)
         if not done:
             self._database.abandon()
             raise error
@@ -377,7 +378,7 @@ class FailoverLog(LaneLog):
         After a failed commit, which may have taken place, what was recorded is left out.
         """
         shared = self._shared
-        if not shared.saving.acquire(timeout=_LAST_SECONDS):
+        if not shared.saving.acquire(timeout=_SHORT_WAIT):
             raise LedgerAwayError("the ledger could not be written", "its server does not answer")
         try:
             batch = tuple(shared.waiting)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,6 @@ from laws.world import the_ledger, world
 from ledger.postgres import Server
 from program.nursery import run_born
 from search import sample
-
-
-@pytest.fixture
-def url(postgres: Server) -> Iterator[str]:
-    """An empty ledger on the server."""
-    made = postgres.new_database()
-    yield made
-    postgres.drop(made)
 
 
 @pytest.mark.matrix

@@ -13,7 +13,7 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -26,32 +26,17 @@ from ledger.postgres import Server
 from program.nursery import run_born
 from search import sample
 
-from nexus_cli.cli import ledger_wait
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.core.errors import LedgerAwayError
 from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.lane.goals import set_goal
-from nexus_cli.ledger import Ledger, database, failover_log, postgres_connection
+from nexus_cli.ledger import Ledger, database
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.unsaved_calls import unsaved_folder
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 Model = Callable[[Any], dict[str, Any]]
-
-
-@pytest.fixture
-def url(postgres: Server) -> Iterator[str]:
-    made = postgres.new_database()
-    yield made
-    if postgres.process.poll() is not None:
-        postgres.start()
-    postgres.drop(made)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failover_log, "RETRY_SECONDS", 0.05)
-    monkeypatch.setattr(ledger_wait, "PAUSE", 0.05)
-    monkeypatch.setattr(postgres_connection, "PAUSE", 0.0)
 
 
 def ask(around: World, *words: str) -> subprocess.CompletedProcess[bytes]:
@@ -133,7 +118,7 @@ def test_a_server_that_is_away_for_three_seconds_is_waited_for(
     ) as around:
         done = ask(around)
         assert done.returncode == 0, done.stderr
-        assert done.stderr.count(b"waiting for it, Ctrl+C stops") == 1, "told once"
+        assert done.stderr.count(b"waiting for the server, Ctrl+C stops") == 1, "told once"
         assert len(ran().split()) == 4, "each command ran once"
         check_all_is_there(around, json.loads(done.stdout)["session"])
 
@@ -147,7 +132,7 @@ def test_what_arrived_before_the_wait_ended_is_saved_by_the_next_command(
         try:
             done = ask(around)
             assert done.returncode == 1, done.stderr
-            assert done.stderr.count(b"waiting for it, Ctrl+C stops") == 1
+            assert done.stderr.count(b"waiting for the server, Ctrl+C stops") == 1
             assert json.loads(done.stdout)["error"]["kind"] == "ledger"
             session = the_session()
             assert len(around.server.requests) == first, "nothing is sent meanwhile"
@@ -289,7 +274,7 @@ def test_a_server_that_is_away_at_the_start_is_waited_for(
                 back.start()
             done = ask(around)
             assert done.returncode == 0, done.stderr
-            assert done.stderr.count(b"waiting for it, Ctrl+C stops") == 1
+            assert done.stderr.count(b"waiting for the server, Ctrl+C stops") == 1
             strict = ask(around, "--require-save", "go") if not returns else done
         finally:
             back.join() if returns else postgres.start()

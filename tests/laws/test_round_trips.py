@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from laws.world import outcome, say, world
-from ledger.postgres import Server
 from search import sample
 
 from nexus_cli.ledger import Ledger
@@ -64,13 +62,6 @@ class Trips:
             real(pipeline, *error)
 
         return call
-
-
-@pytest.fixture
-def url(postgres: Server) -> Iterator[str]:
-    made = postgres.new_database()
-    yield made
-    postgres.drop(made)
 
 
 @pytest.mark.matrix

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count, pairwise
@@ -34,20 +34,7 @@ from nexus_cli.session import undo_files
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
 
-
-@pytest.fixture
-def url(postgres: Server) -> Iterator[str]:
-    made = postgres.new_database()
-    yield made
-    if postgres.process.poll() is not None:
-        postgres.start()
-    postgres.drop(made)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failover_log, "RETRY_SECONDS", 0.05)
-    monkeypatch.setattr(postgres_connection, "PAUSE", 0.0)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def texts(ledger: Ledger, session: str) -> list[str]:
@@ -276,7 +263,7 @@ def test_a_call_whose_start_could_not_be_saved_has_no_unknown_outcome(place: Pat
 def test_a_server_that_does_not_answer_is_left_and_the_reply_is_kept(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failover_log, "_LAST_SECONDS", 0.5)
+    monkeypatch.setattr(failover_log, "_SHORT_WAIT", 0.5)
     monkeypatch.setattr(postgres_connection, "CONNECT_SECONDS", 2)
 
     def send(number: int) -> None:

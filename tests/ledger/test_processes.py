@@ -314,7 +314,7 @@ def test_the_second_writer_of_a_session_is_told(ledger: Ledger, place: LedgerPla
     lane = make.new(ledger).main_lane
     second = Ledger.open(place)
     on(ledger, lane).append(make.user(1))
-    with pytest.raises(NexusError, match="another process continued it") as caught:
+    with pytest.raises(NexusError, match="another process continued the session") as caught:
         on(second, lane).append(make.user(1, "something else"))
     assert "Fork it" in caught.value.hint
     on(second, lane).append(make.user(2))

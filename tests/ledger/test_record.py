@@ -63,7 +63,7 @@ def test_an_entry_that_is_not_the_next_is_refused(ledger: Ledger, make: SimpleNa
     log.append(make.user(1))
     with pytest.raises(ValueError, match="does not follow"):
         log.append(make.user(3))
-    with pytest.raises(NexusError, match="another process continued it"):
+    with pytest.raises(NexusError, match="another process continued the session"):
         on(ledger, lane).append(make.user(1))
     assert [entry.id for entry in on(ledger, lane).read(1, 9)] == [1]
 
@@ -89,7 +89,7 @@ def test_an_epoch_comes_back_byte_for_byte(ledger: Ledger, make: SimpleNamespace
 def test_an_epoch_is_begun_once_and_follows_a_known_one(ledger: Ledger, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
     on(ledger, lane).begin_epoch(make.epoch(0), [])
-    with pytest.raises(NexusError, match="another process continued it"):
+    with pytest.raises(NexusError, match="another process continued the session"):
         on(ledger, lane).begin_epoch(make.epoch(0), [])
     with pytest.raises(ValueError, match="not recorded"):
         on(ledger, lane).begin_epoch(make.epoch(2, parent=1), [])
@@ -142,7 +142,7 @@ def test_what_was_sent_is_never_settled_otherwise(ledger: Ledger, make: SimpleNa
     before = on(ledger, lane).read(1, 1)
     for step, other in enumerate((make.fixed(1, "later"), make.fixed(1, tokens=8)), 3):
         on(ledger, lane).record_request(make.manifest(step, 1), [other], [sha256(b"other").digest()])
-    with pytest.raises(NexusError, match="another process continued it"):
+    with pytest.raises(NexusError, match="another process continued the session"):
         on(ledger, lane).record_request(make.manifest(4, 1), [], [])
     assert on(ledger, lane).step() == 4 and on(ledger, lane).read(1, 1) == before
     assert on(ledger, lane).line_hashes(0, 1) == ([line], [(1, make.fixed(1).line)])

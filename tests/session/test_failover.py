@@ -149,7 +149,7 @@ def test_what_another_process_wrote_meanwhile_is_not_taken_for_ones_own(person: 
     assert [one.message.role for one in log.read(1, 9)] == [Role.USER, Role.USER] and not log.is_saving
     assert other.is_saving and [one.message.role for one in other.read(1, 9)] == [Role.USER, Role.ASSISTANT]
     (told,) = person.said
-    assert "another process continued it" in told
+    assert "another process continued the session" in told
 
 
 DELETED: list[Callable[[FailoverLog], object]] = [
