@@ -21,14 +21,14 @@ from typing import Any
 
 from nexus_cli.commands import discover as discover_commands
 from nexus_cli.commands.command import Command
-from nexus_cli.context.sections.contributor import Contributor, Sources, View
-from nexus_cli.context.sections.planner import STAND_IN
-from nexus_cli.context.sections.section import DROP
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.plugins.python_plugins import EntryPoint, import_plugin
+from nexus_cli.sections.contributor import Contributor, Sources, View
+from nexus_cli.sections.planner import STAND_IN
+from nexus_cli.sections.section import DROP
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.tools.schema import validate_arguments
 

@@ -35,7 +35,7 @@ FIRST_REQUEST = (
     "openai.resources.chat.completions.completions",
 )
 """Modules that the model library imports at its first request. Other versions may lack some of them."""
-REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors")
+REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.sections.contributors")
 
 
 def import_run() -> None:

@@ -28,39 +28,40 @@ FLOOR = {
     "config": 1,
     "tree": 2,
     "plugins": 3,
-    "context": 4,
     "provider": 4,
     "tools": 4,
     "sandbox": 3,
     "rules": 4,
     "ledger": 4,
     "worktrees": 4,
+    "conversation": 5,
     "undo": 5,
-    "mcp": 5,
-    "permission": 5,
-    "hooks": 6,
-    "lane": 6,
-    "turn": 7,
-    "session": 8,
-    "reports": 9,
-    "service_list": 9,
-    "workers": 9,
-    "spaces": 9,
-    "runs": 10,
-    "imports": 10,
-    "commands": 11,
-    "client": 11,
-    "rpc": 12,
-    "ui": 13,
-    "acp": 13,
-    "adapters": 14,
-    "cli": 14,
-    "testing": 14,
-    "__main__": 15,
+    "mcp": 6,
+    "permission": 6,
+    "context": 6,
+    "hooks": 7,
+    "sections": 7,
+    "engine": 8,
+    "session": 9,
+    "reports": 10,
+    "service_list": 10,
+    "workers": 10,
+    "spaces": 10,
+    "runs": 11,
+    "imports": 11,
+    "commands": 12,
+    "client": 12,
+    "rpc": 13,
+    "ui": 14,
+    "acp": 14,
+    "adapters": 15,
+    "cli": 15,
+    "testing": 15,
+    "__main__": 16,
 }
 """A room imports from lower floors only; rooms of one floor do not know each other. A new room needs a line here."""
 
-ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/tokens/counter.py"}
+ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "conversation/tokens/counter.py"}
 """Libraries that one file alone may import, and only when it must."""
 
 LAZY = {
@@ -98,28 +99,28 @@ LAZY = {
     "provider/key_check.py": {"http"},  # once for a key that was typed
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
-    "lane/open_session.py": {"nexus_cli"},  # models that nobody states a window for
-    "context/sections/front_matter.py": {"yaml"},  # slow, and few guides need it
-    "context/tokens/counter.py": {"tiktoken"},
-    "context/sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
+    "engine/requests/model_facts.py": {"nexus_cli"},  # models that nobody states a window for
+    "sections/front_matter.py": {"yaml"},  # slow, and few guides need it
+    "conversation/tokens/counter.py": {"tiktoken"},
+    "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
     "commands/login.py": {"nexus_cli"},  # few sessions ask for a key
-    "lane/available_models.py": {"nexus_cli", "difflib"},
+    "provider/available_models.py": {"nexus_cli", "difflib"},
     "permission/folder_rules.py": {"nexus_cli"},  # rules: at the first one that a session brings
     "permission/call_permission.py": {"nexus_cli"},  # rules and sandbox: at the first call that needs them
-    "lane/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
+    "engine/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
     "reports/timeline.py": {"nexus_cli"},  # runs, of which a plain session has none
     "text/cells.py": {"wcwidth"},  # text outside ASCII
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction
     "session/cold_request.py": {"nexus_cli"},  # the price of a compaction, if the next request is expensive
     "session/settle_projects.py": {"nexus_cli"},  # a process was killed during a command
-    "session/memory/session_facts.py": {"nexus_cli"},  # where a fact is kept
+    "session/session_facts.py": {"nexus_cli"},  # where a fact is kept
     "session/service_makers.py": {"nexus_cli"},  # services that few sessions use
-    "turn/call_changes.py": {"nexus_cli"},  # the first call that changes something
-    "turn/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
-    "lane/section_sources.py": {"nexus_cli"},  # the files of a repository
+    "engine/calls/call_changes.py": {"nexus_cli"},  # the first call that changes something
+    "engine/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
+    "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
     "ledger/failover_log.py": {"nexus_cli"},  # the journal of a server that is away
@@ -134,10 +135,10 @@ LAZY = {
     "tools/registry.py": {"nexus_cli"},  # calls under names of other programs
     "tools/wait_conditions.py": {"nexus_cli"},  # a process of the system, where there is no /proc
     "config/trust.py": {"nexus_cli"},  # the items of a project's files, which few have
-    "turn/waiting.py": {"nexus_cli"},  # a session that waits
+    "engine/calls/waiting.py": {"nexus_cli"},  # a session that waits
     "session/session_state.py": {"nexus_cli"},  # a resumed session
     "session/start_lane.py": {"nexus_cli"},  # what may follow a reply in few turns; guides
-    "lane/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments of a project; servers
+    "session/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments; servers
     "session/context_tool_service.py": {"nexus_cli"},  # the list of drops, when the model asks for it
     "tools/files.py": {"nexus_cli"},  # the spelling of a path, once there is one
     "sandbox/own_git.py": {"nexus_cli"},  # the walls, at the first run of git
@@ -450,30 +451,31 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "client": (2_407, 0, 2),
     "commands": (25_740, 0, 17),
     "config": (32_356, 0, None),
-    "context": (78_217, 0, 194),
-    "core": (43_097, 0, None),
+    "context": (10_051, 0, 28),
+    "conversation": (39_518, 0, 170),
+    "core": (43_332, 0, None),
     "defaults": (0, 30_996, 0),
+    "engine": (62_120, 0, 97),
     "hooks": (6_554, 0, 17),
     "imports": (13_746, 0, 8),
-    "lane": (56_404, 0, 168),
-    "ledger": (50_266, 0, 34),
+    "ledger": (50_247, 0, 34),
     "mcp": (17_167, 0, 18),
     "permission": (10_095, 0, 41),
     "plugins": (6_199, 0, 22),
-    "provider": (31_980, 0, 52),
-    "reports": (76_754, 8_414, None),
+    "provider": (32_658, 0, 57),
+    "reports": (76_759, 8_414, None),
     "rpc": (16_415, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_932, 0, 46),
     "sandbox": (39_824, 0, 26),
+    "sections": (37_463, 0, 65),
     "service_list": (303, 0, 2),
-    "session": (48_463, 0, 82),
+    "session": (54_811, 0, 91),
     "spaces": (10_484, 0, 20),
     "testing": (1_526, 0, 0),
-    "text": (1_633, 0, None),
+    "text": (2_233, 0, None),
     "tools": (55_435, 27_172, 48),
     "tree undo worktrees": (66_580, 0, 53),
-    "turn": (22_323, 0, 15),
     "ui": (101_061, 0, 47),
     "workers": (9_580, 0, 1),
 }
@@ -648,7 +650,7 @@ REGISTRIES = {
     "cli",
     "commands",
     "tools/builtin",
-    "context/sections/contributors",
+    "sections/contributors",
     "session/acts",
     "reports",
 }
@@ -715,7 +717,7 @@ def test_broad_excepts_give_their_reason() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-MEASURES = {"lane/next_request.py", "lane/cache_expectation.py"}
+MEASURES = {"conversation/request_plan.py", "context/lane_window.py", "engine/requests/cache_expectation.py"}
 """Files that ask the token estimator how large a request is."""
 ESTIMATES = {"estimate", "estimate_without_anchor", "layers", "unanchored", "upper"}
 """Methods of the token estimator that say how large a request is."""
@@ -725,7 +727,7 @@ def test_one_module_says_how_large_a_request_is() -> None:
     wrong = [
         f"{name(path)}:{node.lineno} asks for {node.attr}"
         for path in product()
-        if room(path) != "context" and name(path) not in MEASURES
+        if not name(path).startswith("conversation/tokens/") and name(path) not in MEASURES
         for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "estimator" in ast.unparse(node.value)
     ]
@@ -733,14 +735,14 @@ def test_one_module_says_how_large_a_request_is() -> None:
 
 
 WHOLE_LANE = 62
-"""Functions of lane, turn and session that take a whole `LaneState`. Only ever lowered."""
+"""Functions of engine and session that take a whole `LaneState`. Only ever lowered."""
 
 
 def test_functions_take_the_part_of_a_lane_that_they_use() -> None:
     whole = [
         f"{name(path)}:{function.lineno} {function.name}"
         for path in product()
-        if room(path) in ("lane", "turn", "session")
+        if room(path) in ("engine", "session")
         for function in functions(path)
         for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
         if argument.annotation is not None and "LaneState" in ast.unparse(argument.annotation).split(" | ")

@@ -30,10 +30,10 @@ from worktrees.repository import git, make_project
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
+from nexus_cli.engine.calls.edit_checks import EditChecks
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.profile import make_profile
 from nexus_cli.session import until_rounds
-from nexus_cli.turn.edit_checks import EditChecks
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.undo_turn import UndoRequest, undo_turn

@@ -147,7 +147,7 @@ ELSEWHERE: Mapping[str, str] = {
     cli/map_journal.py cli/run_server.py client.py config/daily_notice.py config/file_lock.py config/host_environment.py
     config/ledger_place.py config/paths.py config/private_file.py config/server_token.py config/settings.py
     config/settings_file.py config/stored_keys.py config/trust.py config/unsupported.py config/worktree_record.py
-    context/sections/contributors/own.py context/tokens/counter.py hooks/hook_list.py
+    sections/contributors/own.py conversation/tokens/counter.py hooks/hook_list.py
     ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/store.py ledger/unsaved_calls.py
     mcp/login.py mcp/tool_cache.py plugins/installed_plugins.py plugins/store_plugin.py provider/request_template.py
     provider/served_models.py rpc/listening.py rules/rule_set.py runs/away_report.py runs/seen_deliveries.py
@@ -174,8 +174,8 @@ ELSEWHERE: Mapping[str, str] = {
     reports/skill_check.py ui/input/attached_files.py ui/input/editor.py ui/print/stream.py
     """,
     "names alone, bounded in number": """
-    config/trust_beside.py config/trust_files.py config/unasked_files.py context/sections/recipe.py
-    context/sections/skills.py core/file_names.py rules/denied_files.py rules/folders.py ui/input/completion.py
+    config/trust_beside.py config/trust_files.py config/unasked_files.py sections/recipe.py
+    sections/skills.py core/file_names.py rules/denied_files.py rules/folders.py ui/input/completion.py
     ui/input/file_index.py
     """,
     "a beginning that decides and is not shown": """

@@ -1,7 +1,7 @@
 """`tests/SEEDS.md`, the stranger's questions of `tests/README.md`, the READMEs of the rooms: what they name exists.
 
-The tests of `tests/SEEDS.md` and of `tests/context/` are frozen: `tests/frozen.json` has the digest of each, and a
-change of one is refused until `python tests/test_seeds.py renew NAME...` has renewed its digest.
+The tests of `tests/SEEDS.md` and of the rooms `FROZEN_ROOMS` are frozen: `tests/frozen.json` has the digest of each, and
+a change of one is refused until `python tests/test_seeds.py renew NAME...` has renewed its digest.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 TABLE = (TESTS / "SEEDS.md").read_text(encoding="utf-8")
 FROZEN = TESTS / "frozen.json"
+FROZEN_ROOMS = ("context", "conversation", "sections")
 RENEW = "python tests/test_seeds.py renew"
 DEFINED = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
 
@@ -30,8 +31,8 @@ def names_by_file() -> dict[Path, set[str]]:
 
 
 def names_to_freeze() -> set[str]:
-    """Return the names of the tests that have to be frozen: those of the seeds' table and of `tests/context/`."""
-    ours = [names for path, names in names_by_file().items() if path.is_relative_to(TESTS / "context")]
+    """Return the names of the tests that have to be frozen: those of the seeds' table and of `FROZEN_ROOMS`."""
+    ours = [names for path, names in names_by_file().items() if path.relative_to(TESTS).parts[0] in FROZEN_ROOMS]
     return set(re.findall(r"`(test_\w+)`", TABLE)).union(*ours)
 
 

@@ -44,11 +44,9 @@ from nexus_cli.core.event import (
     WorkerState,
 )
 from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level, require_level
-from nexus_cli.lane.available_models import resolve_alias, unnamed_model
-from nexus_cli.lane.open_session import open_ledger
-from nexus_cli.lane.options import CHAT, Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.mcp.server_values import ServerEntry
+from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.reports import models
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.forms import find_form
@@ -56,6 +54,8 @@ from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider, open_session
+from nexus_cli.session.open_session import open_ledger
+from nexus_cli.session.options import CHAT, Options
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
 

@@ -17,7 +17,7 @@ from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.limits import parse_level
-from nexus_cli.lane.options import Options
+from nexus_cli.session.options import Options
 from nexus_cli.ui.print.stream import write_stderr_line
 
 LONGEST_LINE = 64 * 1024 * 1024

@@ -10,7 +10,7 @@ import typer
 from nexus_cli.cli.command_options import refuse_empty, whole_number
 
 if TYPE_CHECKING:
-    from nexus_cli.lane.options import ContextContract
+    from nexus_cli.core.context_contract import ContextContract
 
 StreamJson = Annotated[bool, typer.Option("--stream-json", help="Print events as JSON lines.")]
 Files = Annotated[
@@ -92,6 +92,6 @@ def make_contract(
     """Return the contract of these options, None if none was given."""
     if not (full_input or sections) and max_input is None and max_drop is None:
         return None
-    from nexus_cli.lane.options import ContextContract  # noqa: PLC0415  (few runs have one)
+    from nexus_cli.core.context_contract import ContextContract  # noqa: PLC0415  (few runs have one)
 
     return ContextContract(full_input, max_input, max_drop, tuple(one.strip() for one in sections or ()))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.lane.available_models import keys_to_choose_from, resolve_alias
+from nexus_cli.provider.available_models import keys_to_choose_from, resolve_alias
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 
 

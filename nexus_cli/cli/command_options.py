@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
-    from nexus_cli.lane.options import ContextContract
+    from nexus_cli.core.context_contract import ContextContract
 
 CD_HINT = "This command works in the current folder: cd DIR first"
 """The hint if --cd is given to a command without it."""

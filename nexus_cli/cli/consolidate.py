@@ -15,12 +15,12 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.text.lines import filled, plural
 from nexus_cli.session.acts.memory import SLOTS, Consolidation, check_facts, consolidation
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.memory.session_facts import open_facts
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_facts import open_facts
 from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.print.stream import QuietStream, Stream
 

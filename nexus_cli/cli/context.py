@@ -14,10 +14,10 @@ from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report, context_text
 from nexus_cli.reports.request_diff import between_text, request_difference
 from nexus_cli.service_list import SERVICES
+from nexus_cli.session.options import Options
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

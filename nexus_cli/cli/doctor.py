@@ -34,8 +34,7 @@ from nexus_cli.config.paths import Places, defaults_dir, exists, places, project
 from nexus_cli.config.programs import ProgramRefused, find_program, own_interpreter
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
-from nexus_cli.context.sections.instruction_files import instruction_layers
-from nexus_cli.context.tokens.counter import table
+from nexus_cli.conversation.tokens.counter import table
 from nexus_cli.core.certificates import (
     FILE_VARIABLES,
     HAS_NATIVE_STORE,
@@ -48,8 +47,8 @@ from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
-from nexus_cli.lane.available_models import keys_present
 from nexus_cli.mcp.server_tools import Catalogue
+from nexus_cli.provider.available_models import keys_present
 from nexus_cli.provider.endpoint import find_address, resolve_endpoint
 from nexus_cli.provider.failures import describe_unreachable
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
@@ -58,6 +57,7 @@ from nexus_cli.reports.doctor import doctor_text
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
 from nexus_cli.sandbox.inspect_sandbox import inspect_sandbox
+from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
@@ -423,7 +423,7 @@ Instructions = Annotated[bool, typer.Option("--instructions", help="Price the in
 
 def _report_instructions(json: bool) -> int:
     """Print the report on the instruction files of the working folder."""
-    from nexus_cli.context.tokens.counter import TiktokenCounter  # noqa: PLC0415  (for this report only)
+    from nexus_cli.conversation.tokens.counter import TiktokenCounter  # noqa: PLC0415  (for this report only)
     from nexus_cli.provider.model_table import model_info  # noqa: PLC0415  (as above)
     from nexus_cli.reports.instructions import instructions_report, instructions_text  # noqa: PLC0415  (as above)
 

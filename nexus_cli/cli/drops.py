@@ -10,7 +10,7 @@ from nexus_cli.cli.command_options import Json, SessionKey
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.lane import drop_list as reports
+from nexus_cli.engine.requests import drop_list as reports
 from nexus_cli.reports.drops import drops_text
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream

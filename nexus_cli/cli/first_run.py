@@ -19,7 +19,7 @@ from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_NAMES, name_level, parse_level
 from nexus_cli.core.redact_secrets import redact
-from nexus_cli.lane.available_models import keys_present, named_model, resolve_alias
+from nexus_cli.provider.available_models import keys_present, named_model, resolve_alias
 from nexus_cli.provider.endpoint import address_from_env, key_variable, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers

@@ -20,7 +20,7 @@ from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.settings import own_settings
 from nexus_cli.config.stored_keys import store_key, stored_names
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.lane.available_models import unnamed_model
+from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.provider.endpoint import (
     KEY_VARIABLES,
     is_provider_key,

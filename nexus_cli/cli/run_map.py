@@ -20,7 +20,7 @@ from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.map_journal import MapJournal, item_key
 from nexus_cli.cli.run_turn import quote_word, session_options
 from nexus_cli.config.paths import places, private_dir
-from nexus_cli.context.window.groups import Done
+from nexus_cli.conversation.groups import Done
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.elide import cut_at_word, one_line, plural
@@ -31,12 +31,12 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.progress import report_share
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.core.wire import json_text
-from nexus_cli.lane.model_call import ends_unfinished
-from nexus_cli.lane.open_session import open_ledger
-from nexus_cli.lane.options import Options
+from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.ledger import Ledger
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import make_provider, open_session
+from nexus_cli.session.open_session import open_ledger
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.items import read_item
 from nexus_cli.ui.print.progress_bar import progress_bar

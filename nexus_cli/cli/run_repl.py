@@ -37,13 +37,13 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.unsupported import new_unsupported_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.lane.available_models import keys_present
-from nexus_cli.lane.options import Options
+from nexus_cli.provider.available_models import keys_present
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.sessions import short_id
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line

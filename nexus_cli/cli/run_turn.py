@@ -24,10 +24,10 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
-from nexus_cli.lane.model_call import KEPT
-from nexus_cli.lane.options import Options
+from nexus_cli.engine.requests.model_call import KEPT
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
 from nexus_cli.ui.print.renderer import PlainRenderer, Renderer

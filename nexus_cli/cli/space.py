@@ -26,11 +26,11 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, PRIORITY, Entity, Space, check_name
-from nexus_cli.lane.available_models import resolve_alias
-from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
+from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.reports.spaces import agent_goals_text, space_messages_text, spaces_text
+from nexus_cli.session.recipes import recipe_for
 from nexus_cli.spaces import agent_goals
 from nexus_cli.spaces import space_reports as reports
 from nexus_cli.spaces.people import find_agent, find_reader, is_agent_name, make_member, own_entity, own_name

@@ -13,18 +13,18 @@ from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.project_settings import settings_in
-from nexus_cli.context.sections.contributors.capabilities import capability_forms
-from nexus_cli.context.sections.skills import may_have_skills
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger
 from nexus_cli.core.services import SkillGuides, Spaces
-from nexus_cli.lane import capability_snapshot as reports
-from nexus_cli.lane.available_models import unnamed_model
 from nexus_cli.ledger import Ledger
+from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.reports.hooks import hooks_report
 from nexus_cli.reports.status import status_text
 from nexus_cli.sandbox.probe import find_backend
+from nexus_cli.sections.contributors.capabilities import capability_forms
+from nexus_cli.sections.skills import may_have_skills
+from nexus_cli.session import capability_snapshot as reports
 from nexus_cli.tools.registry import discover_tools
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

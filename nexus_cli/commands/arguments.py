@@ -11,8 +11,8 @@ from nexus_cli.commands.command import CommandContext, Report, Source, usage_err
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
-    from nexus_cli.lane.options import Options
     from nexus_cli.ledger import LaneLog, Ledger
+    from nexus_cli.session.options import Options
 
 LONGEST_NAME = 100
 LONGEST_STEP = 15

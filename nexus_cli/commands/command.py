@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.event import Event
     from nexus_cli.core.tool import Tool
-    from nexus_cli.lane.options import Options
     from nexus_cli.ledger import Ledger
+    from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
     from nexus_cli.session.session_state import Act
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
-from nexus_cli.lane.next_request import NextRequest
+from nexus_cli.conversation.request_plan import NextRequest
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
 PREVIEW = "--preview"

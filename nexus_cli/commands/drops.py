@@ -5,7 +5,7 @@ from __future__ import annotations
 from nexus_cli.commands.arguments import complete_drop_ids, parse_drop_range, require_record
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.core.event import ContextRecall
-from nexus_cli.lane import drop_list as reports
+from nexus_cli.engine.requests import drop_list as reports
 
 RECALL = "recall"
 SHOWN, MOST = 4000, 100_000

@@ -12,7 +12,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.reports import memory as reports
-from nexus_cli.session.memory import session_facts
+from nexus_cli.session import session_facts
 
 ACTS = ("add", "accept", "forget", "search", "list")
 CHANGES = ("add", "accept", "forget")

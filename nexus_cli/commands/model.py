@@ -14,7 +14,7 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.price import price_input
-from nexus_cli.lane.available_models import resolve_alias
+from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model

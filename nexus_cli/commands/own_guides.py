@@ -16,19 +16,19 @@ from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.commands.model import describe_cache_miss
 from nexus_cli.config.foreign_items import may_have_servers
-from nexus_cli.context.sections.contributor import discover as list_contributors
-from nexus_cli.context.sections.skills import COMMAND, SKILL, Skill, find_guides
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.engine.calls.edit_checks import plugin_checks
 from nexus_cli.mcp.server_tools import Catalogue, describe_arguments
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt
 from nexus_cli.plugins.python_plugins import admit_objects, describe_error
 from nexus_cli.reports.text.lines import join_names
+from nexus_cli.sections.contributor import discover as list_contributors
+from nexus_cli.sections.skills import COMMAND, SKILL, Skill, find_guides
 from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.skill_guides import find_callable
 from nexus_cli.tools.registry import plugin_tools
-from nexus_cli.turn.edit_checks import plugin_checks
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 

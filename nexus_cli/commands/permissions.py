@@ -7,10 +7,10 @@ import asyncio
 from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.limits import LEVEL_NAMES, PLAN, Limits, name_level, parse_level
+from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.permission.approvals import remove_allowance
 from nexus_cli.reports.permissions import describe_level, permissions_report
 from nexus_cli.session.session import Session
-from nexus_cli.turn.dispatch import Dispatcher
 
 EDITS = ("allow", "ask", "deny", "remove")
 """Actions of `/permissions` on a rule."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
-from nexus_cli.lane.compaction.pins import has_pin, list_pins
-from nexus_cli.lane.user_messages import newest_messages
+from nexus_cli.engine.compaction.pins import has_pin, list_pins
+from nexus_cli.engine.requests.user_messages import newest_messages
 from nexus_cli.reports.pins import pins_report
 from nexus_cli.session.acts.compaction import pin, unpin
 

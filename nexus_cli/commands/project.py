@@ -6,10 +6,10 @@ from html import escape
 
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
 from nexus_cli.config.paths import project_root
-from nexus_cli.context.sections.prompts import load_prompt
-from nexus_cli.lane.compaction.record_sources import read_log_in_pieces
+from nexus_cli.engine.compaction.record_sources import read_log_in_pieces
 from nexus_cli.reports.diff import changes_to_review
 from nexus_cli.reports.instructions import check_written
+from nexus_cli.sections.prompts import load_prompt
 
 MOST_TOKENS = 400
 """Tokens of a NEXUS.md that `/init` writes, unless the person names another number."""

@@ -16,7 +16,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
-from nexus_cli.lane.user_messages import read_backwards
+from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import shown_text
 from nexus_cli.reports.sessions import short_id

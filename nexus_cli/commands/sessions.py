@@ -14,7 +14,7 @@ from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.lane.user_messages import read_backwards
+from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import shown_text

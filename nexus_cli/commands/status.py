@@ -14,9 +14,9 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES
 from nexus_cli.config.settings import LoadedSettings, quote_part, shown_value, split_key
 from nexus_cli.config.settings_file import write_setting
-from nexus_cli.lane import capability_snapshot as reports
 from nexus_cli.reports.hooks import hooks_report
 from nexus_cli.reports.tools import tools_report
+from nexus_cli.session import capability_snapshot as reports
 
 TOOLS = "tools"
 

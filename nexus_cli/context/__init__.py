@@ -7,15 +7,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nexus_cli.context.compaction import (
-        CompactionResult,
-        build_summarize_prompt,
-        create_summary_message,
-        select_messages_for_compaction,
-    )
+    from nexus_cli.context.compaction import CompactionResult, build_summarize_prompt, select_messages_for_compaction
     from nexus_cli.context.manager import ContextConfig, ContextManager
     from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
-    from nexus_cli.context.tokens.counter import SimpleTokenCounter, TiktokenCounter, TokenCounter, get_token_counter
+    from nexus_cli.conversation.compaction.summary_message import create_summary_message
+    from nexus_cli.conversation.tokens.counter import (
+        SimpleTokenCounter,
+        TiktokenCounter,
+        TokenCounter,
+        get_token_counter,
+    )
 
 __all__ = [
     "CompactionResult",
@@ -33,22 +34,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "compaction": (
+    "context.compaction": (
         "CompactionResult",
         "build_summarize_prompt",
         "create_summary_message",
         "select_messages_for_compaction",
     ),
-    "manager": ("ContextConfig", "ContextManager"),
-    "prompt_loader": ("LoadedPrompt", "PromptLoader"),
-    "tokens.counter": ("SimpleTokenCounter", "TiktokenCounter", "TokenCounter", "get_token_counter"),
+    "context.manager": ("ContextConfig", "ContextManager"),
+    "context.prompt_loader": ("LoadedPrompt", "PromptLoader"),
+    "conversation.tokens.counter": ("SimpleTokenCounter", "TiktokenCounter", "TokenCounter", "get_token_counter"),
 }
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
         if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            return getattr(importlib.import_module(f"nexus_cli.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,6 +1,7 @@
 """Compaction, the part of seed A that is a public contract: selection, the transcript prompt, the summary message.
 
-Pure. `nexus_cli.context.compaction_plan` plans what a session keeps beyond it (law 6); the session asks the model.
+Pure. `conversation/compaction/compaction_plan.py` plans what a session keeps beyond it (law 6); the session asks the
+model.
 """
 
 from __future__ import annotations
@@ -8,19 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.tokens.counter import TokenCounter, compact
-from nexus_cli.context.window.groups import group_tool_calls
-from nexus_cli.core.clock import Clock, format_local_time, local_now
+from nexus_cli.conversation.compaction.summary_message import create_summary_message as create_summary_message
+from nexus_cli.conversation.groups import group_tool_calls
+from nexus_cli.conversation.tokens.counter import TokenCounter, compact
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.redact_secrets import redact
-
-SUMMARY_PREFIX = "[CONTEXT SUMMARY"
-
-INTRODUCTION = """\
-What follows stands for the earlier part of this conversation, which has left the context window to make room: words \
-that were said, a summary by a model, and a record of the work. What the person said wins over the record, and the \
-record over the summary, which may be wrong."""
 
 PROMPT_HEAD = """\
 Sum up the conversation below so that work can go on from the summary alone. Keep goals, constraints, decisions, \
@@ -94,15 +88,3 @@ def _lines(message: Message) -> list[str]:
     for call in message.tool_calls:
         lines.append(f"ASSISTANT: calls {call.name}({compact(call.arguments)}) [{call.id}]")
     return lines
-
-
-def create_summary_message(summary_text: str, clock: Clock | None = None, notes: str = "") -> Message:
-    """Return the summary as a user message: prefix with the time, introduction, `notes`, a rule, the text."""
-    head = f"{SUMMARY_PREFIX}, generated {format_local_time((clock or local_now)())}]\n{INTRODUCTION}\n"
-    return Message(Role.USER, f"{head}\n{notes}\n\n---\n{summary_text}" if notes else f"{head}\n---\n{summary_text}")
-
-
-def is_blank_summary(message: Message) -> bool:
-    """True if there is no text, or none after the rule of a message made by `create_summary_message`."""
-    _, rule, text = message.content.partition("\n---\n")
-    return not (text if rule and message.content.startswith(SUMMARY_PREFIX) else message.content).strip()

@@ -11,8 +11,8 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.context.tokens.counter import TokenCounter, compact, get_token_counter
-from nexus_cli.context.window.groups import (
+from nexus_cli.conversation.conversation import EpochHeader, Lane, item_of
+from nexus_cli.conversation.groups import (
     PLACEHOLDER,
     flatten,
     from_first_user_message,
@@ -20,9 +20,9 @@ from nexus_cli.context.window.groups import (
     is_placeholder,
     is_request,
 )
-from nexus_cli.context.window.lane import EpochHeader, Lane, item_of
-from nexus_cli.context.window.strategies import STRATEGIES, Strategy
-from nexus_cli.context.window.timeline import MemoryLog, Timeline
+from nexus_cli.conversation.strategies import STRATEGIES, Strategy
+from nexus_cli.conversation.timeline import MemoryLog, Timeline
+from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import ItemForm, Kind, WindowItem
@@ -30,7 +30,7 @@ from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_
 from nexus_cli.core.services import Log
 
 if TYPE_CHECKING:
-    from nexus_cli.context.window.lane_truncation import LaneTruncator
+    from nexus_cli.conversation.window_truncation import LaneTruncator
 
 
 @dataclass
@@ -186,7 +186,7 @@ class ContextManager:
         kept between the summary and them if they do not contain it. Raises `ValueError`, without any change, for a
         summary that is blank, or that makes the window larger and over the budget.
         """
-        from nexus_cli.context.compaction import is_blank_summary  # noqa: PLC0415  (a compaction)
+        from nexus_cli.conversation.compaction.summary_message import is_blank_summary  # noqa: PLC0415  (a compaction)
 
         if summary_message.role is not Role.USER or is_blank_summary(summary_message):
             raise ValueError("the summary has to be a user message with text")
@@ -316,7 +316,7 @@ class ContextManager:
     @property
     def truncator(self) -> LaneTruncator:
         """The truncator of lanes for the current configuration."""
-        from nexus_cli.context.window.lane_truncation import LaneTruncator  # noqa: PLC0415  (the window is too full)
+        from nexus_cli.conversation.window_truncation import LaneTruncator  # noqa: PLC0415  (the window is too full)
 
         strategy = _strategy(self.config.truncation_strategy)
         return LaneTruncator(self.counter.count, strategy, self._low_water, self._markers, measure=self.measure)

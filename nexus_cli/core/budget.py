@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import BudgetObject, PressureLevel, UsedObject
+    from nexus_cli.core.request import ModelInfo
 
 HIGH_PRESSURE = 0.6
 CRITICAL_PRESSURE = 0.8
 MAX_RESERVE = 8000
+LEAST_OUTPUT = 1024
+"""Smallest output cap in tokens with which a request is sent."""
+SPARE = 64
+"""Divisor of the window for the part kept free beside input and output: counts of short texts are rough, and some
+providers refuse a request whose output cap exceeds the window by one token."""
 REQUEST_FLOOR = 0.25
 """The person's request is never cut below this share of the budget."""
 
@@ -94,3 +100,8 @@ class TokenBudget:
         """Return the pressure without the first `found` tokens: of the other used ones, in the room that is left."""
         share = (self.used.total - found) / max(1, self.available - found)
         return "critical" if share >= CRITICAL_PRESSURE else "high" if share >= HIGH_PRESSURE else "normal"
+
+
+def left_over(model: ModelInfo, expected: int) -> int:
+    """Return the tokens left for the answer after `expected` input tokens."""
+    return model.window - expected - model.window // SPARE

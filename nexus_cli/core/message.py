@@ -1,6 +1,6 @@
 """Messages, tool calls and tool results: the values of a conversation.
 
-`nexus_cli.core.entry` adds identity and time, `nexus_cli.context.window.render` makes the wire form. The constructors
+`nexus_cli.core.entry` adds identity and time, `nexus_cli.conversation.render` makes the wire form. The constructors
 replace lone surrogates by U+FFFD, so that text can be stored.
 """
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nexus_cli import __version__
-from nexus_cli.context.window.groups import flatten, group_tool_calls, is_placeholder
-from nexus_cli.context.window.lane import item_of
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.groups import flatten, group_tool_calls, is_placeholder
 from nexus_cli.core.entry import Entry, is_person
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import json_text

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from nexus_cli.config.paths import with_tilde
-from nexus_cli.context.sections.instruction_files import find_imports
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.foreign_setup import ForeignSetup, is_key, server_entry
 from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import DECISIONS
+from nexus_cli.sections.instruction_files import find_imports
 
 SERVER_KEYS = ("type", "command", "args", "env", "url", "headers", "disabled")
 

@@ -22,7 +22,7 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall, to_record
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
-from nexus_cli.turn.call_decider import UNKNOWN_OUTCOME
+from nexus_cli.engine.calls.call_decider import UNKNOWN_OUTCOME
 
 MOST_LINE = 64 * 1024 * 1024
 """Bytes of one line that are read."""

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
@@ -23,10 +23,10 @@ from nexus_cli.core.wire import WireRules
 from nexus_cli.imports.claude_sessions import find_claude_sessions, read_claude_session
 from nexus_cli.imports.codex_sessions import find_codex_sessions, read_codex_session
 from nexus_cli.imports.foreign_session import ForeignSession
-from nexus_cli.lane.options import CHAT
 from nexus_cli.ledger import LaneLog, Ledger, TransactionLog, sessions
 from nexus_cli.ledger.sessions import IMPORTED
 from nexus_cli.provider.model_table import encoding_of
+from nexus_cli.session.options import CHAT
 
 READERS: Mapping[str, tuple[Callable[[Path], list[Path]], Callable[[Path], ForeignSession]]] = {
     "claude": (find_claude_sessions, read_claude_session),

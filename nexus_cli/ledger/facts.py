@@ -1,6 +1,6 @@
 """The table of facts: what is remembered across sessions. A fact outlives the session that it comes from.
 
-A forgotten fact keeps its number and loses its text. `nexus_cli.session.memory` decides who may keep or forget a
+A forgotten fact keeps its number and loses its text. `nexus_cli.session.session_facts` decides who may keep or forget a
 fact; `relevance` ranks their texts.
 """
 

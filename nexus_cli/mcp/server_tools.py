@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
@@ -22,6 +21,7 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt, ServerTool
 from nexus_cli.mcp.tool_cache import ToolList, read_list
+from nexus_cli.text.untrusted_text import neutralize
 
 MOST_TOKENS = 2000
 """Tokens of all schemas up to which each tool is sent by itself."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerPrompt, ServerTool

@@ -13,8 +13,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.window.pruning import SAME
-from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.conversation.pruning import SAME
+from nexus_cli.conversation.timeline import Timeline
 from nexus_cli.core.entry import Entry, Kind, WindowItem
 from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import Role, ToolCall

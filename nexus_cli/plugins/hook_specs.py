@@ -30,7 +30,7 @@ class HookSpecs:
 
     @hookspec
     def nexus_contributors(self) -> Iterable[Any]:
-        """Return contributors (`nexus_cli.context.sections.contributor.Contributor`) of sections of a request."""
+        """Return contributors (`nexus_cli.sections.contributor.Contributor`) of sections of a request."""
         return ()
 
     @hookspec

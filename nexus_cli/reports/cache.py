@@ -1,7 +1,7 @@
 """Report each request's use of the provider's cache, and the causes of misses.
 
 Reads only the ledger: compares each request with the one before it in its lane whose usage the provider reported. The
-verdicts are those of `nexus_cli.lane.cache.diagnosis`.
+verdicts are those of `nexus_cli.conversation.cache_diagnosis`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.window.rewrite_cost import miss_cost
+from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
+from nexus_cli.conversation.rewrite_cost import miss_cost
+from nexus_cli.conversation.sent_requests import source_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import round_dollars
-from nexus_cli.lane.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
-from nexus_cli.lane.cache.sent_request import source_of
-from nexus_cli.lane.request_history import LaneRequests, RequestPair, read_lanes, was_answered
+from nexus_cli.engine.requests.request_history import LaneRequests, RequestPair, read_lanes, was_answered
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import list_rewrites, rewrite_lines

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.sections.planner import JOINT, section_budget
-from nexus_cli.context.tokens.estimator import apportion
-from nexus_cli.context.window.render import prefix_sha256
+from nexus_cli.conversation.render import prefix_sha256
+from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.section_rows import scale_sections
+from nexus_cli.conversation.tokens.estimator import apportion
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.wire import canonical
-from nexus_cli.lane.drop_list import UNIT, window_drops
-from nexus_cli.lane.next_request import NextRequest, scale_sections
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.tool_selection import describe_left_out
-from nexus_cli.lane.user_input import ATTACHMENTS
+from nexus_cli.engine.requests.drop_list import UNIT, window_drops
+from nexus_cli.engine.requests.tool_selection import describe_left_out
+from nexus_cli.engine.requests.user_input import ATTACHMENTS
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.drops import asked_again, describe_drop
 from nexus_cli.reports.request_view import (
@@ -49,6 +48,8 @@ from nexus_cli.reports.text.lines import (
     plural,
     share,
 )
+from nexus_cli.sections.planner import JOINT, section_budget
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.text.cells import cells
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.lane.backoff import may_compact
-from nexus_cli.lane.compaction.context_fit import compaction_threshold
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.lane_window import LaneWindow
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.conversation.compaction.backoff import may_compact
+from nexus_cli.engine.compaction.context_fit import compaction_threshold
+from nexus_cli.engine.requests.lane_state import LaneState
 from nexus_cli.reports.context import describe_rewrite, live_report
 from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, plural, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle

@@ -15,13 +15,13 @@ from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.event import Event
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.lane.model_call import CUT
-from nexus_cli.lane.user_messages import read_backwards
+from nexus_cli.engine.calls.dispatch import RESULT
+from nexus_cli.engine.calls.waiting import waiting_entry
+from nexus_cli.engine.requests.model_call import CUT
+from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog
 from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.session.session import Session
-from nexus_cli.turn.dispatch import RESULT
-from nexus_cli.turn.waiting import waiting_entry
 
 PERSON = "person"
 LONGEST = 200

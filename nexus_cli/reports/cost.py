@@ -9,8 +9,8 @@ from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.usage import UsageSum
-from nexus_cli.lane.request_history import was_answered
-from nexus_cli.lane.user_messages import first_words, read_backwards
+from nexus_cli.engine.requests.request_history import was_answered
+from nexus_cli.engine.requests.user_messages import first_words, read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot

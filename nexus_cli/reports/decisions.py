@@ -12,12 +12,12 @@ from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
+from nexus_cli.engine.calls.dispatch import RESULT
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, name_origin, table, when
 from nexus_cli.session.limits_record import LEVEL_LAYER, LIMITS
 from nexus_cli.text.cells import one_line
-from nexus_cli.turn.dispatch import RESULT
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import DecisionObject, DecisionReport, DecisionsReport

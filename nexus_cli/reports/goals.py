@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.lane.goals import list_goals, open_until
+from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.reports.text.lines import Value, filled
 from nexus_cli.session.session_state import SessionState
 

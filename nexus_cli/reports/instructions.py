@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import defaults_dir, project_root, with_tilde
 from nexus_cli.config.programs import find_program
-from nexus_cli.context.sections.contributor import View
-from nexus_cli.context.sections.instruction_files import list_instructions
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import cut_at_word, one_line, plural
@@ -28,6 +26,8 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.core.wire import as_table
 from nexus_cli.reports.text.lines import Value, filled, number
+from nexus_cli.sections.contributor import View
+from nexus_cli.sections.instruction_files import list_instructions
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.instructions_report import (

@@ -12,7 +12,7 @@ from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.reports.text.lines import Value, filled, table, when
-from nexus_cli.session.memory.session_facts import AcceptedFacts
+from nexus_cli.session.session_facts import AcceptedFacts
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import FactsReport

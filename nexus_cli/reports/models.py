@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
-from nexus_cli.lane.available_models import keys_present, resolve_alias, unnamed_model
-from nexus_cli.lane.open_session import load_model_info, readonly_ledger
+from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.ledger import Ledger
+from nexus_cli.provider.available_models import keys_present, resolve_alias, unnamed_model
 from nexus_cli.provider.endpoint import stored_name
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served
 from nexus_cli.reports.text.lines import Value, filled, number, table
+from nexus_cli.session.open_session import readonly_ledger
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ModelObject, ModelReport, ModelsReport

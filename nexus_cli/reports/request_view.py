@@ -11,30 +11,32 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.sections.instruction_files import instruction_layers
-from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.tokens.content_kinds import WindowContents
-from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
-from nexus_cli.context.tokens.estimator import TokenEstimator
-from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import item_of
+from nexus_cli.context.lane_window import project
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.request_plan import PLAN, NextRequest, unreported_estimator
+from nexus_cli.conversation.section_rows import Sections
+from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
+from nexus_cli.conversation.tokens.content_kinds import WindowContents
+from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
+from nexus_cli.conversation.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.lane.cache.sent_request import EarlierRequests, SentRequest, cache_life_of
-from nexus_cli.lane.estimate_anchor import anchor_on, take_anchor
-from nexus_cli.lane.next_request import PLAN, NextRequest, Sections, project, unreported_estimator
-from nexus_cli.lane.open_session import load_model_info
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.request_history import reported_tokens
-from nexus_cli.lane.user_messages import first_words
+from nexus_cli.engine.requests.estimate_anchor import anchor_on, take_anchor
+from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.request_history import reported_tokens
+from nexus_cli.engine.requests.user_messages import first_words
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
+from nexus_cli.sections.instruction_files import instruction_layers
+from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
 
@@ -191,12 +193,12 @@ def _earlier_requests(log: LaneLog, epoch: Epoch, items: Sequence[WindowItem], i
 
 def _may_prune(items: Sequence[WindowItem], info: ModelInfo, settings: Settings) -> bool:
     """Return True if enough of the window is stale results that the session is worth opening, which takes longer."""
-    from nexus_cli.lane.compaction.context_fit import BATCH_COLD, count_results  # noqa: PLC0415
+    from nexus_cli.engine.compaction.context_fit import BATCH_COLD, count_results  # noqa: PLC0415
 
     least = BATCH_COLD / 2 * TokenBudget.of(info.window, info.max_output).available  # by the provider's count, at most
     if not settings.compact.prune or count_results(items) <= least:
         return False
-    from nexus_cli.context.window.pruning import find_stale  # noqa: PLC0415  (few windows have so many)
+    from nexus_cli.conversation.pruning import find_stale  # noqa: PLC0415  (few windows have so many)
     from nexus_cli.tools.registry import find_tool  # noqa: PLC0415
 
     return count_results(one.item for one in find_stale(group_tool_calls(items), find_tool)) > least
@@ -204,7 +206,7 @@ def _may_prune(items: Sequence[WindowItem], info: ModelInfo, settings: Settings)
 
 def prune_notice(state: SessionState) -> list[str]:
     """Return the notice about old results that will be taken out before the next request, if there are any."""
-    from nexus_cli.lane.compaction.context_fit import find_due_batch  # noqa: PLC0415  (the engine)
+    from nexus_cli.engine.compaction.context_fit import find_due_batch  # noqa: PLC0415  (the engine)
 
     state.load_cache_history()
     batch = find_due_batch(state.lane_state)

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from nexus_cli.context.window.groups import Dispatch, Done, next_step
-from nexus_cli.context.window.lane import item_of
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.groups import Dispatch, Done, next_step
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
-from nexus_cli.lane.model_call import ends_unfinished
-from nexus_cli.lane.user_messages import read_backwards
+from nexus_cli.engine.requests.model_call import ends_unfinished
+from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.ledger.sessions import IMPORTED, makers_of
 from nexus_cli.reports.text.lines import Value, cut_line, filled, folded, number, plural, table, when

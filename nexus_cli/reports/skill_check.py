@@ -9,12 +9,12 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from nexus_cli.context.sections.front_matter import FENCE, read_front_matter
-from nexus_cli.context.sections.skills import FILE, FOLDERS, LIMIT, PLACES
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_folder, walk_below
+from nexus_cli.sections.front_matter import FENCE, read_front_matter
+from nexus_cli.sections.skills import FILE, FOLDERS, LIMIT, PLACES
 
 USED = frozenset(
     """

@@ -6,8 +6,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from nexus_cli.context.sections.contributors.skills import catalogue_place
-from nexus_cli.context.sections.skills import (
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.reports.text.lines import Value, filled, plural, table
+from nexus_cli.sections.contributors.skills import catalogue_place
+from nexus_cli.sections.skills import (
     COMMAND,
     SKILL,
     Skill,
@@ -16,9 +19,6 @@ from nexus_cli.context.sections.skills import (
     find_skills,
     read_guide,
 )
-from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.reports.text.lines import Value, filled, plural, table
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import CommandObject, ListedSkill, SkillsReport

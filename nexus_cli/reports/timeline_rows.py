@@ -9,26 +9,26 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from nexus_cli.conversation.compaction.backoff import TRIED
+from nexus_cli.conversation.goals import KIND as GOAL
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.message import ToolResult, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.backoff import TRIED
-from nexus_cli.lane.cache_expectation import REWRITE
-from nexus_cli.lane.compaction.pins import KIND as PIN
-from nexus_cli.lane.goals import KIND as GOAL
-from nexus_cli.lane.user_input import ATTACHMENTS, HISTORY, RECALLED, TRIGGER
-from nexus_cli.lane.work_notes import HOOK
+from nexus_cli.engine.calls.dispatch import RESULT
+from nexus_cli.engine.calls.waiting import waiting_entry
+from nexus_cli.engine.compaction.pins import KIND as PIN
+from nexus_cli.engine.requests.cache_expectation import REWRITE
+from nexus_cli.engine.requests.user_input import ATTACHMENTS, HISTORY, RECALLED, TRIGGER
+from nexus_cli.engine.requests.work_notes import HOOK
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.sessions import SHOWN, TAKEN, WAIT
 from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.running_workers import WORKER
-from nexus_cli.turn.dispatch import RESULT
-from nexus_cli.turn.waiting import waiting_entry
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.timeline_report import TimelineCall, TimelineRow

@@ -11,15 +11,15 @@ from itertools import groupby
 from typing import Any
 
 from nexus_cli.core.entry import Entry, members_of
-from nexus_cli.lane.model_call import CUT
-from nexus_cli.lane.user_input import CLIPPED
+from nexus_cli.engine.calls.waiting import waiting_entry
+from nexus_cli.engine.requests.model_call import CUT
+from nexus_cli.engine.requests.user_input import CLIPPED
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.reports.conversation import CONTINUED, in_call_order
 from nexus_cli.reports.sessions import entry_value, session_value
 from nexus_cli.reports.text.lines import Value, cut_line, folded, plural, when, wrapped
 from nexus_cli.session.session import Session
-from nexus_cli.turn.waiting import waiting_entry
 
 INDENT = "    "
 CUT_OFF = "[cut off, asked again]"

@@ -31,8 +31,8 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.wire import canonical
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.spending import BUDGET_ENDED, describe_budget
+from nexus_cli.engine.calls.waiting import WAITING
+from nexus_cli.engine.requests.spending import BUDGET_ENDED, describe_budget
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import last_exchange
@@ -44,9 +44,9 @@ from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled, wait_until_over
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import EventNumbers, event_value, question_id, to_json_value
+from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
-from nexus_cli.turn.waiting import WAITING
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult, ErrorObject

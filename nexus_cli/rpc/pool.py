@@ -26,16 +26,16 @@ from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.event import Notice, Outcome
 from nexus_cli.core.limits import LEVELS, Limits, name_level, parse_level, require_level
 from nexus_cli.core.request import Provider
-from nexus_cli.lane.available_models import resolve_alias, unnamed_model
-from nexus_cli.lane.open_session import open_ledger
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.spending import BUDGET
+from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
+from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import make_provider, open_session
+from nexus_cli.session.open_session import open_ledger
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry

@@ -11,9 +11,9 @@ from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.session.event_json import to_json_value
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:

@@ -55,9 +55,9 @@ from nexus_cli.core.run import (
     Wait,
 )
 from nexus_cli.core.services import RunFacts, Spaces
-from nexus_cli.lane.model_call import ends_unfinished
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.spending import BUDGET, describe_budget
+from nexus_cli.engine.calls.waiting import WAITING
+from nexus_cli.engine.requests.model_call import ends_unfinished
+from nexus_cli.engine.requests.spending import BUDGET, describe_budget
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.provider.model_table import model_info
@@ -70,11 +70,11 @@ from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits,
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import LedgerRunFacts
 from nexus_cli.spaces.space_service import run_spaces
-from nexus_cli.turn.waiting import WAITING
 from nexus_cli.workers.prepare_worktree import enter_prepared
 from nexus_cli.worktrees.worktrees import WorktreeStay
 

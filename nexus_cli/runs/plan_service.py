@@ -20,11 +20,11 @@ from nexus_cli.core.limits import LEVELS, name_level, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, WAITING, Plan, Run, check_name, parse_key
 from nexus_cli.core.services import Plans
-from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.runs.fire_plans import instruction_facts
 from nexus_cli.runs.plan_times import CronTimes, first_time
+from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.session import Session
 from nexus_cli.worktrees.repository_state import look_at_repository
 

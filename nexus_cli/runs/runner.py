@@ -21,8 +21,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import RUNNING, Run
-from nexus_cli.lane.available_models import resolve_alias, unnamed_model
 from nexus_cli.ledger import Ledger
+from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.runs.drive import LEASE, RunDriver, now
 from nexus_cli.runs.run_kind import RunHooks, RunProducer
 from nexus_cli.runs.service_triggers import begin_service

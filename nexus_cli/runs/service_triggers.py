@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.config.stored_keys import read_secret
-from nexus_cli.context.untrusted_text import neutralize_message
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import plural
@@ -33,6 +32,7 @@ from nexus_cli.reports.runs import name_event
 from nexus_cli.runs.plan_service import check_rules
 from nexus_cli.runs.webhook_senders import ServiceEvent, find_cause
 from nexus_cli.session.session import Session
+from nexus_cli.text.untrusted_text import neutralize_message
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import ServiceObject

@@ -9,17 +9,17 @@ import json
 import re
 from typing import Any
 
-from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import MODES, Limits
-from nexus_cli.lane.compaction.context_fit import needs_room
-from nexus_cli.lane.lane_forks import other_model
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.recipes import own_recipe
+from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.compaction.context_fit import needs_room
+from nexus_cli.engine.requests.lane_forks import other_model
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.turn import attach_changes
 from nexus_cli.session.acts.side_run import run_in_lane
-from nexus_cli.turn.dispatch import Dispatcher
-from nexus_cli.turn.turn import attach_changes
+from nexus_cli.session.recipes import own_recipe
+from nexus_cli.text.untrusted_text import neutralize
 
 SHOWN = 4_000
 """Most characters of the task that are sent."""

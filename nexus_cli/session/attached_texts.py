@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.work_record import read_run
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.user_input import ATTACHED, COMMAND, RECALLED
-from nexus_cli.lane.work_notes import command_values
+from nexus_cli.conversation.compaction.work_record import read_run
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.user_input import ATTACHED, COMMAND, RECALLED
+from nexus_cli.engine.requests.work_notes import command_values
 
 
 @dataclass(frozen=True, slots=True)

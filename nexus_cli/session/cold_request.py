@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from nexus_cli.conversation.sent_requests import cache_life_of
 from nexus_cli.core.price import price_input
 from nexus_cli.core.usage import Usage, dollars
-from nexus_cli.lane.cache.sent_request import cache_life_of
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.session.session_state import SessionState
 
@@ -50,7 +50,7 @@ def warn_of_cold_request(state: SessionState) -> str:
 
 def _describe_compaction(state: SessionState, tokens: int) -> str:
     """Return what the person can do instead of sending a cold request of so many tokens, with its price."""
-    from nexus_cli.lane.compaction.preview import preview  # noqa: PLC0415  (few requests are expensive)
+    from nexus_cli.engine.compaction.preview import preview  # noqa: PLC0415  (few requests are expensive)
 
     value = preview(state.lane_state)
     if not value["possible"] or value["after"] > WORTH * tokens:

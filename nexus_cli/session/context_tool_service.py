@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.sections.collect import SectionCollector
-from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.next_request import PLAN, scale_sections
+from nexus_cli.conversation.request_plan import PLAN
+from nexus_cli.conversation.section_rows import scale_sections
+from nexus_cli.engine.requests.lane_state import LaneState
 from nexus_cli.ledger import LaneLog
+from nexus_cli.sections.collect import SectionCollector
+from nexus_cli.sections.section import LADDERS, Layer, Section, sha256
 
 
 @dataclass
@@ -26,7 +27,7 @@ class ContextToolService:
     collector: SectionCollector
 
     def held(self) -> Mapping[str, Any]:
-        from nexus_cli.lane.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
+        from nexus_cli.engine.requests.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
 
         lane_state, drops = self.lane_state, self.log.drops()
         lane, request = lane_state.lane, lane_state.next_request()

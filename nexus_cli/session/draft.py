@@ -15,24 +15,27 @@ from typing import Any, TypeVar
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.context.sections.collect import ChangedSections, EpochDraft
-from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import with_frame
-from nexus_cli.context.window.timeline import MemoryLog
+from nexus_cli.conversation.conversation import with_frame
+from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.section_rows import Sections
+from nexus_cli.conversation.timeline import MemoryLog
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
 from nexus_cli.core.request import Delta, ModelInfo, Request
-from nexus_cli.lane.lane_state import NextEpoch
-from nexus_cli.lane.next_request import NextRequest, Sections
-from nexus_cli.lane.open_session import load_model_info, readonly_ledger
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.prompt_assembly import PromptAssembly
-from nexus_cli.lane.recipes import recipe_of
-from nexus_cli.lane.section_drops import SectionDrops
+from nexus_cli.engine.requests.lane_state import NextEpoch
+from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.sections.collect import ChangedSections
+from nexus_cli.sections.recipe import Recipe
+from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.session.factory import SessionFactory
+from nexus_cli.session.open_session import readonly_ledger
+from nexus_cli.session.options import Options
+from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
 

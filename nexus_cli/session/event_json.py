@@ -16,7 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, ToolQueue
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.drop_list import drop_value
+from nexus_cli.engine.requests.drop_list import drop_value
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult, UsageObject

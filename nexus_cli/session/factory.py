@@ -18,15 +18,17 @@ from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.context.lane_window import LaneWindow, Model
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
-from nexus_cli.context.tokens.estimator import TokenEstimator
-from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
+from nexus_cli.conversation.tokens.estimator import TokenEstimator
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.entry import ADDED_MEMO, Drop, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
@@ -34,26 +36,14 @@ from nexus_cli.core.limits import UNASKED, Limits, compose_limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
 from nexus_cli.core.session_services import SessionServices
-from nexus_cli.lane.control import Control
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.lane_window import LaneWindow, Model
-from nexus_cli.lane.next_request import NextRequest
-from nexus_cli.lane.open_session import (
-    describe_assumed_window,
-    find_session,
-    load_late_facts,
-    load_model_info,
-    lock_session,
-    needs_ledger,
-    open_instead,
-    open_ledger,
-)
-from nexus_cli.lane.options import CHAT, ContextContract, Options, limit_layers
-from nexus_cli.lane.prompt_assembly import PromptAssembly
-from nexus_cli.lane.recipes import recipe_of
-from nexus_cli.lane.section_sources import SessionSources, make_collector
-from nexus_cli.lane.spending import Spending, unknown_price
-from nexus_cli.lane.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
+from nexus_cli.engine.calls.call_changes import CallChanges
+from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.model_facts import describe_assumed_window, load_late_facts, load_model_info
+from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
+from nexus_cli.engine.requests.spending import Spending, unknown_price
+from nexus_cli.engine.requests.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
@@ -63,20 +53,23 @@ from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import SessionLimits, permission_facts
-from nexus_cli.session.memory.session_facts import SessionFacts
+from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
+from nexus_cli.session.options import CHAT, Options, limit_layers
+from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.running_workers import RunningJobs
+from nexus_cli.session.section_sources import SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.settle_projects import settle_projects
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
-from nexus_cli.turn.call_changes import CallChanges
-from nexus_cli.turn.dispatch import Dispatcher
 
 if TYPE_CHECKING:
-    from nexus_cli.turn.edit_checks import EditChecks
-    from nexus_cli.turn.session_hooks import SessionHooks
+    from nexus_cli.engine.calls.edit_checks import EditChecks
+    from nexus_cli.engine.calls.session_hooks import SessionHooks
 
 MEMORY_TOOLS = ("remember", "search_memory")
 """Tools that a session is offered by themselves once there are facts."""
@@ -273,7 +266,7 @@ def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
     """Anchor the token estimate of a resumed lane, unless its record is damaged or that of another model."""
     if not window.lane.is_recorded or window.lane.epoch.model != window.model.info.name:
         return
-    from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
+    from nexus_cli.engine.requests.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
         take_anchor(window.estimator, log, window.lane.epoch, window.lane.items)
@@ -282,7 +275,7 @@ def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
 def _make_check(
     contract: ContextContract, read_drops: Callable[[], Sequence[Drop]], settings: Settings
 ) -> Callable[[LaneWindow, NextRequest, bool], None]:
-    from nexus_cli.turn.context_contract import check_contract  # noqa: PLC0415  (few turns have one)
+    from nexus_cli.engine.check_contract import check_contract  # noqa: PLC0415  (few turns have one)
 
     return partial(check_contract, contract, read_drops, settings)
 
@@ -502,7 +495,7 @@ class SessionFactory:
         )
 
         def make_checks() -> EditChecks:
-            from nexus_cli.turn.edit_checks import EditChecks  # noqa: PLC0415  (the first edit)
+            from nexus_cli.engine.calls.edit_checks import EditChecks  # noqa: PLC0415  (the first edit)
 
             return EditChecks(project, self.settings.check, permission, lambda: dispatcher.level)
 
@@ -525,7 +518,7 @@ class SessionFactory:
             found = any(key.startswith("hook ") for key in trusted_texts(dispatcher.project))
         if not found:
             return None
-        from nexus_cli.turn.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)
+        from nexus_cli.engine.calls.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)
 
         return SessionHooks(
             personal,

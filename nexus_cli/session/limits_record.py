@@ -12,18 +12,18 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits, name_level
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.options import Options, limit_layers
-from nexus_cli.lane.recipes import recipe_of
+from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.requests.lane_state import LaneState
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
+from nexus_cli.sections.recipe import Recipe
+from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.turn.dispatch import Dispatcher
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.context_report import LimitObject

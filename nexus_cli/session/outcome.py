@@ -12,11 +12,11 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import SETS, Bound
-from nexus_cli.lane.drop_list import drop_value
-from nexus_cli.lane.options import COMMAND_LINE
-from nexus_cli.lane.spending import BUDGET
+from nexus_cli.engine.requests.drop_list import drop_value
+from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
+from nexus_cli.session.options import COMMAND_LINE
 from nexus_cli.session.session_state import SessionState
 
 if TYPE_CHECKING:

@@ -11,16 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.conversation.request_plan import NextRequest
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.compaction.context_fit import needs_room, prune_if_due
-from nexus_cli.lane.next_request import NextRequest
-from nexus_cli.lane.open_session import find_session, load_model_info, readonly_ledger
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.recipes import recipe_of
+from nexus_cli.engine.compaction.context_fit import needs_room, prune_if_due
+from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.turn import attach_changes, begin_pending_epoch
 from nexus_cli.session.draft import look_at, new_session, run_to_end
+from nexus_cli.session.open_session import find_session, readonly_ledger
+from nexus_cli.session.options import Options
+from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.start_lane import (
@@ -30,7 +32,6 @@ from nexus_cli.session.start_lane import (
     record_trigger,
     start_lane,
 )
-from nexus_cli.turn.turn import attach_changes, begin_pending_epoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import item_of
-from nexus_cli.context.window.render import Wire
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.render import Wire
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Protocol
 
-from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core import event
 from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger, image_type
 from nexus_cli.core.elide import plural
@@ -21,10 +20,11 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.typed_text import typed_words
-from nexus_cli.lane.clip_results import clip_with_drop
+from nexus_cli.engine.requests.clip_results import clip_with_drop
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
 from nexus_cli.mcp.server_values import ServerAnswer, ServerError, ServerPrompt
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.text.untrusted_text import neutralize
 
 RESOURCE = re.compile(r"(?<![\w.@+/\\-])@([A-Za-z0-9][\w.-]*):([A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"'`|]+)")
 CALL = re.compile(rf"/({PREFIX}[\w-]+)(?:\s+(.*))?\s*", re.DOTALL)

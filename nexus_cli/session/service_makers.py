@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nexus_cli.context.sections.skills import may_have_skills
 from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
 from nexus_cli.core.services import (
     Assembly,
@@ -21,15 +20,16 @@ from nexus_cli.core.services import (
 )
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Tool
-from nexus_cli.lane.prompt_assembly import PromptAssembly
-from nexus_cli.session.memory.session_facts import SessionFacts
+from nexus_cli.engine.calls.waiting import SessionWaits
+from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
+from nexus_cli.sections.skills import may_have_skills
 from nexus_cli.session.running_workers import RunningJobs
-from nexus_cli.turn.waiting import SessionWaits
+from nexus_cli.session.session_facts import SessionFacts
 
 if TYPE_CHECKING:
-    from nexus_cli.lane.options import Options
     from nexus_cli.ledger import FailoverLog, Ledger
     from nexus_cli.session.context_tool_service import ContextToolService
+    from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
     from nexus_cli.session.session_jobs import SessionJobs
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.window.groups import Done
+from nexus_cli.conversation.groups import Done
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
@@ -27,10 +27,11 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
-from nexus_cli.lane.clip_results import clip_with_drop, leave_out_repeats
-from nexus_cli.lane.control import SteeringWords
-from nexus_cli.lane.spending import Spending
-from nexus_cli.lane.user_input import deliver_steering, record_user_message
+from nexus_cli.engine.requests.clip_results import clip_with_drop, leave_out_repeats
+from nexus_cli.engine.requests.control import SteeringWords
+from nexus_cli.engine.requests.spending import Spending
+from nexus_cli.engine.requests.user_input import deliver_steering, record_user_message
+from nexus_cli.engine.turn import turn
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
@@ -46,7 +47,6 @@ from nexus_cli.session.start_lane import (
     start_lane,
 )
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.turn.turn import turn
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult

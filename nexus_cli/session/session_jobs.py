@@ -28,8 +28,8 @@ from nexus_cli.tools.background_process import AdoptedProcess, BackgroundProcess
 from nexus_cli.tools.listeners import is_own_address
 
 if TYPE_CHECKING:
+    from nexus_cli.engine.calls.call_changes import CallChanges
     from nexus_cli.session.session import Session
-    from nexus_cli.turn.call_changes import CallChanges
 
 MOST = 16
 """Most jobs that run at the same time."""

@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
+from nexus_cli.context.lane_window import LaneWindow, Model
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.sections.collect import EpochDraft
-from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.tokens.estimator import TokenEstimator
-from nexus_cli.context.window.lane import Lane
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
@@ -24,15 +24,15 @@ from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log, ServerTools
 from nexus_cli.core.session_services import SessionServices
-from nexus_cli.lane.control import Control
-from nexus_cli.lane.lane_state import LaneState, Preamble
-from nexus_cli.lane.lane_window import LaneWindow, Model
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.spending import Spending
+from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.lane_state import LaneState, Preamble
+from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.sections.recipe import Recipe
+from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.turn.dispatch import Dispatcher
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class SessionState:
         """Load what a provider may still have in its cache of the session's requests, unless that is known. Blocks."""
         lane_state, ledger, log = self.lane_state, self.ledger, self.record
         if lane_state.cache.last is None and ledger is not None and log is not None:
-            from nexus_cli.lane.request_history import load_history  # noqa: PLC0415  (a session is resumed)
+            from nexus_cli.engine.requests.request_history import load_history  # noqa: PLC0415  (a session is resumed)
 
             lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
 

@@ -21,7 +21,16 @@ from pathlib import Path
 from nexus_cli.config.foreign_items import COMMAND_TEXT
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.unasked_files import MOST_SEARCHED, FileRefused, UnaskedFiles
-from nexus_cli.context.sections.skills import (
+from nexus_cli.core import event
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.entry import Cause
+from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Effect, find_governing
+from nexus_cli.core.typed_text import typed_words
+from nexus_cli.engine.requests.clip_results import clip_with_drop
+from nexus_cli.sections.skills import (
     COMMAND,
     SKILL,
     Skill,
@@ -31,18 +40,9 @@ from nexus_cli.context.sections.skills import (
     read_file_of,
     read_guide,
 )
-from nexus_cli.context.untrusted_text import neutralize
-from nexus_cli.core import event
-from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.elide import one_line
-from nexus_cli.core.entry import Cause
-from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.tool import Effect, find_governing
-from nexus_cli.core.typed_text import typed_words
-from nexus_cli.lane.clip_results import clip_with_drop
 from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.text.untrusted_text import neutralize
 
 CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")

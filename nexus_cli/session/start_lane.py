@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nexus_cli.config.foreign_items import may_have_servers
+from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
-from nexus_cli.lane.compaction.context_fit import replan_sections
-from nexus_cli.lane.goals import open_until
-from nexus_cli.lane.spending import BUDGET
+from nexus_cli.engine.admit_trigger import admit_trigger
+from nexus_cli.engine.compaction.context_fit import replan_sections
+from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
 from nexus_cli.session.running_workers import JOB, WORKER
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.turn.admit_trigger import admit_trigger
 
 
 async def start_lane(state: SessionState, words: str = "") -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.lane.drop_list import returned_drops
-from nexus_cli.lane.goals import open_until
+from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.session.cold_request import cold_price
 from nexus_cli.session.running_workers import RunningJobs
 from nexus_cli.session.session_state import SessionState

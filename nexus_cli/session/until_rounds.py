@@ -17,8 +17,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nexus_cli.context.untrusted_text import neutralize
-from nexus_cli.context.work_record import SIGPIPE
+from nexus_cli.conversation.compaction.work_record import SIGPIPE
+from nexus_cli.conversation.goals import finish_goal, open_until, set_until
 from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import one_line
@@ -28,12 +28,12 @@ from nexus_cli.core.limits import Limits, name_level
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
-from nexus_cli.lane.clip_results import clip_with_drop, leave_out_repeats
-from nexus_cli.lane.goals import finish_goal, open_until, set_until
+from nexus_cli.engine.requests.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.permission.run_limits import OFF
 from nexus_cli.session.continuation import Continuation
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.builtin.bash import MOST_SECONDS
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.sections.prompts import load_prompt
-from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import Provider, Request, TextDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.available_models import resolve_alias
+from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.model_table import check_model, model_info
+from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.session.factory import make_provider
+from nexus_cli.text.untrusted_text import neutralize
 
 SHOWN = 2_000
 """Characters of the message that are sent to the model."""

@@ -14,7 +14,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState
 from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space, fold_name
 from nexus_cli.core.services import RunFacts
-from nexus_cli.lane.user_input import HISTORY
+from nexus_cli.engine.requests.user_input import HISTORY
 from nexus_cli.ledger import Ledger
 
 ACTIVE = "active_space"

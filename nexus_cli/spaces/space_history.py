@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
-from nexus_cli.context.sections.contributors.instructions import share
-from nexus_cli.context.untrusted_text import neutralize_message
-from nexus_cli.context.window.lane import Lane
+from nexus_cli.conversation.conversation import Lane
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
@@ -24,13 +22,15 @@ from nexus_cli.core.event import Outcome
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
 from nexus_cli.core.surrogates import replace_surrogates
-from nexus_cli.lane.clip_results import clip_with_drop
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.recap import space_header
-from nexus_cli.lane.user_input import HISTORY
+from nexus_cli.engine.requests.clip_results import clip_with_drop
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.recap import space_header
+from nexus_cli.engine.requests.user_input import HISTORY
 from nexus_cli.ledger import Ledger
+from nexus_cli.sections.contributors.instructions import share
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.text.untrusted_text import neutralize_message
 
 MOST = 50
 """Most messages that are loaded, including the one that started the run."""

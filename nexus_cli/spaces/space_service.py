@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
@@ -44,6 +43,7 @@ from nexus_cli.session.session import Session
 from nexus_cli.spaces.agent_goals import add_goal
 from nexus_cli.spaces.run_facts import ACTIVE
 from nexus_cli.spaces.space_history import END, TimelineLines, neutral_text
+from nexus_cli.text.untrusted_text import neutralize
 
 MOST = 100
 """Most messages that one call reads."""

@@ -14,12 +14,12 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, find_governing
+from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.permission import resolve_targets
 from nexus_cli.text.cells import one_line
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.turn.dispatch import Dispatcher
 from nexus_cli.workers.worker import Worker
 from nexus_cli.worktrees.apply_worktree import MergeConflict, UnappliedChanges, apply_worktree, list_unapplied
 from nexus_cli.worktrees.worktrees import find_worktree_of, list_worktrees, read_changes

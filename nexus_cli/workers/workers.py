@@ -15,8 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.context.sections.prompts import load_prompt
-from nexus_cli.context.window.lane import EpochHeader
+from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
@@ -27,18 +26,19 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Effect, Tool, ToolContext, find_governing
-from nexus_cli.lane.available_models import resolve_for_worker
-from nexus_cli.lane.model_call import ends_unfinished
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.prompt_assembly import PromptAssembly
-from nexus_cli.lane.recipes import recipe_for
-from nexus_cli.lane.spending import BUDGET, BUDGET_ENDED, Spending, describe_budget
-from nexus_cli.lane.work_notes import note_worker_call
+from nexus_cli.engine.requests.model_call import ends_unfinished
+from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
+from nexus_cli.engine.requests.spending import BUDGET, BUDGET_ENDED, Spending, describe_budget
+from nexus_cli.engine.requests.work_notes import note_worker_call
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.permission import resolve_targets
+from nexus_cli.provider.available_models import resolve_for_worker
+from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
+from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session

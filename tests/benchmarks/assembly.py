@@ -27,13 +27,13 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.lane.compaction.context_fit import ensure_fits
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.options import Options
+from nexus_cli.engine.compaction.context_fit import ensure_fits
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.turn import attach_changes, begin_pending_epoch, describe_request
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.memory.session_facts import add_fact
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.turn.turn import attach_changes, begin_pending_epoch, describe_request
+from nexus_cli.session.session_facts import add_fact
 
 ENTRIES = 2000
 DEPTH = 5

@@ -22,11 +22,11 @@ from benchmarks.row import Benchmark, Row
 from ledger.conftest import on
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.window.lane import item_of
+from nexus_cli.conversation.conversation import item_of
 from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 
 WINDOW = 200_000
 SESSIONS = 20

@@ -72,9 +72,9 @@ async def two_turns(notes: Notes) -> None:
     from nexus_cli.config.settings import load_settings
     from nexus_cli.core.request import CallDelta, FinishDelta, TextDelta, UsageDelta
     from nexus_cli.core.usage import Usage
-    from nexus_cli.lane.options import Options
     from nexus_cli.provider.litellm_backend import LitellmBackend
     from nexus_cli.session.factory import open_session
+    from nexus_cli.session.options import Options
 
     requests = 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.measure import in_turns
 from benchmarks.row import Benchmark, Row
 
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 
 MEGABYTE = 1_000_000
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import item_of
-from nexus_cli.context.window.render import Wire
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.render import Wire
 from nexus_cli.core.entry import Entry, Epoch, ItemForm, Kind, Manifest, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import FixedValues

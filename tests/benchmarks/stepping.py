@@ -21,9 +21,9 @@ from nexus_cli.core.event import Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.options import Options
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 
 MODEL = "openai/scripted"
 

@@ -28,7 +28,8 @@ from benchmarks.task_player import Account, Player
 from benchmarks.trajectories import Trajectory, trajectories, write_programs
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.approval import Allow, Answer, PersonQuestion, Question
 from nexus_cli.core.elide import ElidedText, drop_marker
 from nexus_cli.core.entry import Drop
@@ -36,12 +37,11 @@ from nexus_cli.core.event import CompactionDone, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool, ToolContext
-from nexus_cli.lane import clip_results
-from nexus_cli.lane.lane_window import LaneWindow
-from nexus_cli.lane.options import Options
+from nexus_cli.engine.requests import clip_results
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.tools.builtin import glob, grep
 from nexus_cli.tools.registry import ToolRegistry
@@ -150,7 +150,7 @@ SEARCH, RUN_GLOB, CLIP = grep._search, glob.run, clip_results.clip_result
 def _capped(tokens: int) -> Mapping[str, Any]:
     return {
         "nexus_cli.core.budget:TokenBudget.output_cap": property(lambda budget: tokens),
-        "nexus_cli.turn.dispatch:read_room": lambda window: tokens,
+        "nexus_cli.engine.calls.dispatch:read_room": lambda window: tokens,
     }
 
 
@@ -163,7 +163,7 @@ def _describe_nothing(registry: ToolRegistry) -> list[dict[str, Any]]:
 
 DEFINITIONS = ToolRegistry.get_definitions
 REGISTRY = "nexus_cli.tools.registry"
-OLD, LEAST = "nexus_cli.context.window.pruning:OLD", "nexus_cli.lane.clip_results:LEAST_TEXT"
+OLD, LEAST = "nexus_cli.conversation.pruning:OLD", "nexus_cli.engine.requests.clip_results:LEAST_TEXT"
 EDITED = "nexus_cli.tools.builtin.edit_file:name_changed_lines"
 LISTS = {"benchmarks.trajectories:LISTS": True}
 SHIPPED = Choice("as shipped")
@@ -181,11 +181,11 @@ CHOICES: Sequence[Choice] = (
     Choice("each match with its path", {"nexus_cli.tools.builtin.grep:_search": _search_ungrouped}),
     Choice("a result has at most 100,000 tokens", _capped(100_000)),
     Choice("a result has at most 3,000 tokens", _capped(3000)),
-    Choice("tests show failures alone", {"nexus_cli.turn.dispatch:clip_result": _clip(_failures)}),
-    Choice("lines that repeat are folded", {"nexus_cli.turn.dispatch:clip_result": _clip(_without_repeats)}),
+    Choice("tests show failures alone", {"nexus_cli.engine.calls.dispatch:clip_result": _clip(_failures)}),
+    Choice("lines that repeat are folded", {"nexus_cli.engine.calls.dispatch:clip_result": _clip(_without_repeats)}),
     Choice("each commit lists its folders", LISTS),
     Choice("the same, folded", {**LISTS, "nexus_cli.tools.builtin.glob:run": _run_listed}),
-    Choice("every tool is sent", {"nexus_cli.lane.tool_selection:SPOKEN_OF": ""}),
+    Choice("every tool is sent", {"nexus_cli.engine.requests.tool_selection:SPOKEN_OF": ""}),
     Choice("whole schemas", {"nexus_cli.tools.schema:UNSAID": ()}),
     Choice("schemas without descriptions", {f"{REGISTRY}:ToolRegistry.get_definitions": _describe_nothing}),
 )

@@ -18,9 +18,9 @@ from typing import Any
 
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.settings import Settings, own_settings
-from nexus_cli.context.window.groups import flatten, group_tool_calls
-from nexus_cli.context.window.lane import item_of
-from nexus_cli.context.window.render import Wire
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.render import Wire
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo, Provider, Request
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request

@@ -93,7 +93,7 @@ def test_a_start_with_new_words_builds_no_encoder_once_its_texts_are_counted(tmp
     words = "Find out why the test in tests/test_shop.py fails, mend it with few lines, and tell me the cause."
     first, second = (note_start(tmp_path, f"{words} This is message {number}.") for number in (1, 2))
     loads = [
-        [one for one in noted["functions"] if one.startswith("context/tokens/counter.py") and "_load" in one]
+        [one for one in noted["functions"] if one.startswith("conversation/tokens/counter.py") and "_load" in one]
         for noted in (first, second)
     ]
     assert loads[0] and not loads[1]

@@ -22,7 +22,6 @@ from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import PACKAGE, defaults_dir
 from nexus_cli.config.setting_rules import RULES
-from nexus_cli.context.sections.recipe import load_recipe
 from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import EXIT_STATUS
@@ -31,6 +30,7 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.reports.help import KEYS
 from nexus_cli.rpc.jsonrpc import MEANINGS
 from nexus_cli.rpc.methods import METHODS
+from nexus_cli.sections.recipe import load_recipe
 from nexus_cli.tools import builtin
 from nexus_cli.tools.files import HARD_LIMIT
 from nexus_cli.tools.registry import discover_tools

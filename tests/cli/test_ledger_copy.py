@@ -19,11 +19,11 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.run import AGENT, HUMAN
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.blobs import BLOBS_OF
 from nexus_cli.ledger.copying import _TABLES, _columns
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

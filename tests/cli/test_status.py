@@ -14,16 +14,16 @@ from nexus_cli.cli.status import session_tools
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.config.trust import trust
-from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactMerger, FactState, MemorySlot
 from nexus_cli.core.services import SkillGuides, Spaces
-from nexus_cli.lane.capability_snapshot import snapshot, status
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.status import status_text
+from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.service_list import PLANS, WORKERS
+from nexus_cli.session.capability_snapshot import snapshot, status
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import discover_tools
 
 SECRET = "sk-very-secret-value-0123456789"

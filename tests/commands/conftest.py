@@ -20,10 +20,10 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.forms import find_form
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.ui.render.drawn_report import folder_diff_lines
 from nexus_cli.ui.render.theme import Theme
 

@@ -17,9 +17,9 @@ from undo.world import World
 from nexus_cli.commands import rewind
 from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.config.paths import places
+from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Jobs, Workers
-from nexus_cli.lane.goals import list_goals
 from nexus_cli.reports.forms import find_form
 from nexus_cli.session import undo_files
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner

@@ -28,7 +28,7 @@ from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.factory import open_session
-from nexus_cli.ui.repl.conversation import describe_open_calls
+from nexus_cli.ui.repl.last_turns import describe_open_calls
 
 LONG = "".join(f"line {number} of something long\n" for number in range(9000))
 

@@ -11,12 +11,12 @@ import pytest
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.trust import read_configuration, trust, trusted_keys
-from nexus_cli.context.sections.skills import COMMAND, SKILL, find_guides
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core import version_memo
 from nexus_cli.core.real_files import read_real
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.mcp.server_entries import read_servers
+from nexus_cli.sections.skills import COMMAND, SKILL, find_guides
 
 SKILLS = 30
 
@@ -51,7 +51,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return read_text(path, limit)
 
     monkeypatch.setattr("nexus_cli.config.trust_files.read_real", open_counted)
-    monkeypatch.setattr("nexus_cli.context.sections.skills.read_text", read_counted)
+    monkeypatch.setattr("nexus_cli.sections.skills.read_text", read_counted)
     return opened
 
 

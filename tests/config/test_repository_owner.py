@@ -12,7 +12,7 @@ import pytest
 from nexus_cli.config import repository_owner
 from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.config.repository_owner import is_shared_folder, own_ids
-from nexus_cli.context.sections.instruction_files import instruction_layers
+from nexus_cli.sections.instruction_files import instruction_layers
 
 OTHER = 54321
 """A user that nobody is."""

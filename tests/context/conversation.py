@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nexus_cli.context import ContextConfig, ContextManager
-from nexus_cli.context.tokens.counter import OVERHEAD_PER_MESSAGE, compact
+from nexus_cli.conversation.tokens.counter import OVERHEAD_PER_MESSAGE, compact
 from nexus_cli.core import Message, Role, ToolCall, ToolResult
 
 MARK = "tokens left out"

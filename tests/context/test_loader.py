@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from nexus_cli.config.paths import defaults_dir
 from nexus_cli.context.loader import ContextLoader, merge, tighten_settings
-from nexus_cli.context.sections.instruction_files import instruction_layers
 from nexus_cli.context.sysinfo import get_system_info
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
+from nexus_cli.sections.instruction_files import instruction_layers
 
 
 @pytest.fixture

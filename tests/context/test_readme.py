@@ -1,4 +1,4 @@
-"""The READMEs of `nexus_cli/context`: the table of contributors, and files that exist."""
+"""The READMEs of `nexus_cli/context` and `sections`: the table of contributors, and files that exist."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import nexus_cli.context
-from nexus_cli.context.sections.contributor import contributor_names, discover
+from nexus_cli.sections.contributor import contributor_names, discover
 
 ROOM = Path(nexus_cli.context.__file__).parent
-TABLE = (ROOM / "sections" / "contributors" / "README.md").read_text(encoding="utf-8")
+TABLE = (ROOM.parent / "sections" / "contributors" / "README.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (system|event) \| (\w+) ([\d to]+(?:on)?) \| (\d+)(, sticky)? \|", re.MULTILINE)
 
 

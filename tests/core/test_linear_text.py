@@ -11,8 +11,8 @@ from search import sample
 
 MANY = 200_000
 CASES = {
-    "arrows": ("from nexus_cli.context.untrusted_text import neutralize as run", "\u2190" * MANY),
-    "arrows apart": ("from nexus_cli.context.untrusted_text import neutralize as run", "<- " * MANY),
+    "arrows": ("from nexus_cli.text.untrusted_text import neutralize as run", "\u2190" * MANY),
+    "arrows apart": ("from nexus_cli.text.untrusted_text import neutralize as run", "<- " * MANY),
     "carriage returns": ("from nexus_cli.tools.files import split_lines as run", "\r" * MANY + "x\r" * 9 + "\n"),
     "carriage returns before an end": ("from nexus_cli.tools.files import split_lines as run", "\r" * MANY + "\n"),
     "carriage returns in an edit": (

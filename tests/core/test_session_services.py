@@ -21,10 +21,10 @@ from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.core.services import Assembly, Plans, Recall, ServerTools, Spaces, Waits, Workers
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import OWN_SERVICES, ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
 

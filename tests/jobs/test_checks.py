@@ -137,7 +137,7 @@ def test_a_check_that_is_broken_twice_is_off_and_said_once(place: Stage, command
 
 WHOLE = "grep -n BAD *.ts && exit 1; exit 0"
 SPY = """import os, time
-from nexus_cli.turn import edit_checks
+from nexus_cli.engine.calls import edit_checks
 edit_checks.PATIENCE = {patience}
 run = edit_checks.run_process
 def logged(argv, **more):
@@ -283,7 +283,7 @@ def test_a_finding_mended_in_the_same_step_hides_none_in_another_file(place: Sta
 @pytest.mark.matrix
 def test_files_edited_in_one_step_are_looked_at_together_afterwards(place: Stage) -> None:
     log = place.home / "log"
-    spy = f"""from nexus_cli.turn import edit_checks
+    spy = f"""from nexus_cli.engine.calls import edit_checks
 run = edit_checks.run_process
 def logged(argv, **more):
     with open({str(log)!r}, "a") as file:

@@ -12,7 +12,7 @@ from search import sample
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.lane.available_models import resolve_for_worker
+from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.provider.model_names import split_key_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.wire_rules import rules_for

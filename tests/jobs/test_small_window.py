@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from program.stage import MODEL, QUICK, Stage, calls, stage
 
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 
 WINDOW, REPLY = 8192, 2048
 SMALL = f'[models."{MODEL}"]\nwindow = {WINDOW}\nmax_output = {REPLY}\n'

@@ -19,10 +19,10 @@ from program.nursery import PIPE, born
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.limits import Limits
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import FailoverLog, LaneLog, database
 from nexus_cli.provider import retry
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 
 SECONDS = 60
 

@@ -17,8 +17,8 @@ from search import sample
 from server.blocks import content, is_prefix
 
 from nexus_cli.config.settings import CompactSettings, ProviderSettings
-from nexus_cli.context.window.groups import flatten
-from nexus_cli.context.window.render import prefix_sha256
+from nexus_cli.conversation.groups import flatten
+from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.session.session import Session

@@ -20,8 +20,8 @@ from nexus_cli.core.errors import EXIT_STATUS
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, Request
-from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
 
 PATIENCE, IMPATIENCE = (ProviderSettings(stall_seconds=seconds, retries=0) for seconds in (60.0, 0.4))

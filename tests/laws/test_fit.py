@@ -18,7 +18,7 @@ from search import sample, some
 from server.blocks import content
 from server.meter import Meter
 
-from nexus_cli.context.tokens.estimator import TokenEstimator
+from nexus_cli.conversation.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.services import Calibration
 

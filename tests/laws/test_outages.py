@@ -27,9 +27,9 @@ from program.nursery import run_born
 from search import sample
 
 from nexus_cli.config.ledger_place import ledger_place
+from nexus_cli.conversation.goals import set_goal
 from nexus_cli.core.errors import LedgerAwayError
 from nexus_cli.core.event import CompactionDone, Notice
-from nexus_cli.lane.goals import set_goal
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.unsaved_calls import unsaved_folder

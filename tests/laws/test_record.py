@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from session.played import Answer, Played, the_ledger
 from session.summed import asks_for_summary, ended, living, turn, window_hash
 
-from nexus_cli.context.compaction_plan import (
+from nexus_cli.conversation.compaction.compaction_plan import (
     ANSWERS_SHARE,
     NOTE_TOKENS,
     RECORD_SHARE,
@@ -28,12 +28,12 @@ from nexus_cli.context.compaction_plan import (
     WORTH_SHARE,
     own_words_room,
 )
-from nexus_cli.context.summary_head import ANSWERED, SAID
-from nexus_cli.context.work_record import RECORD
+from nexus_cli.conversation.compaction.summary_head import ANSWERED, SAID
+from nexus_cli.conversation.compaction.work_record import RECORD
+from nexus_cli.conversation.goals import finish_goal, set_goal
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.request import Request
-from nexus_cli.lane.goals import finish_goal, set_goal
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 

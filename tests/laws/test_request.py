@@ -16,11 +16,11 @@ from laws.world import World, exact, outcome, say, the_ledger, world
 from search import sample
 from server.blocks import content
 
-from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.window.elide_message import MessageElider
-from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
-from nexus_cli.context.window.strategies import STRATEGIES
-from nexus_cli.context.window.truncation import truncate_window
+from nexus_cli.conversation.compaction import compaction_plan as planning
+from nexus_cli.conversation.elide_message import MessageElider
+from nexus_cli.conversation.groups import Group, flatten, group_tokens, group_tool_calls
+from nexus_cli.conversation.strategies import STRATEGIES
+from nexus_cli.conversation.truncation import truncate_window
 from nexus_cli.core.budget import REQUEST_FLOOR
 from nexus_cli.core.elide import plain_marker
 from nexus_cli.core.entry import ItemForm, WindowItem

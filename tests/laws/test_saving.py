@@ -23,10 +23,10 @@ from laws.world import World, outcome, say, world
 from ledger.postgres import Server
 from search import sample
 
+from nexus_cli.conversation.goals import set_goal
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.lane.goals import set_goal
 from nexus_cli.ledger import FailoverLog, Ledger, database, failover_log, lanes, postgres_connection
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.unsaved_calls import unsaved_folder

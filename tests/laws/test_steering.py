@@ -15,8 +15,8 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.event import Event, Retry, StepStart, Text, ToolCallEvent, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Role
+from nexus_cli.engine.calls.dispatch import CANCELLED, INTERRUPTED, PERSON, TIMEOUT
 from nexus_cli.session.session import Session
-from nexus_cli.turn.dispatch import CANCELLED, INTERRUPTED, PERSON, TIMEOUT
 
 THREE = {"calls": [{"name": "bash", "arguments": {"command": f"echo {n}"}} for n in range(3)]}
 LONG = {"text": "a long answer " * 40, "pace": 0.005}

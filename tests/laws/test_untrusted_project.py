@@ -25,13 +25,13 @@ from nexus_cli.config.setting_rules import NAMED_TABLES, OPEN_TABLES, RULES, TAB
 from nexus_cli.config.settings import LoadedSettings, load_settings
 from nexus_cli.config.trust import trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader
-from nexus_cli.context.sections.identity_files import IDENTITY, read_identity_files
-from nexus_cli.context.sections.skills import find_skills
 from nexus_cli.core.limits import MODES, Limits
-from nexus_cli.lane.capability_snapshot import status
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.recipes import project_recipes
+from nexus_cli.sections.identity_files import IDENTITY, read_identity_files
+from nexus_cli.sections.skills import find_skills
+from nexus_cli.session.capability_snapshot import status
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
+from nexus_cli.session.recipes import project_recipes
 
 VALUES: tuple[Any, ...] = (
     "all",

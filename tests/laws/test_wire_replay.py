@@ -18,7 +18,7 @@ from search import sample
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.lane.compaction.make_room import truncate
+from nexus_cli.engine.compaction.make_room import truncate
 
 QUIET = Habits(calls=0.7, broken=0.0, retry=0.0, odd=0.0, repeat=0.0, lines=60)
 

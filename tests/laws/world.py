@@ -25,15 +25,15 @@ from server.play import ScriptedServer
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import CompactSettings, ProviderSettings, Settings, TruncationSettings
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider import retry
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session import Session
 

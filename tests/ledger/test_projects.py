@@ -26,7 +26,7 @@ from nexus_cli.ledger.store import read_facts
 from nexus_cli.reports.sessions import list_sessions, search_sessions
 from nexus_cli.rpc.pool import AgentConfig, AgentPool, SharedComponents
 from nexus_cli.sandbox.repository_key import repository_key
-from nexus_cli.session.memory.session_facts import SessionFacts, add_fact
+from nexus_cli.session.session_facts import SessionFacts, add_fact
 
 GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
 REMOTE = "git@github.com:acme/shop.git"

@@ -136,11 +136,11 @@ def test_more_of_the_same_words_never_matter_less(said: list[str]) -> None:
 
 
 BUSY = """
-from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.core.typed_text import split_attachments, typed_text
 from nexus_cli.ledger.relevance import rank_matches, rank_relevant
 from nexus_cli.session.acts.goal import parse_steps
-from nexus_cli.session.memory.user_evidence import has_quote
+from nexus_cli.session.user_evidence import has_quote
 ONES = ("\\n", " ", "\\t", "<", "[", "-", "(", "'", '"', "`", ".", "?", "a", "\\n ", "\\n<")
 for one in (*ONES, "\\n```", "a?\\n", "recall "):
     text = "fix " + one * (30_000 // len(one)) + "x"

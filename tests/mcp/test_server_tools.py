@@ -11,9 +11,8 @@ import pytest
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
-from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.services import ServerTools, ToolCatalogue
-from nexus_cli.lane.tool_selection import select_tools
+from nexus_cli.engine.requests.tool_selection import select_tools
 from nexus_cli.mcp.server_entries import ServerFiles
 from nexus_cli.mcp.server_tools import LONGEST_NAME, Catalogue, name_tool, object_schema
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerTool
@@ -21,6 +20,7 @@ from nexus_cli.mcp.tool_cache import make_list, read_list, store_list
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.rules.rule_set import parse_rule
+from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}

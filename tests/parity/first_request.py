@@ -17,7 +17,7 @@ if __name__ == "__main__":
 from parity.peers import PACKAGES, Bench, NotRun
 from parity.rows import Row
 
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 
 
 def count(body: str) -> tuple[int, int]:

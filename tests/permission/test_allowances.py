@@ -17,13 +17,13 @@ from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.permission.approvals import remove_allowance, scope_name
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.runs.plan_service import plans_report
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.ui.render.question_text import answer_keys, question_text

@@ -13,10 +13,10 @@ from session.played import MODEL, Played, say
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.event import ApprovalAnswer, ApprovalRequest, Event, ToolCallEvent, ToolResultEvent
-from nexus_cli.lane.options import Options
+from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.turn.call_changes import CallChanges
 
 Calls = list[tuple[str, dict[str, Any]]]
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})

@@ -22,23 +22,23 @@ from nexus_cli.config import trust
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
-from nexus_cli.context.sections.contributors.permission import ONLY_READING
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ApprovalRequest, Event, Notice, ToolResultEvent
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.call_decision import DECISION, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.reports.decisions import decision_report, decision_text
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
+from nexus_cli.sections.contributors.permission import ONLY_READING
 from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.render.question_text import question_text

@@ -17,8 +17,8 @@ from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
-from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 READ = ("read_file", {"path": "a.txt"})

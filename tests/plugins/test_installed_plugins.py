@@ -10,7 +10,6 @@ from plugins.plugin_layouts import make_hookify
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
-from nexus_cli.context.sections.skills import COMMAND, SKILL, find_guides
 from nexus_cli.core.errors import NexusError
 from nexus_cli.plugins.installed_plugins import (
     PluginSource,
@@ -22,6 +21,7 @@ from nexus_cli.plugins.installed_plugins import (
 from nexus_cli.plugins.plugin_folder import read_plugin
 from nexus_cli.plugins.plugin_source import parse_source
 from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
+from nexus_cli.sections.skills import COMMAND, SKILL, find_guides
 
 
 def install(root: Path, *keys: str) -> None:

@@ -12,22 +12,22 @@ import pytest
 
 from nexus_cli.commands import discover as discover_commands
 from nexus_cli.commands.own_guides import admit_plugins, plugin_commands
-from nexus_cli.context.sections import contributor
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError
+from nexus_cli.engine.calls.edit_checks import plugin_checks
 from nexus_cli.plugins import installed_plugins, python_plugins
 from nexus_cli.plugins.python_plugins import PythonPlugin, describe_problems, find_entry_points
+from nexus_cli.sections import contributor
 from nexus_cli.testing import contract_checks
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_line, plugin_tools, rule_tools
-from nexus_cli.turn.edit_checks import plugin_checks
 
 Install = Callable[..., PythonPlugin]
 BEGIN = """
 from pluggy import HookimplMarker
 from nexus_cli.commands.command import Command
 from nexus_cli.config.checks import EditCheck
-from nexus_cli.context.sections.contributor import Contributor
-from nexus_cli.context.sections.section import Layer, Phase, Section
+from nexus_cli.sections.contributor import Contributor
+from nexus_cli.sections.section import Layer, Phase, Section
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool
 

@@ -406,7 +406,7 @@ def warm() -> None:
     from preload import import_run
 
     sys.path.remove(str(TESTS))
-    from nexus_cli.context.tokens import counter
+    from nexus_cli.conversation.tokens import counter
     from nexus_cli.provider.litellm_env import http_library
     from nexus_cli.provider.model_table import model_info
 

@@ -10,7 +10,9 @@ from program.stage import MODEL, PRICED, QUICK, calls
 FOREVER = {"default": calls(("glob", {"pattern": "*.nothing"}))}
 REFUSED = {"default": calls(("bash", {"command": "touch refused"}))}
 BROKEN_AT_OPENING = "import nexus_cli.tools.registry as r; r.ToolRegistry.get_definitions = lambda self: 1 // 0"
-BROKEN_IN_THE_TURN = "import nexus_cli.turn.dispatch as d; d.Dispatcher.run = lambda self, engine, calls: 1 // 0"
+BROKEN_IN_THE_TURN = (
+    "import nexus_cli.engine.calls.dispatch as d; d.Dispatcher.run = lambda self, engine, calls: 1 // 0"
+)
 ENDED_INPUT = """import nexus_cli.session.factory as f
 def ended(*_): raise EOFError
 f.SessionFactory._context = ended

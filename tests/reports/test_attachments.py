@@ -11,7 +11,7 @@ from session.played import Played, opened, the_ledger
 
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.request import Request
-from nexus_cli.lane.user_input import ATTACHMENTS
+from nexus_cli.engine.requests.user_input import ATTACHMENTS
 from nexus_cli.reports.context import context_text
 from nexus_cli.reports.context_summary import context_summary, context_summary_text
 from nexus_cli.reports.timeline import session_timeline, timeline_text

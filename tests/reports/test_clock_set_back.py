@@ -12,9 +12,9 @@ from session.summed import SUMMARY, asks_for_summary, ended
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import TurnEnd
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report
 from nexus_cli.reports.cost import cost_report
+from nexus_cli.session.options import Options
 
 BACK = -25.0
 """Hours."""

@@ -10,8 +10,8 @@ from session.played import MODEL, Played, opened, say, the_ledger
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.services import Calibration
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.session.options import Options
 
 
 @pytest.mark.matrix

@@ -17,10 +17,10 @@ from nexus_cli.core.event import ContextPlan
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report, context_text, live_report
 from nexus_cli.reports.request_diff import request_difference
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 
 OTHER = "anthropic/other"
 SETTINGS = Settings(models={MODEL: {"window": 16_000}, OTHER: {"window": 40_000}})

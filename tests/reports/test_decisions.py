@@ -15,7 +15,6 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.decisions import (
     decision_report,
     decision_text,
@@ -24,6 +23,7 @@ from nexus_cli.reports.decisions import (
     describe_verdict,
 )
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import discover_tools
 

@@ -13,9 +13,9 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
+from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.reports.sessions import NOTHING, last_exchange, last_exchange_of
 from nexus_cli.session.session import Session
-from nexus_cli.turn.dispatch import Dispatcher
 
 
 def shown(session: str) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.reports.timeline import session_timeline, timeline_text, told_timeline_text
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import discover_tools
 
 SUBJECTS = {tool.name: tool.subject for tool in discover_tools().values()}

@@ -14,11 +14,11 @@ from session.recorded_usage import spend
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.usage import Cost, Usage
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.cost import cost_report
 from nexus_cli.reports.usage import usage_report, usage_text
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 
 LATE = "2026-01-01T23:30:00.000Z"
 NEXT = "2026-01-02T10:00:00.000Z"

@@ -14,9 +14,9 @@ from session.summed import Summariser, ended, living
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import local_now
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report
 from nexus_cli.reports.forms import find_form
+from nexus_cli.session.options import Options
 
 
 def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> Mapping[str, Any]:

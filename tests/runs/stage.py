@@ -18,12 +18,12 @@ from nexus_cli.core.event import Event, Notice, Outcome, TurnEnd
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.run import Run
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.database import Database
 from nexus_cli.runs import resume_trigger
 from nexus_cli.runs.runner import Runner
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 MODEL = "openai/played"

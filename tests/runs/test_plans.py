@@ -17,12 +17,12 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import Plan
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.runs.fire_plans import PUNCTUAL, decide_firing, fire_due
 from nexus_cli.runs.plan_service import MOST_OF_AGENTS, NewPlan, PlanService, add_plan, plans_report, resume_plan
 from nexus_cli.service_list import PLANS
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 
 NOW = 1_800_000_000.0
 

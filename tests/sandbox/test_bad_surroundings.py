@@ -19,12 +19,12 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.event import Notice, ToolResultEvent
-from nexus_cli.lane.options import Options
 from nexus_cli.sandbox import command_guard
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.restricted_thread import RestrictedThread
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 
 EVIL = '#!/bin/sh\ntouch "$0.ran"\nexec "$@"\n'
 

@@ -23,10 +23,10 @@ from session.played import MODEL, Played, say
 
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.request import Request
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.diff import changes_to_review
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 
 LEVELS = ("plan", "read", "edit", "run")
 FEW, MANY = 2, 40

@@ -18,8 +18,8 @@ from nexus_cli.core.event import CacheExpectation, CacheResult, Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 MODEL, OTHER = "openai/played", "openai/another"

@@ -15,13 +15,13 @@ from typing import Any
 from session.played import MODEL, Answer, Played
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.context.window.groups import flatten
-from nexus_cli.context.window.render import prefix_sha256
+from nexus_cli.conversation.groups import flatten
+from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, Event, Notice
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
-from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import Act
 

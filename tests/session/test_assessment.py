@@ -14,9 +14,9 @@ from nexus_cli.config.settings import AssessSettings, Settings
 from nexus_cli.core.event import Notice, ToolResultEvent
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
-from nexus_cli.lane.options import Options
 from nexus_cli.session.assessment import parse_assessment
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 
 SETTINGS = Settings(models={MODEL: {"window": 32_000}}, assess=AssessSettings(MODEL))
 

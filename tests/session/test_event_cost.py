@@ -16,14 +16,14 @@ from session.played import MODEL, Answer, Played, say, the_ledger
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 SESSIONS = 10

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.context.sections.skills import Skill
+from nexus_cli.sections.skills import Skill
 from nexus_cli.session.skill_guides import _Expansion, _named_files
 
 ARGUMENT = "a;echo${IFS}INJ $(echo INJ) ' \" `echo INJ`"

@@ -19,9 +19,9 @@ from session.test_session_jobs import Model, Step, act, result, sitting
 from nexus_cli.commands.jobs import show_jobs
 from nexus_cli.config.settings import JobSettings, SandboxSettings, Settings
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
-from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.job_ports import MOST_PORTS
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.tools.listeners import free_port, is_own_address
 from nexus_cli.ui.render.status_line import status_line

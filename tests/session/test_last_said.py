@@ -12,8 +12,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta
-from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 LOOK = (TextDelta("hm"), CallDelta(0, "call_1", "glob", '{"pattern": "*.nothing"}'), FinishDelta("tool_calls"))

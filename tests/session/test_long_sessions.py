@@ -18,10 +18,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall, from_record
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import FixedValues
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import FailoverLog, entries, lane_log
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.logger import LogConfig, SessionLogger
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 AT = "2026-01-13T14:30:00.000Z"

@@ -16,10 +16,10 @@ from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
-from nexus_cli.lane.compaction.summary_source import summarizer_model
-from nexus_cli.lane.options import Options
+from nexus_cli.engine.compaction.summary_source import summarizer_model
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 

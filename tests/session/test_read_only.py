@@ -14,10 +14,10 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import MemorySlot
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.memory.session_facts import add_fact
+from nexus_cli.session.options import Options
+from nexus_cli.session.session_facts import add_fact
 
 OTHER = "openai/other"
 SETTINGS = Settings(models={MODEL: {"window": 16_000}, OTHER: {"window": 32_000}})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 
-from nexus_cli.context.window.render import Wire
+from nexus_cli.conversation.render import Wire
 from nexus_cli.core.event import Notice
 from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check

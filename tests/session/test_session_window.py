@@ -16,9 +16,9 @@ from laws.world import World, outcome, say, the_ledger, world
 from server.blocks import content
 
 from nexus_cli.config.settings import TruncationSettings
-from nexus_cli.context.window.groups import flatten
-from nexus_cli.context.window.lane import item_of
-from nexus_cli.context.window.render import prefix_sha256
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.groups import flatten
+from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.core.entry import ItemForm, Manifest
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.message import Message

@@ -18,10 +18,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, Request, TextDelta
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.export import session_pieces
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 OTHER = "openai/other"

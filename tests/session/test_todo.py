@@ -11,11 +11,11 @@ from session.played import MODEL, Answer, Played
 from session.summed import asks_for_summary, ended, summary_of, turn
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.window.lane import Lane
+from nexus_cli.conversation.conversation import Lane
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.lane.compaction.record_sources import make_record, read_log
-from nexus_cli.lane.options import Options
+from nexus_cli.engine.compaction.record_sources import make_record, read_log
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.text.cells import cells
 from nexus_cli.ui.render.theme import ASCII, Theme

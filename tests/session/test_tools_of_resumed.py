@@ -9,8 +9,8 @@ import pytest
 from session.played import Played, opened, say
 
 from nexus_cli.core.wire import canonical
-from nexus_cli.lane.options import CHAT
 from nexus_cli.ledger import RUN
+from nexus_cli.session.options import CHAT
 
 ASK: dict[str, Any] = {"front": RUN}
 REPL: dict[str, Any] = {"front": CHAT, "interactive": True}

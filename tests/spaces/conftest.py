@@ -16,9 +16,9 @@ from nexus_cli.core.event import Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.run import AGENT, HUMAN, Entity, Run, Space, SpaceMessage
 from nexus_cli.core.services import RunFacts
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import LedgerRunFacts

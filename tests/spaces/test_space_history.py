@@ -25,7 +25,7 @@ from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.reports.export import session_pieces
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.reports.transcript import transcript_of, transcript_text
-from nexus_cli.session.memory.user_evidence import find_origin
+from nexus_cli.session.user_evidence import find_origin
 from nexus_cli.spaces import space_history
 from nexus_cli.spaces.space_history import FOLD, MOST, begin_space_run, end_space_run
 

@@ -23,11 +23,11 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, Entity, Run, Space
 from nexus_cli.core.services import Spaces
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.service_list import SPACES
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.space_service import run_spaces
@@ -141,7 +141,7 @@ def test_a_plain_session_has_the_tools_only_while_nexus_takes_part(ledger: Ledge
 def test_a_plain_session_loads_nothing_of_spaces_runs_and_plans(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom pathlib import Path\nfrom nexus_cli.cli import ask, run_repl, run_turn\n"
-        "from nexus_cli.commands import discover\nfrom nexus_cli.lane.options import Options\n"
+        "from nexus_cli.commands import discover\nfrom nexus_cli.session.options import Options\n"
         "from nexus_cli.config.settings import Settings\n"
         "discover()\n"
         f"options = Options(Path({str(tmp_path)!r}), 'openai/m')\n"

@@ -17,8 +17,8 @@ from terminal.stories import call
 from terminal.terminal import ENTER
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import AnswerKey
 

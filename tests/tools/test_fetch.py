@@ -27,8 +27,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core import bounded_call, proxy
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import ToolContext
-from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.tools import web_page
 from nexus_cli.tools.builtin import fetch
 from nexus_cli.ui.print.approver import PersonApprover

@@ -30,12 +30,12 @@ from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextD
 from nexus_cli.core.run import AGENT
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.memory.session_facts import SessionFacts
+from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker
+from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.tools.registry import discover_tools
 
 WORDS = "these calls are made at random"

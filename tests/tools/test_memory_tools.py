@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.context.tokens.counter import TiktokenCounter
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot
 from nexus_cli.core.message import ToolResult

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.conversation.read_lines import READ, read_lines, read_note
 from nexus_cli.core.elide import drop_marker, elide_text
 from nexus_cli.core.entry import Memo
-from nexus_cli.lane.read_lines import READ, read_lines, read_note
 
 TOTAL = 60
 ranges = st.tuples(st.sampled_from(["a", "b"]), st.integers(1, TOTAL), st.integers(1, 30))

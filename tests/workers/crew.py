@@ -15,9 +15,9 @@ from nexus_cli.core.event import AgentEvent, Event, Outcome, ToolResultEvent, Tu
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.options import Options
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 MODEL = "openai/played"

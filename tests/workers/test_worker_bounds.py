@@ -25,13 +25,13 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import AgentEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.options import Options
+from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.requests.lane_state import LaneState
 from nexus_cli.ledger import Ledger, SessionInfo, database
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session import assessment
 from nexus_cli.session.factory import open_session
-from nexus_cli.turn.dispatch import Dispatcher
+from nexus_cli.session.options import Options
 from nexus_cli.workers import workers as workers_module
 from nexus_cli.workers.workers import SessionWorkers
 

@@ -38,7 +38,7 @@ from nexus_cli.core.event import AgentEvent, StepStart, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane import spending
+from nexus_cli.engine.requests import spending
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.timeline import session_timeline, timeline_text
 from nexus_cli.service_list import WORKERS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nexus_cli.cli.tour.sandbox import WINDOW, sandbox_settings
 from nexus_cli.cli.tour.tour_session import TourSession, accepted_compaction, select, tour_error
-from nexus_cli.context.work_record import RECORD
+from nexus_cli.conversation.compaction.work_record import RECORD
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.event import ContextDrop, ContextRecall, ToolResultEvent
 from nexus_cli.reports.context_summary import context_summary

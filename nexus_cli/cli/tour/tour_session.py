@@ -18,10 +18,10 @@ from nexus_cli.core.approval import Allow, Answer, Approver, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, TurnEnd
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.forms import draw_report
 from nexus_cli.reports.text.lines import filled
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.approver import PersonApprover

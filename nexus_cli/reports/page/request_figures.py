@@ -13,13 +13,14 @@ from functools import cache
 from itertools import accumulate, groupby
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.tokens.estimator import TokenEstimator, apportion
-from nexus_cli.context.window.lane import item_of
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.request_plan import PLAN, used_tokens
+from nexus_cli.conversation.section_rows import scale_sections
+from nexus_cli.conversation.tokens.estimator import TokenEstimator, apportion
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm
-from nexus_cli.lane.drop_list import returned_drops
-from nexus_cli.lane.next_request import PLAN, scale_sections, used_tokens
-from nexus_cli.lane.open_session import load_model_info
+from nexus_cli.engine.requests.drop_list import returned_drops
+from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 
 FORMS = {

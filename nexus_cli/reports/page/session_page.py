@@ -12,9 +12,10 @@ from sys import maxsize
 from typing import Any
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Drop
-from nexus_cli.lane.cache.diagnosis import CAUSES
+from nexus_cli.engine.calls.dispatch import RESULT
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT, IMPORTED, SHOWN
 from nexus_cli.reports.page.chart import LAYERS, draw_strips
@@ -25,7 +26,6 @@ from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.lines import dollars, known_dollars, list_components, name_cause, number, plural, share
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.reports.timeline_rows import newest_by_entry
-from nexus_cli.turn.dispatch import RESULT
 
 MOST = 25_000_000
 """Most bytes of a page. Beyond it the largest folded parts are left out, then the oldest messages; both are named."""

@@ -6,24 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.context.compaction_plan import split_fitting_pins
-from nexus_cli.context.pin import Pin
-from nexus_cli.context.sections.collect import EpochDraft
-from nexus_cli.context.window.groups import Dispatch
-from nexus_cli.context.window.lane import EpochHeader, with_frame
-from nexus_cli.context.window.undo import UNDO, compaction_in_force, restored_head
+from nexus_cli.context.lane_window import rewritten_request
+from nexus_cli.conversation.compaction.backoff import anchor_before, note_undone
+from nexus_cli.conversation.compaction.compaction_plan import split_fitting_pins
+from nexus_cli.conversation.compaction.pin import Pin
+from nexus_cli.conversation.conversation import EpochHeader, with_frame
+from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.groups import Dispatch
+from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.lane.backoff import anchor_before, note_undone
-from nexus_cli.lane.cache_expectation import rewrite_memo
-from nexus_cli.lane.compaction import pins
-from nexus_cli.lane.compaction import preview as previews
-from nexus_cli.lane.compaction.compact import compact, pins_room
-from nexus_cli.lane.next_request import NextRequest, rewritten_request
+from nexus_cli.engine.compaction import pins
+from nexus_cli.engine.compaction import preview as previews
+from nexus_cli.engine.compaction.compact import compact, pins_room
+from nexus_cli.engine.requests.cache_expectation import rewrite_memo
+from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.session_state import Act, SessionState
-from nexus_cli.turn.turn import begin_pending_epoch
 
 TOLD = 500
 """Most characters of pinned text that is sent at once; longer text waits for the summary."""
@@ -110,7 +111,7 @@ def _refuse_if_too_large(request: NextRequest) -> None:
 
 
 def pin(what: str) -> Act:
-    """Pin a message by its number, or a text. Raises as `nexus_cli.lane.compaction.pins.add_pin`.
+    """Pin a message by its number, or a text. Raises as `nexus_cli.engine.compaction.pins.add_pin`.
 
     A pin that alone exceeds the room for pins is refused. If all pins together exceed it, a notice names those without
     room.

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nexus_cli.conversation.goals import drop_goal, finish_goal, list_goals, open_until, set_goal, set_until
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.lane.goals import drop_goal, finish_goal, list_goals, open_until, set_goal, set_until
-from nexus_cli.lane.recipes import own_recipe
 from nexus_cli.session.acts.side_run import run_in_lane
+from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import Act, SessionState
 
 MOST_STEPS = 12

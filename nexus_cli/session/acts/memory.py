@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from nexus_cli.context.untrusted_text import neutralize
-from nexus_cli.context.window.groups import Done
+from nexus_cli.conversation.groups import Done
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
-from nexus_cli.lane.lane_state import LaneState, newest_words
-from nexus_cli.lane.recipes import own_recipe
+from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.requests.lane_state import LaneState, newest_words
+from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.acts.side_run import run_in_fork, run_in_lane
-from nexus_cli.session.memory.session_facts import SessionFacts
+from nexus_cli.session.recipes import own_recipe
+from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.session.session_state import Act, SessionState
+from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.turn.dispatch import Dispatcher
-from nexus_cli.turn.turn import begin_pending_epoch
 
 SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
 """Slots that are consolidated; facts about the person are not."""

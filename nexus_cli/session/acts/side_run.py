@@ -10,24 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
-from nexus_cli.context.sections.collect import as_note
-from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.window.groups import Dispatch, Done, ModelCall
-from nexus_cli.context.window.lane import Lane
+from nexus_cli.context.lane_window import Model
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
+from nexus_cli.conversation.request_plan import NextRequest
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import TOLD
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
-from nexus_cli.lane.lane_forks import forked, separate
-from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.lane_window import Model
-from nexus_cli.lane.model_call import call_model
-from nexus_cli.lane.next_request import NextRequest
+from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.requests.lane_forks import forked, separate
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.model_call import call_model
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.permission.run_limits import SPARE
+from nexus_cli.sections.collect import as_note
+from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.session_state import MemoryStartLog
-from nexus_cli.turn.dispatch import Dispatcher
 
 NO_TOOLS = "not run: there are no tools here"
 MOST = 10

@@ -5,16 +5,16 @@ Without such a model, or if it fails, the first words of the session are its tit
 
 from __future__ import annotations
 
-from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.lane.lane_forks import other_model
-from nexus_cli.lane.recipes import own_recipe
+from nexus_cli.engine.requests.lane_forks import other_model
 from nexus_cli.session.acts.goal import strip_emphasis
 from nexus_cli.session.acts.side_run import run_in_lane
+from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.text.untrusted_text import neutralize
 
 SHOWN = 2_000
 """Most characters of the first message that are sent."""

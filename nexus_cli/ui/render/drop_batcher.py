@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nexus_cli.context.window.entry_ranges import ranges_of
+from nexus_cli.conversation.entry_ranges import ranges_of
 from nexus_cli.core.entry import SECTION, Cause, Drop
 from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
 

@@ -10,8 +10,8 @@ from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
 from nexus_cli.core.limits import name_level
-from nexus_cli.lane.options import Options
 from nexus_cli.reports.sessions import short_id
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard

@@ -26,11 +26,11 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.repl.cold_request_watch import ColdRequestWatch
-from nexus_cli.ui.repl.conversation import CUT_SHORT, can_continue
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.job_runner import Job
+from nexus_cli.ui.repl.last_turns import CUT_SHORT, can_continue
 from nexus_cli.ui.repl.personal_command import StatusCommand
 from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
@@ -93,7 +93,7 @@ class LocalSession:
         known = await asyncio.to_thread(discover)  # imports every command: a key that is typed meanwhile is shown
         from nexus_cli.commands.own_guides import describe_taken, own_commands  # noqa: PLC0415  (after the start)
         from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (after the start)
-        from nexus_cli.context.sections.skills import explain_uncallable  # noqa: PLC0415  (after the start)
+        from nexus_cli.sections.skills import explain_uncallable  # noqa: PLC0415  (after the start)
 
         self._uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
         self._own_commands = await asyncio.to_thread(own_commands, self.folder, known)

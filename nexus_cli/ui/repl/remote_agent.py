@@ -29,9 +29,9 @@ from nexus_cli.session.session import CYCLE
 from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.command_context import TerminalContext
-from nexus_cli.ui.repl.conversation import CUT_SHORT
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
+from nexus_cli.ui.repl.last_turns import CUT_SHORT
 from nexus_cli.ui.repl.repl_backend import ReplBackend
 from nexus_cli.ui.repl.shell_line import ShellLine
 

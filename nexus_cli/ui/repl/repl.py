@@ -25,9 +25,9 @@ from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.repl.conversation import CUT_SHORT, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
+from nexus_cli.ui.repl.last_turns import CUT_SHORT, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.repl_backend import ReplBackend
 from nexus_cli.ui.repl.shell_line import ShellLine

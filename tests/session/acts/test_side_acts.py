@@ -15,17 +15,17 @@ from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, UiSettings
+from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice, Text, ToolCallEvent, ToolResultEvent
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.services import Goal
-from nexus_cli.lane.goals import list_goals
-from nexus_cli.lane.options import Options
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
 from nexus_cli.session.acts.memory import Consolidation, consolidation, extract_facts, reflection
 from nexus_cli.session.acts.title import make_title, parse_title, wants_title
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import Act

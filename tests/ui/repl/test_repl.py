@@ -27,14 +27,14 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.compaction import record_sources
-from nexus_cli.lane.model_call import GO_ON
-from nexus_cli.lane.options import Options
-from nexus_cli.lane.user_input import COMMAND
+from nexus_cli.engine.compaction import record_sources
+from nexus_cli.engine.requests.model_call import GO_ON
+from nexus_cli.engine.requests.user_input import COMMAND
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.text.lines import short
 from nexus_cli.reports.transcript import session_transcript, transcript_text
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover

@@ -20,7 +20,7 @@ from nexus_cli.reports.transcript import session_transcript, transcript_text
 from nexus_cli.runs import live_wait
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.repl.conversation import last_screenful
+from nexus_cli.ui.repl.last_turns import last_screenful
 
 
 @pytest.fixture

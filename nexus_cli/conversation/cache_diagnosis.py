@@ -1,0 +1,178 @@
+"""Diagnose a cache miss: caused by us, by time, or by the provider.
+
+Pure. The facts come from `cache_expectation` for a running session and from `request_history` for the ledger; both use
+`sent_request.compare_requests`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from nexus_cli.conversation.fingerprints import SYSTEM, Difference
+from nexus_cli.provider.prompt_cache import CacheLife
+
+SLACK_SHARE = 0.01
+"""Share of a request by which a provider's count may vary between requests."""
+BACKWARDS = -60.0
+"""Seconds that a clock may be set back before its times count as unknown."""
+ESTIMATED = 0.25
+"""Share by which our count of a common prefix may be too high: providers encode tools in fewer tokens than their
+JSON."""
+YEAR = 366 * 86400.0
+"""Seconds beyond which a difference is taken for a clock jump."""
+CAUSES: Mapping[str, str] = {
+    "truncation": "older messages were cut off to make room",
+    "compaction": "compaction",
+    "overflow": "compaction, as the provider refused the request as too long",
+    "pruned": "stale results were taken out",
+    "model": "a switch of model or effort",
+    "reload": "a reload",
+    "resume": "a run that went on after a wait",
+    "window": "sections were planned again for a smaller window",
+    "refused": "an image that the provider refused was taken out",
+    "undo": "a compaction was undone",
+}
+"""Descriptions of epoch causes; other causes are shown as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The tokens that missed the cache, and the cause."""
+
+    kind: str
+    """`hit`, `first`, `none` (no known cache), `minimum`; ours: `model`, `tool`, `section`, `effort`, `message`,
+    `order`; else `expired`, `provider`, `unknown`."""
+    missed: int = 0
+    """Tokens; 0 without a miss."""
+    ours: bool | None = None
+    """True if we caused it; None without a miss or if the cause is unknown."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFacts:
+    """Figures of an answered request and of its predecessor in the lane, and their first difference."""
+
+    life: CacheLife | None
+    """Cache lifetime of its model."""
+    input: int
+    read: int
+    before: int = 0
+    """Input tokens of the previous request; 0 if there was none."""
+    shared: int = 0
+    """Tokens of the prefix in common with the previous request."""
+    age: float | None = None
+    """Seconds since the last use of the common prefix; None if unknown."""
+    difference: Difference | None = None
+    """The first difference; computed only after a miss."""
+    cause: str = ""
+    """Cause of its epoch if that differs from the previous request's; else ""."""
+    source: str = ""
+    """Source of the section that differs."""
+    fresh: int = 0
+    """Tokens of a new epoch's request that no earlier one contained; they cannot be a miss."""
+    proven: bool = True
+    """True if the provider has reported cache use in this session; otherwise it may have no cache."""
+    former: CacheLife | None = None
+    """Cache lifetime of the previous request's model."""
+
+
+def seconds_between(then: datetime | None, now: datetime) -> float | None:
+    """Return the seconds from `then` to `now`; None if `then` is None or the clock has jumped."""
+    if then is None:
+        return None
+    seconds = (now - then).total_seconds()
+    return None if seconds < BACKWARDS or seconds > YEAR else max(0.0, seconds)
+
+
+def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) -> int:
+    """Return the tokens of a prefix of `shared` tokens that should still be cached `seconds` after its last use."""
+    if life is None or shared < life.min_tokens or (seconds is not None and seconds > life.max_seconds):
+        return 0
+    return shared - shared % life.step
+
+
+def diagnose(facts: CacheFacts) -> Diagnosis:
+    """Diagnose the miss of a request: its tokens and the first sufficient cause."""
+    life = facts.life
+    if facts.before <= 0:
+        return Diagnosis("first", why="nothing was sent before it")
+    if life is None:
+        return Diagnosis("none", why="no cache of this provider is known")
+    if facts.before < life.min_tokens:
+        return Diagnosis("minimum", why=f"nothing below {life.min_tokens:,} tokens is kept")
+    if not facts.proven:
+        return Diagnosis("none", why="the provider has reported no use of a cache yet")
+    known = max(0, min(facts.before, facts.input - facts.fresh))
+    missed = known - facts.read
+    if missed <= tolerated_miss(life, known):
+        return Diagnosis("hit")
+    return _diagnose_miss(life, facts, missed)
+
+
+def tolerated_miss(life: CacheLife, tokens: int) -> int:
+    """Return the uncached tokens out of `tokens` that still count as a hit."""
+    return 2 * life.step + int(SLACK_SHARE * tokens)
+
+
+def _diagnose_miss(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
+    """Find the cause of a miss. A change explains only the tokens after it."""
+    found, held = facts.difference, facts.former or life
+    lost = found is None or _is_lost(life, facts)
+    besides = f"; besides, {describe_change(found, facts)}" if found else ""
+    if lost is not False and facts.age is not None and facts.age > held.max_seconds:
+        return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
+    if found is not None and not lost:
+        return Diagnosis(found.kind, missed, True, describe_change(found, facts))
+    if facts.age is None:
+        return Diagnosis("unknown", missed, None, f"the clock does not tell how long ago it was used{besides}")
+    if facts.age > held.min_seconds:
+        return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
+    if found is not None:
+        why = f"the provider did not keep even the {facts.shared:,} tokens that had not changed{besides}"
+        return Diagnosis("provider", missed, False, why)
+    return Diagnosis("provider", missed, False, "the provider did not keep it, though nothing of it had changed")
+
+
+def _is_lost(life: CacheLife, facts: CacheFacts) -> bool | None:
+    """True if the unchanged prefix was not read from the cache; None if it is too short to tell."""
+    if facts.shared < life.min_tokens:
+        return None
+    return facts.read < facts.shared * (1 - ESTIMATED) - tolerated_miss(life, facts.shared)
+
+
+def describe_change(found: Difference, facts: CacheFacts) -> str:
+    """Describe our change and its cause in one line."""
+    by = f": {CAUSES.get(facts.cause, facts.cause)}" if facts.cause else ""
+    match found.kind:
+        case "model":
+            return f"the model was switched from {found.before or '?'} to {found.after or '?'}"
+        case "effort":
+            return f"the {found.what} was changed from {found.before or 'default'} to {found.after or 'default'}"
+        case "message":
+            after = found.after.removesuffix(f" of {found.before}")
+            return f"{found.before} became {after}{by}" if found.before != found.after else f"{found.what}{by}"
+        case "order":
+            return f"the order of the {found.what} changed, from {found.before} on{by}"
+        case kind:
+            how = "changed" if found.before and found.after else "came" if found.after else "went"
+            named = found.what if found.what == SYSTEM else f"{kind} {found.what}"
+            return f"the {named} {how}{f' ({facts.source})' if facts.source else ''}{by}"
+
+
+def _expired(life: CacheLife, seconds: float) -> str:
+    least, most = format_duration(life.min_seconds), format_duration(life.max_seconds)
+    kept = least if life.min_seconds == life.max_seconds else f"{least} to {most}"
+    usual = "" if life.documented else ", as far as is known"
+    surely = "it had expired" if seconds > life.max_seconds else "it has probably expired"
+    return f"{surely}: {format_duration(seconds)} since its last use, kept for {kept}{usual}"
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration for display: `40 s`, `7 min`, `3 h`, `2 days`."""
+    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 * length if unit == "days" else length):
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,1 @@
+"""What a compaction keeps, quotes and says (law 6). Pure."""

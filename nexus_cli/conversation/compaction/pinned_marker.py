@@ -1,0 +1,168 @@
+"""Repeat pins and the person's words in the marker of a truncation that removes them (law 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from nexus_cli.conversation.compaction.own_words import OwnWords, quote_lines
+from nexus_cli.conversation.compaction.pin import Pin, crowded_line, named_ways
+from nexus_cli.conversation.compaction.summary_head import PINNED, missing_line, quote_words
+from nexus_cli.conversation.compaction.work_record import RECORD, FittedRecord
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.groups import flatten
+from nexus_cli.conversation.strategies import Strategy
+from nexus_cli.conversation.truncation import Truncation
+from nexus_cli.conversation.window_truncation import LaneTruncator
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
+from nexus_cli.core.message import Message, Role
+
+SHORTENED = "[Pinned messages were cut short here to fit the window. They stand below as far as there is room.]"
+OURS = (ItemForm.MARKER, ItemForm.SUMMARY)
+NEAR = 0.9
+"""Share of the mark that is enough: a cut that went below it keeps one more message if the result stays near the mark.
+"""
+ABOVE = (1.15, 1.3)
+"""Factors by which a cut may stay above the mark, tried in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerTexts:
+    """Texts that a cut must repeat in its marker."""
+
+    pins: Sequence[Pin] = ()
+    pins_room: int = 0
+    """Tokens for the pins."""
+    said: Callable[[Collection[int]], Iterable[tuple[int, str]]] = lambda shown: ()
+    """Entry and text of the person's messages in the lane, newest first, without the given entries."""
+    words_room: int = 0
+    """Tokens for their words."""
+    recalls: bool = True
+    """True if the model can read drops."""
+    others: Callable[[Iterable[int]], Collection[int]] = lambda entries: ()
+    """Returns the messages, of those given, whose words are not the person's."""
+    rules: str = ""
+    """The person's standing instructions, as a text."""
+    record: FittedRecord = field(default_factory=FittedRecord)
+    """The record of the work."""
+
+
+@dataclass
+class PinningTruncator(LaneTruncator):
+    """A truncator that adds the removed pins and words to its first marker, as far as there is room."""
+
+    keeps: MarkerTexts = field(default_factory=MarkerTexts)
+
+    @property
+    def reserved(self) -> int:
+        """Tokens to reserve for pins and words."""
+        fitting, crowded = self._split_pins(self.keeps.pins)
+        pins = sum((self.count(pin.quotation) + 2 for pin in fitting), self.count(PINNED) + 2 + self._line(crowded))
+        words, room = OwnWords(self.count), self.keeps.words_room
+        said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
+        longest = missing_line(9999, "older item", "d9999", True)
+        beside = sum(self.count(text) + 2 for text in (self.keeps.rules, self.keeps.record.text(longest)))
+        return (pins if self.keeps.pins else 0) + min(room, said) + beside
+
+    @property
+    def recalls(self) -> bool:
+        return self.keeps.recalls
+
+    def _line(self, crowded: Sequence[Pin]) -> int:
+        """Return the tokens of the line that names pins without room."""
+        ways = [(pin.id, "d9999") for pin in crowded]
+        return self.count(crowded_line(ways, self.keeps.recalls)) + 2 if crowded else 0
+
+    def _split_pins(self, pins: Sequence[Pin]) -> tuple[list[Pin], list[Pin]]:
+        """Return the pins that fit and the others, both in their order. The newest get room first, and the line that
+        names the others needs room too."""
+        fitting, crowded = self._split_by_room(pins, 0)
+        return self._split_by_room(pins, self._line(crowded)) if crowded else (fitting, crowded)
+
+    def _split_by_room(self, pins: Sequence[Pin], taken: int) -> tuple[list[Pin], list[Pin]]:
+        room, found = self.keeps.pins_room - self.count(PINNED) - 2 - taken, set()
+        for pin in reversed(pins):
+            cost = self.count(pin.quotation) + 2
+            if cost <= room:
+                room -= cost
+                found.add(pin.id)
+        return [pin for pin in pins if pin.id in found], [pin for pin in pins if pin.id not in found]
+
+    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
+        head = super()._head(lane, result, drops)
+        kept = flatten(result.groups)
+        texts = [item.message.content for item in head]
+        place = next((index for index, item in enumerate(head) if item.form is ItemForm.MARKER), None)
+        there = {item.entry for item in kept if item.form is ItemForm.FULL}
+        gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.quotation in text for text in texts)]
+        before = [item.message.content for item in lane.items if item.form in OURS]
+        if place is None:  # only single messages were cut, or a summary with the pins below it
+            cut = {item.entry for item in kept} - there
+            gone = [pin for pin in gone if pin.entry in cut or any(pin.quotation in text for text in before)]
+            if not gone:
+                return head
+            place = sum(1 for item in head[:1] if item.form is ItemForm.SUMMARY)
+            entry = head[place - 1].entry if place else 0
+            head.insert(place, WindowItem(entry, ItemForm.MARKER, Message(Role.USER, SHORTENED)))
+            words = ""
+        else:
+            words = self._words(kept, texts, {pin.entry for pin in self._split_pins(gone)[0]})
+        own = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # the new record follows
+        rules = self.keeps.rules if not any(self.keeps.rules in text for text in texts) else ""
+        parts = [text for text in (own, rules, words) if text]
+        parts += self._pin_texts(lane, gone, (texts, before), drops)
+        if record := self._record_text(lane, drops):
+            parts.append(record)
+        message = replace(head[place].message, content="\n\n".join(parts))
+        head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
+        return head
+
+    def _pin_texts(
+        self, lane: Lane, gone: Sequence[Pin], texts: tuple[Sequence[str], Sequence[str]], drops: list[Drop]
+    ) -> list[str]:
+        """Return the quotations of the `gone` pins that fit, and a line with the drop of each other one."""
+        fitting, crowded = self._split_pins(gone)
+        parts = ["\n".join([PINNED, *(pin.quotation for pin in fitting)])] if fitting else []
+        cited, known = map(named_ways, texts)
+        ways = []
+        for pin in (pin for pin in crowded if pin.id not in cited):
+            if pin.id not in known:
+                known[pin.id] = lane.timeline.log.next_drop()
+                what, tokens = f"pin {pin.id}, for which the pins had no room", self.count(pin.text)
+                at = lane.timeline.now()
+                drops.append(Drop(known[pin.id], what, tokens, Cause.TRUNCATION, at, text=pin.text))
+            ways.append((pin.id, known[pin.id]))
+        return [*parts, crowded_line(ways, self.keeps.recalls)] if ways else parts
+
+    def _record_text(self, lane: Lane, drops: list[Drop]) -> str:
+        """Return the record; items without room become a drop."""
+        record = self.keeps.record
+        if not record.left:
+            return record.text()
+        name, number = lane.timeline.log.next_drop(), len(record.left)
+        what, tokens = f"{number} older items of the record of the work", self.count(record.left_text)
+        drops.append(Drop(name, what, tokens, Cause.TRUNCATION, lane.timeline.now(), text=record.left_text))
+        return record.text(missing_line(number, "older item", name, self.recalls))
+
+    def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> str:
+        """Return the person's words that are nowhere else in the window, oldest first; "" if there are none."""
+        shown = {item.entry for item in kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
+        words = OwnWords(self.count)
+        said = (one for one in self.keeps.said(shown) if not any(quote_lines(one[1]) in text for text in texts))
+        chosen = words.choose_quotes(words.newest(said, self.keeps.words_room), self.keeps.words_room)
+        return quote_words(chosen, self.keeps.others(quote.entry for quote in chosen)).strip()
+
+
+def near(strategy: Strategy, most: int) -> Strategy:
+    """Return `strategy` for a cut to a mark that may stay a little above it, up to `most` tokens, if one large message
+    would take it far below."""
+
+    def choose(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:
+        kept = strategy(sizes, budget, required)
+        for share in ABOVE:
+            if sum(sizes[index] for index in kept) >= NEAR * budget:
+                break
+            kept = strategy(sizes, min(most, int(budget * share)), required)
+        return kept
+
+    return choose

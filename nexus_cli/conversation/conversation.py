@@ -1,0 +1,333 @@
+"""A lane: one line of requests, with its log, its epoch, the window and the cursor (`nexus docs context`).
+
+The window is the epoch's head and every item appended since. Only `rewrite` begins a new epoch; everything else
+appends. Each message is rendered once (`Wire`) and never again. A preamble may also be added to a message in a head,
+until the first request of its epoch settles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from nexus_cli.conversation.groups import (
+    Dispatch,
+    Done,
+    Group,
+    Measure,
+    ModelCall,
+    flatten,
+    group_tool_calls,
+    is_placeholder,
+    next_step,
+)
+from nexus_cli.conversation.render import Wire
+from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.services import FixedValues
+from nexus_cli.core.wire import WireRules
+
+Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
+"""Returns the memos of an epoch that is about to begin: kind and value of each."""
+SHOWN = (ItemForm.FULL, ItemForm.ELIDED)
+"""Forms of an item that show its entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochHeader:
+    """The frozen beginning of an epoch, without its head."""
+
+    model: str = ""
+    system: str = ""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    rules: str = WireRules().dumps()
+    effort: str = ""
+    system_tokens: int = 0
+    tools_tokens: int = 0
+    sections: str = "[]"
+
+    @classmethod
+    def of(cls, epoch: Epoch) -> EpochHeader:
+        """Return the header of an epoch."""
+        return cls(**_header_values(epoch))
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenRequest:
+    """A rendered request, to be committed before its first byte is sent."""
+
+    wire: Wire
+    last: int
+    fixed: tuple[FixedValues, ...]
+    head_lines: tuple[bytes, ...]
+    counted: int
+    previous_end: int
+    changed_head: tuple[FixedValues, ...] = ()
+    """Slots of the head whose preamble was added or removed since the epoch was recorded."""
+
+
+class Lane:
+    """The window of one lane. All changes to the window are made here."""
+
+    def __init__(self, timeline: Timeline, measure: Measure, frame: EpochHeader | None = None) -> None:
+        self.timeline = timeline
+        self._measure = measure
+        self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), timeline.last)
+        self.tail: list[WindowItem] = []
+        self.cursor = 0
+        """Id of the last entry that was sent to the model."""
+        self.run = 0
+        """Id of the first entry of the current run; later messages of the person are steering."""
+        self._wire: Wire | None = None
+        self.is_recorded = False
+        """True once the epoch is recorded."""
+        self._head_sent = False
+        self._head_open = False
+        self._changed_preambles: set[int] = set()
+        self._sent_messages = 0
+        self.messages_tokens = 0
+        """Our count of the messages alone."""
+        self.changes = 0
+        """Counts changes of the window: while it is the same, the next request is too."""
+
+    @classmethod
+    def load(cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False) -> Lane:
+        """Restore a lane from its log; only the window is read. `head_open`: no request has settled the head yet."""
+        lane = cls(timeline, measure)
+        lane._head_open = head_open
+        lane.epoch, lane.cursor, lane.is_recorded = epoch, cursor, True
+        lane.tail = [item_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
+        lane._head_sent = cursor > 0 and cursor >= epoch.base
+        lane.run = lane._newest_run()
+        lane._count()
+        return lane
+
+    def fork(self, timeline: Timeline) -> Lane:
+        """Return a lane that begins with this one's lines; `timeline` continues after this one's last entry."""
+        self._head_open = False  # the fork may send it
+        other = Lane(timeline, self._measure)
+        other._changed_preambles = set(self._changed_preambles)
+        other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
+        other._wire = self._wire.fork() if self._wire else None
+        other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
+        other.messages_tokens, other.is_recorded, other.run = self.messages_tokens, self.is_recorded, self.run
+        return other
+
+    @property
+    def last_sent(self) -> int:
+        """Id of the last entry in a request of this epoch; -1 before its first one."""
+        return self.cursor if self._head_sent else -1
+
+    @property
+    def items(self) -> list[WindowItem]:
+        """The items of the window in the order in which they happened."""
+        return [*self.epoch.head, *self.tail]
+
+    @property
+    def counted(self) -> int:
+        """Our count of the whole window: system, tools, messages, preambles."""
+        return self.epoch.system_tokens + self.epoch.tools_tokens + self.messages_tokens
+
+    def groups(self) -> list[Group]:
+        """Return the window as atomic groups, repaired."""
+        return group_tool_calls(self.items, self._measure)
+
+    def next_step(self) -> Dispatch | ModelCall | Done:
+        """Return the loop's next step."""
+        return next_step(self.items)
+
+    def new_entry(self, kind: Kind, message: Message, actor: str) -> Entry:
+        """Return the next entry: the caller records it in `timeline.log`, then calls `add`."""
+        return self.timeline.new_entry(kind, message, actor, self._measure(message, ""))
+
+    def add(self, entry: Entry) -> None:
+        """Append a recorded entry to the window."""
+        self.tail.append(item_of(entry))
+        self.messages_tokens += entry.tokens
+        self.changes += 1
+        if entry.kind is Kind.USER:
+            self.run = entry.id
+
+    def append(
+        self, kind: Kind, message: Message, actor: str, notes: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> Entry:
+        """Record an entry at the end of log and window; `notes` are its memos by kind."""
+        entry = self.new_entry(kind, message, actor)
+        memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]
+        self.timeline.log.append(entry, memos)
+        self.add(entry)
+        return entry
+
+    def attach_preamble(self, preamble: str) -> bool:
+        """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result. In a new epoch that
+        has sent nothing, use the newest of its messages.
+
+        Returns False if nothing is unsent; sent messages are never changed.
+        """
+        item = self._preamble_slot()
+        if item is None:
+            return False
+        self._set_preamble(item, f"{item.preamble}\n{preamble}" if item.preamble else preamble)
+        return True
+
+    @property
+    def adds_to_result(self) -> bool:
+        """True if the next preamble is appended to a tool result."""
+        item = self._preamble_slot()
+        return item is not None and item.message.role is Role.TOOL
+
+    def detach_preamble(self) -> None:
+        """Remove the preamble of the message that `attach_preamble` would use, if it is in a head: the epoch began
+        after it was added, and sends it again."""
+        item = self._preamble_slot()
+        if item is not None and item.preamble and item not in self.tail:
+            self._set_preamble(item, "")
+
+    def _preamble_slot(self) -> WindowItem | None:
+        """Return the message for the next preamble."""
+        head = [item for item in self.epoch.head if item.form in SHOWN] if self._head_open else []
+        unsent = [item for item in (*head, *self.tail) if item.entry > self.cursor]
+        for items in (unsent, head):
+            for role in (Role.USER, Role.TOOL):
+                newest = next((item for item in reversed(items) if item.message.role is role), None)
+                if newest is not None:
+                    return newest
+        return None
+
+    def _set_preamble(self, item: WindowItem, preamble: str) -> None:
+        other = replace(item, preamble=preamble, tokens=self._measure(item.message, preamble))
+        self.messages_tokens += other.tokens - item.tokens
+        self.changes += 1
+        if item in self.tail:
+            self.tail[self.tail.index(item)] = other
+            return
+        self._changed_preambles.add(item.entry)
+        self.epoch = replace(self.epoch, head=tuple(other if one is item else one for one in self.epoch.head))
+
+    def is_preamble_due(self) -> bool:
+        """True if an unsent user message has no preamble yet."""
+        return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
+
+    def freeze_request(self) -> FrozenRequest:
+        """Render the new items and move the cursor; the caller commits before sending."""
+        head_lines: tuple[bytes, ...] = ()
+        changed_head: tuple[FixedValues, ...] = ()
+        if not self.is_recorded:
+            self.begin()
+        if self._wire is None:
+            self._wire, lines, _ = self._render_sent()
+            # Also if it was sent before: a resumed lane does not know if that was under this epoch.
+            head_lines = tuple(lines)
+            changed_head = tuple(self._changed_head_lines(lines))
+            self._sent_messages = len(self._wire.messages) if self._head_sent else 0
+        fresh = flatten(group_tool_calls(self._split()[1]))
+        fixed = tuple(
+            FixedValues(item.entry, item.preamble, item.tokens, line)
+            for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
+        )
+        previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
+        self.cursor, self._head_sent = self.timeline.last, True
+        self.changes += 1
+        self._head_open, self._changed_preambles = False, set()
+        return FrozenRequest(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
+
+    def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[FixedValues]:
+        for item, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
+            if item.entry in self._changed_preambles and item.form in SHOWN:
+                yield FixedValues(item.entry, item.preamble, item.tokens, line)
+
+    def renders_to(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
+        """True if the sent items render to the same lines: the stored hashes of the head's items (none: not sent yet)
+        and of the entries after it."""
+        _, lines, entries = self._render_sent()
+        return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
+
+    def _render_sent(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
+        """Return the wire up to the cursor, and the hashes of the head's items and of the entries after it."""
+        wire = Wire(self.epoch)
+        head = wire.extend(flatten(group_tool_calls(self.epoch.head)))
+        sent = flatten(group_tool_calls(self._split()[0]))
+        return wire, head, [(item.entry, line) for item, line in zip(sent, wire.extend(sent), strict=True)]
+
+    def _split(self) -> tuple[list[WindowItem], list[WindowItem]]:
+        """Return the tail before and after the cursor."""
+        sent = [item for item in self.tail if item.entry <= self.cursor]
+        return sent, self.tail[len(sent) :]
+
+    def rewrite(
+        self,
+        head: Iterable[WindowItem],
+        cause: str,
+        drops: Sequence[Drop],
+        frame: EpochHeader | None = None,
+        notes: Notes | None = None,
+    ) -> Epoch:
+        """Begin a new epoch with this head; the only way in which sent lines change. The memos of `notes`, which is
+        called with the lane in its former state, are recorded with it. If `notes` or the log raises, the lane is
+        unchanged."""
+        kept = tuple(item for item in head if not is_placeholder(item))
+        old = self.epoch
+        number = self.timeline.log.next_epoch()
+        parent = old.id if self.is_recorded else None
+        new = _epoch(frame or EpochHeader.of(old), number, parent, cause, kept, self.timeline.last)
+        before = dict(vars(self))
+        self.epoch, self.tail, self._wire, self.is_recorded = new, [], None, True
+        self._head_sent, self._sent_messages = False, 0
+        self._head_open, self._changed_preambles = True, set()
+        self.changes += 1
+        self._count()
+        try:
+            now, last = self.timeline.now(), self.timeline.last
+            memos = [Memo(kind, now, last, value) for kind, value in (notes(new) if notes else ())]
+            self.timeline.log.begin_epoch(new, drops, memos)
+        except BaseException:
+            vars(self).update(before)
+            raise
+        return new
+
+    def replace_header(self, frame: EpochHeader) -> None:
+        """Replace the frame of an epoch that was neither recorded nor sent."""
+        self.epoch = with_frame(self.epoch, frame)
+        self.changes += 1
+
+    def begin(self, drops: Sequence[Drop] = (), notes: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
+        """Record the first epoch of a new lane with the drops of its system text."""
+        self.epoch = replace(self.epoch, id=self.timeline.log.next_epoch())
+        now, last = self.timeline.now(), self.timeline.last
+        self.timeline.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
+        self.is_recorded = True
+        self.changes += 1
+
+    def _newest_run(self) -> int:
+        """Return the newest entry of the window that began a run: only the log tells a request from steering."""
+        for item in reversed(self.items):
+            if item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED):
+                entry = next(iter(self.timeline.read(item.entry, item.entry)), None)
+                if entry is not None and entry.kind is Kind.USER:
+                    return entry.id
+        return 0
+
+    def _count(self) -> None:
+        self.messages_tokens = sum(item.tokens for item in self.items)
+
+
+def item_of(entry: Entry) -> WindowItem:
+    """Return an item that shows an entry completely."""
+    return WindowItem(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
+
+
+def with_frame(epoch: Epoch, frame: EpochHeader) -> Epoch:
+    """Return the epoch with another frame."""
+    return replace(epoch, **_header_values(frame))
+
+
+def _epoch(
+    frame: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
+) -> Epoch:
+    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **_header_values(frame))
+
+
+def _header_values(source: Epoch | EpochHeader) -> dict[str, Any]:
+    return {one.name: getattr(source, one.name) for one in fields(EpochHeader)}

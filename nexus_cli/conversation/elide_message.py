@@ -1,0 +1,101 @@
+"""Shorten one message: its text and the strings of its call arguments, cut in the middle with a visible marker.
+
+Pure. `nexus_cli.conversation.truncation` chooses the messages and their sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nexus_cli.conversation.groups import Measure, is_placeholder
+from nexus_cli.conversation.tokens.counter import compact
+from nexus_cli.core.elide import Marker, elide_text
+from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.message import Role, ToolCall
+
+WORTH = 32
+"""Least tokens that cutting the person's words must save: a short request is not replaced by a marker of the same
+length."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageElider:
+    """Shortens messages with these counters and markers."""
+
+    count: Callable[[str], int]
+    measure: Measure
+    marker: Callable[[WindowItem], Marker]
+    """Returns the marker for the text of an item."""
+    inner: Callable[[WindowItem], Marker]
+    """Returns the marker for a string inside its call arguments, whose offsets are those of that string alone."""
+
+    def elide(self, item: WindowItem, cap: int) -> WindowItem:
+        """Return `item` in about `cap` tokens, at least its markers. Return it unchanged if that would not make it
+        smaller, would cut the person's words for almost nothing, or if it is a placeholder, which is generated each
+        time."""
+        if is_placeholder(item):
+            return item
+        message = item.message
+        texts = [self.count(message.content), *(self.count(compact(call.arguments)) for call in message.tool_calls)]
+        height = fill_level(texts, cap - (item.tokens - sum(texts)))
+        text = self._elide_text(message.content, height, self.marker(item))
+        calls = tuple(self._elide_call(call, height, self.inner(item)) for call in message.tool_calls)
+        short = replace(message, content=text, tool_calls=calls)
+        tokens = self.measure(short, item.preamble)
+        if tokens >= item.tokens - (WORTH if message.role is Role.USER else 0):
+            return item
+        form = item.form if item.form is ItemForm.SUMMARY else ItemForm.ELIDED
+        return replace(item, form=form, message=short, tokens=tokens)
+
+    def _elide_call(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
+        """Return `call` with its longest strings cut; if that is not enough, with one marker for all arguments."""
+        whole = self.count(compact(call.arguments))
+        if whole <= cap:
+            return call
+        leaves = [self.count(text) for text in _strings(call.arguments)]
+        height = fill_level(leaves, cap - (whole - sum(leaves)))
+        lean = _map_strings(call.arguments, lambda text: self._elide_text(text, height, marker))
+        tokens = self.count(compact(lean))
+        if tokens > cap:
+            length = len(compact(call.arguments))
+            bare = {"...": marker(0, length, length, whole)}
+            lean = bare if self.count(compact(bare)) < tokens else lean
+        return replace(call, arguments=lean)
+
+    def _elide_text(self, text: str, cap: int, marker: Marker) -> str:
+        """Return `text` in about `cap` tokens, only its marker if there is no room, never longer than before."""
+        whole = self.count(text)
+        if whole <= cap:
+            return text
+        short = elide_text(text, cap, self.count, marker).text or marker(0, len(text), len(text), whole)
+        return short if self.count(short) < whole else text
+
+
+def fill_level(sizes: Sequence[int], budget: int) -> int:
+    """Return the size to which the largest ones must be cut so that all together fit `budget`."""
+    left = max(0, budget)
+    for rest, value in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - rest)
+        if value > share:
+            return share
+        left -= value
+    return max(sizes, default=0)
+
+
+def _strings(value: Any) -> list[str]:
+    """Yield every string value in JSON data."""
+    if isinstance(value, str):
+        return [value]
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return [text for item in inside for text in _strings(item)]
+
+
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON data with every string value replaced."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: _map_strings(item, change) for key, item in value.items()}
+    return [_map_strings(item, change) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,226 @@
+"""Find stale tool results: repeated in the window, out of date, or old. Pure, from groups to a new head.
+
+A result is stale when the same file was read again later or changed since by a tool of ours, when the same listing or
+search was made again, or when `OLD` groups follow a read, a search or a command. It is replaced by one line with the
+reason and the way to read it back (and the exit status of a command); nothing else changes, so that pairs and order
+stay the same. `nexus_cli.conversation.rewrite_cost` decides if that pays.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nexus_cli.conversation.groups import Group, Measure, is_placeholder
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.message import ToolCall
+from nexus_cli.core.tool import Effect, Reads, Tool
+from nexus_cli.core.wire import canonical
+
+LEAST = 200
+"""Least tokens of a result that deserves a stub."""
+RECENT = 8
+"""Newest groups that are never changed, because the model is working on them."""
+OLD = 16
+"""Groups after which what was read, searched or run counts as stale by its age alone."""
+CUT = "left out: recall("
+"""Mark of a shortened result."""
+SAME = "[Unchanged"
+"""Beginning of a result that refers to the same text above it."""
+NAMED = 120
+"""Characters of a call's subject that its stub names."""
+LINES = ("offset", "limit")
+"""Arguments of a call that reads a part of a file: its first line, and how many."""
+AGED = "left out by age"
+LISTED: Mapping[Reads, str] = {Reads.LIST: "listed", Reads.SEARCH: "searched"}
+FindTool = Callable[[str], Tool | None]
+"""Returns the definition of a tool by its name."""
+Key = tuple[str, tuple[str, ...], bytes]
+FAILED = (
+    "arguments are not a JSON object",
+    "bad arguments for",
+    "Declined",
+    "interrupted while it ran",
+    "not permitted",
+    "not run",
+    "outcome unknown",
+    "the person said no",
+    "there is no tool",
+    "tools are switched off",
+)
+"""Beginnings of results of calls that could not run, or did not end."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaleResult:
+    """One result that the window no longer needs."""
+
+    item: WindowItem
+    call: ToolCall
+    subject: str
+    """The argument of the call that a person sees."""
+    why: str
+    """`read again below`, `changed below`, `AGED`, ..."""
+    end: str = ""
+    """The last line of a command's result, which stays: its exit status."""
+
+    @property
+    def what(self) -> str:
+        """The call: `read_file src/a.py`."""
+        subject = one_line(self.subject)
+        return f"{self.call.name} {subject if len(subject) <= NAMED else subject[: NAMED - 3] + '...'}"
+
+    def stub(self, drop_id: str, measure: Measure) -> WindowItem:
+        """Return the item with the stub as its text; its preamble stays."""
+        text = f'[{self.what}: {self.why}; recall("{drop_id}")]' + (f"\n{self.end}" if self.end else "")
+        message = replace(self.item.message, content=text)
+        return replace(self.item, form=ItemForm.STUB, message=message, tokens=measure(message, self.item.preamble))
+
+
+def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult]:
+    """Return the stale results of a window, oldest first; errors, the `RECENT` newest groups and what these refer to
+    stay."""
+    old = max(0, len(groups) - RECENT)
+    later = _Later()
+    referred: list[object] = []
+    found: list[StaleResult] = []
+    for index in reversed(range(len(groups))):
+        group = groups[index]
+        calls = group[0].message.tool_calls
+        for place in reversed(range(len(calls))):
+            call, item = calls[place], group[place + 1]
+            tool = find_tool(call.name)
+            asked = call.name, call.arguments
+            refers = item.message.content.startswith(SAME)
+            if refers and index >= old:
+                referred.append(asked)
+            is_old = index < len(groups) - OLD and asked not in referred
+            if tool is None or refers or is_placeholder(item):
+                continue
+            if tool.runs_commands:
+                if is_old and _is_long(item):
+                    command = str(call.arguments.get(tool.subject, ""))
+                    found.append(StaleResult(item, call, command, AGED, last_line(item.message.content)))
+                continue
+            if not _touches_files(tool):
+                continue
+            paths = tuple(str(path) for path in tool.find_paths(call.arguments))
+            if _has_failed(call, item, paths):
+                continue
+            named = _NamedCall(call, tool, tuple(posixpath.normpath(path) for path in paths if path))
+            if index < old and _is_long(item):
+                why = later.why(named)
+                if not why and is_old and tool.effect is Effect.READ:
+                    why = AGED
+                if why:
+                    found.append(StaleResult(item, call, str(call.arguments.get(tool.subject, "")), why))
+            later.saw(named, item)
+    return found[::-1]
+
+
+def _is_long(item: WindowItem) -> bool:
+    return item.form is ItemForm.FULL and item.tokens > LEAST < len(item.message.content)
+
+
+def last_line(text: str) -> str:
+    """Return the last line of a result, "" if it is long."""
+    line = text.rstrip().rpartition("\n")[2]
+    return line if len(line) <= NAMED else ""
+
+
+def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:
+    """Return the window's items with the stubs, by entry, in place of the originals."""
+    return [stubs.get(item.entry, item) if _is_result(item) else item for group in groups for item in group]
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedCall:
+    """A call, its tool and the files that it names, as far as its words show."""
+
+    call: ToolCall
+    tool: Tool
+    paths: tuple[str, ...]
+
+    @property
+    def whole_key(self) -> Key:
+        """Key that is equal for listings or searches of the same thing."""
+        return self.call.name, (), canonical(sorted(self.call.arguments.items()))
+
+    @property
+    def file_key(self) -> Key:
+        """Key that is equal for readings that differ only in their lines."""
+        without = {*self.tool.paths, *LINES} - {self.tool.ranged}
+        rest = sorted((name, value) for name, value in self.call.arguments.items() if name not in without)
+        return self.call.name, self.paths, canonical(rest)
+
+
+class _Later:
+    """The calls of a window from a certain place on, collected from its end."""
+
+    def __init__(self) -> None:
+        self._reads: dict[Key, set[tuple[int, float, bool]]] = {}
+        self._changed: set[str] = set()
+        self._asked: set[Key] = set()
+
+    def why(self, named: _NamedCall) -> str:
+        """Return the reason that the result of an earlier call is stale, "" if it is not."""
+        if named.tool.finds_files:
+            return f"{LISTED[named.tool.reads]} again below" if named.whole_key in self._asked else ""
+        if not named.tool.reads_content or not named.paths:
+            return ""
+        if not self._changed.isdisjoint(named.paths):
+            return "changed below"
+        first, last = _lines(named.call)
+        again = any(
+            (start <= first and last <= end and whole) or (start, end) == (first, last)
+            for start, end, whole in self._reads.get(named.file_key, ())
+        )
+        return "read again below" if again else ""
+
+    def saw(self, named: _NamedCall, item: WindowItem) -> None:
+        """Take in a call that succeeded and its result."""
+        if named.tool.effect is Effect.EDIT:
+            self._changed.update(named.paths)
+        elif item.form is not ItemForm.FULL:
+            return
+        elif named.tool.finds_files:
+            self._asked.add(named.whole_key)
+        elif named.paths and self._changed.isdisjoint(named.paths):
+            lines = (*_lines(named.call), CUT not in item.message.content)
+            self._reads.setdefault(named.file_key, set()).add(lines)
+
+
+def _touches_files(tool: Tool) -> bool:
+    """True if results of `tool` become stale, or make others so."""
+    return tool.finds_files or tool.reads_content or tool.effect is Effect.EDIT
+
+
+def _has_failed(call: ToolCall, item: WindowItem, paths: Sequence[str]) -> bool:
+    """True if a result reports an error: then nothing was read or changed, and it is kept."""
+    text = item.message.content
+    return (
+        bool(call.raw)
+        or text.startswith(FAILED)
+        or text.startswith(f"{call.name} failed:")
+        or any(path and text.startswith(f"{path}: ") for path in paths)
+        or text.endswith("Nothing was changed.")
+    )
+
+
+def _is_result(item: WindowItem) -> bool:
+    return item.message.tool_call_id is not None
+
+
+def _lines(call: ToolCall) -> tuple[int, float]:
+    """Return the lines that a call asks for: the first, and one past the last."""
+    first, limit = _whole(call.arguments.get(LINES[0]), 1), call.arguments.get(LINES[1])
+    if limit == 0:  # an outline, which no range of lines contains
+        return 0, 0
+    return first, float("inf") if limit is None else first + _whole(limit, 0)
+
+
+def _whole(value: Any, otherwise: int) -> int:
+    return value if isinstance(value, int) else otherwise

@@ -1,0 +1,213 @@
+"""`NextRequest`: the content, size and expected cache hits of one request, a pure value.
+
+`project` makes it of the window of a lane; reports make it of the ledger, also for requests that were sent. Both ask
+the token estimator for the size of a request; the tests allow few other files to (see `lane/README.md`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from nexus_cli.conversation.cache_diagnosis import expected_cached, seconds_between
+from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
+from nexus_cli.conversation.section_rows import Sections, scale_sections
+from nexus_cli.conversation.sent_requests import EarlierRequests
+from nexus_cli.conversation.tokens.content_kinds import WindowContents
+from nexus_cli.conversation.tokens.estimator import Anchor, TokenEstimator
+from nexus_cli.core.budget import TokenBudget, UsedTokens
+from nexus_cli.core.entry import Epoch, WindowItem
+
+PLAN = "plan"
+"""Kind of the memo of a request that sent event sections: `epoch`, `told` (section id to the hash of its whole text),
+`pool`, `raised` and `sections` as in `nexus docs json`. Its entry is the newest one in the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The expected cache hit of a request."""
+
+    tokens: int
+    """Expected cached tokens, from the previous request or one of a former epoch."""
+    messages: int
+    """Wire messages of those tokens if a new epoch begins, else 0."""
+    shared: int
+    """Tokens of the prefix in common with the previous request."""
+    age: float | None
+    """Seconds since the last use of that prefix; None if unknown."""
+    at: datetime
+    repeated: int = 0
+    """See `NextRequest.repeated`."""
+
+
+@dataclass(frozen=True, eq=False)
+class NextRequest:
+    """One request before it is sent."""
+
+    epoch: Epoch
+    """System text, tools and model of the request; the new epoch if it begins one."""
+    items: tuple[WindowItem, ...]
+    """The window, in chronological order."""
+    waiting: tuple[WindowItem, ...]
+    """Texts waiting for the person's next message."""
+    sent: int
+    """The last entry that an earlier request of this epoch contained; -1 if there was none."""
+    told: Sections
+    """Event sections included in its newest message."""
+    counted: UsedTokens
+    """Tokens by layer, by our own count."""
+    budget: TokenBudget
+    """The budget with the used tokens by layer, as reported or estimated. `event` is the text we add to the newest
+    message; the message itself counts as history."""
+    room: int
+    """Most tokens that the request may have."""
+    most: int
+    """Tokens including the margin of the estimate; must not exceed `room` (law 2)."""
+    basis: str
+    """`reported`, `estimate` or `reported+estimate`."""
+    earlier: EarlierRequests
+
+    @classmethod
+    def of(
+        cls,
+        estimator: TokenEstimator,
+        epoch: Epoch,
+        items: Sequence[WindowItem],
+        budget: TokenBudget,
+        *,
+        waiting: Sequence[WindowItem] = (),
+        sent: int = -1,
+        told: Sections = (),
+        preamble: int = 0,
+        room: int | None = None,
+        earlier: EarlierRequests | None = None,
+        reported: int | None = None,
+    ) -> NextRequest:
+        """Build the request of `items` under `epoch`. Its size is the `reported` tokens, else the estimate of
+        `estimator`. `preamble` has the tokens of `told` and separators if `items` does not contain them yet."""
+        late = sum(int(one["tokens"]) for one in told)
+        messages = preamble + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
+        counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
+        return cls(
+            epoch,
+            tuple(items),
+            tuple(waiting),
+            sent,
+            told,
+            counted,
+            replace(budget, used=estimator.layers(counted, reported)),
+            budget.available if room is None else room,
+            estimator.upper(counted.total) if reported is None else reported,
+            estimator.basis if reported is None else "reported",
+            earlier or EarlierRequests(),
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the request: the figure shown in status line, reports, events and results."""
+        return self.budget.used.total
+
+    @property
+    def fits(self) -> bool:
+        """True if the estimate with its margin fits (law 2)."""
+        return self.most <= self.room
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The window as atomic groups."""
+        return group_tool_calls(self.items)
+
+    @cached_property
+    def arranged(self) -> list[WindowItem]:
+        """The window in the order in which it is sent."""
+        return flatten(self.groups)
+
+    # -- sections ----------------------------------------------------------------------------------------------
+
+    @property
+    def scale(self) -> float:
+        """Ratio of the request's tokens to our count."""
+        return _ratio(self.tokens, self.counted.total)
+
+    @property
+    def messages_scale(self) -> float:
+        """The same ratio for the messages alone, with our additions to them."""
+        used, counted = self.budget.used, self.counted
+        beside = used.history + used.event
+        return _ratio(beside, counted.history + counted.event) if beside else self.scale
+
+    @cached_property
+    def sections(self) -> tuple[dict[str, Any], ...]:
+        """Return the sections of layers 1 and 3, in `tokens` of the budget and `counted` by us."""
+        used, rows = self.budget.used, json.loads(self.epoch.sections)
+        fixed = [{**one, "cached": bool(one.get("cached")) and self.sent >= 0} for one in rows]
+        system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))
+        return (*system, *scale_sections(self.told, used.event, self.messages_scale))
+
+    # -- cache -------------------------------------------------------------------------------------------------
+
+    @property
+    def repeated(self) -> int:
+        """Tokens of the prefix that earlier requests of its epoch already contained."""
+        if self.sent < 0:
+            return 0
+        used, before = self.budget.used, sum(item.tokens for item in self.items if item.entry <= self.sent)
+        return min(used.total, used.system + used.tools + round(self.messages_scale * before))
+
+    @cached_property
+    def _shared(self) -> list[tuple[int, int]]:
+        """Tokens and wire messages of the prefix in common with each earlier request."""
+        before = self.earlier.requests
+        if before and before[0][0].epoch is self.epoch:
+            return [(before[0][0].tokens, 0)]
+        return [one.shares(self.epoch, self.items) for one, _ in before]
+
+    @cached_property
+    def outlook(self) -> Outlook:
+        """The best expected cache hit, over all earlier requests."""
+        now, life = self.earlier.now, self.earlier.life
+        made = []
+        for (_, used), (shared, messages) in zip(self.earlier.requests, self._shared, strict=False):
+            seconds = seconds_between(used, now)
+            made.append(Outlook(expected_cached(life, shared, seconds), messages, shared, seconds, now))
+        if not made:
+            return Outlook(0, 0, 0, None, now, self.repeated)
+        best = max(made, key=lambda one: one.tokens)
+        return replace(made[0], tokens=best.tokens, messages=best.messages, repeated=self.repeated)
+
+    @property
+    def cached(self) -> int:
+        """Tokens of the request that should be cached."""
+        return min(self.tokens, self.outlook.tokens)
+
+    @property
+    def sent_anew(self) -> int:
+        """Tokens of the request that should not be cached; 0 if it extends the whole previous one or is the first."""
+        if not self.earlier.requests or self._shared[0][0] >= self.earlier.requests[0][0].tokens:
+            return 0
+        return self.tokens - self.cached
+
+
+def used_tokens(estimator: TokenEstimator, counted: UsedTokens, size: int) -> UsedTokens:
+    """Convert the counts of a sent request of `size` tokens, as reported or estimated then, to tokens by layer."""
+    return estimator.layers(counted, size)
+
+
+def unreported_estimator(
+    estimator: TokenEstimator, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
+) -> TokenEstimator:
+    """Return an estimator for another window, whose only report is `anchor` (None: no report)."""
+    other = estimator.fork()
+    other.forget()
+    other.contents = WindowContents(lambda: (epoch, items))
+    if anchor is not None:
+        other.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+    return other
+
+
+def _ratio(used: int, counted: int) -> float:
+    return used / max(1, counted)

@@ -1,0 +1,37 @@
+"""Rows of a request's sections, in our own count or in the unit of its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.conversation.tokens.estimator import apportion
+
+Sections = Sequence[Mapping[str, Any]]
+"""The `sections` of `nexus docs json`, with tokens by our own count."""
+Why = tuple[str | int, ...]
+"""Words and, as numbers, tokens by our own count: a report converts them to the unit of its other figures."""
+
+
+def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
+    """Return the form and the reason as one line; with other figures in `why` it uses their unit."""
+    kept = "" if form == "dropped" else f" (score {score:g}, {tokens:,} tokens)"
+    text = "".join(part if isinstance(part, str) else f"{part:,}" for part in why)
+    return form + kept + (f": {text}" if text else "")
+
+
+def scale_sections(rows: Sections, total: int, scale: float) -> list[dict[str, Any]]:
+    """Convert the tokens of section rows to the budget's unit; they sum to `total`, separators included."""
+    tokens = apportion(total, [int(one["tokens"]) for one in rows])
+    return [_scale_row(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
+
+
+def _scale_row(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
+    """Convert one section row; the figures of its reason are converted by the same scale."""
+    counted, full = int(row["tokens"]), int(row.get("full_tokens", row["tokens"]))
+    whole = tokens if full == counted else max(tokens, round(full * scale))
+    known, why = {full: whole, counted: tokens}, row.pop("why", None)
+    if why is not None:  # older ledgers have only the reason, in our own count
+        parts = tuple(part if isinstance(part, str) else known.get(part, round(part * scale)) for part in why)
+        row["reason"] = reason_text(row["form"], row["score"], tokens, parts)
+    return row | {"tokens": tokens, "full_tokens": whole, "counted": counted, "full_counted": full}

@@ -1,0 +1,169 @@
+"""Requests that reached the provider: their common prefix with the next one, and the comparison of two in a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import sha256
+
+from nexus_cli.conversation.cache_diagnosis import CacheFacts, diagnose
+from nexus_cli.conversation.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
+from nexus_cli.conversation.groups import flatten, group_tokens, group_tool_calls
+from nexus_cli.conversation.render import Wire
+from nexus_cli.core.clock import local_now
+from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import canonical
+from nexus_cli.provider.prompt_cache import CacheLife, cache_life
+
+MOST_EPOCHS = 4
+"""Earlier epochs whose requests are remembered: an undo may return to one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """One request as it was sent. Holds references instead of copies: sent content never changes."""
+
+    epoch: Epoch
+    tail: Sequence[WindowItem]
+    """Items appended in the epoch; those after `last` are not part of the request."""
+    last: int
+    tokens: int
+    """Input tokens as reported by the provider."""
+    cached: bool = True
+    """True if the provider has reported cache use, up to this request."""
+    least: tuple[int, int] = (0, 0)
+    """Reported and counted tokens of the smallest request with the same system text and schemas; 0 if unknown. Used to
+    estimate the tokens of those two."""
+    begins: str = ""
+    """Hash of model, system text and schemas, see `prefix_hash`."""
+    life: CacheLife | None = None
+    """Cache lifetime of its model."""
+
+    @property
+    def items(self) -> list[WindowItem]:
+        return [*self.epoch.head, *(item for item in self.tail if item.entry <= self.last)]
+
+    @property
+    def fixed(self) -> int:
+        """Tokens of system text and schemas, by our count."""
+        return self.epoch.system_tokens + self.epoch.tools_tokens
+
+    def fingerprint(self) -> Fingerprint:
+        return render_fingerprint(self.epoch, self.items)
+
+    def shares(self, epoch: Epoch, items: Sequence[WindowItem]) -> tuple[int, int]:
+        """Return the common prefix with a request of `items` under `epoch`: tokens as the provider counts them, and
+        the number of wire messages."""
+        common = self._common(epoch, items)
+        if common is None:
+            return 0, 0
+        wire, messages = Wire(epoch), group_tokens(tuple(self.items))
+        wire.extend(common)
+        reported, counted = self.least if all(self.least) else (self.tokens, self.fixed + messages)
+        fixed = min(self.tokens, round(reported * self.fixed / counted))
+        share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
+        return fixed + round((self.tokens - fixed) * share), len(wire.messages)
+
+    def common(self, epoch: Epoch, items: Sequence[WindowItem]) -> int:
+        """Return the tokens of the same prefix, by our count."""
+        common = self._common(epoch, items)
+        return 0 if common is None else self.fixed + group_tokens(tuple(common))
+
+    def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
+        """Return the messages of the common prefix; None if system text or schemas differ."""
+        same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
+        return None if same < 0 else flatten(group_tool_calls(items))[:same]
+
+
+def compare_requests(
+    before: SentRequest,
+    now: SentRequest,
+    usage: Usage,
+    *,
+    shared: int,
+    age: float | None,
+    proven: bool,
+    differ: Callable[[], Difference | None],
+) -> CacheFacts:
+    """Compare a request with `usage` to the one before, by values of `CacheFacts`; `differ` is called on a miss."""
+    fresh = 0
+    if before.epoch is not now.epoch:
+        items = now.items
+        new = sum(item.tokens for item in items if item.entry > before.last)
+        fresh = round(usage.input * new / max(1, now.fixed + sum(item.tokens for item in items)))
+    facts = CacheFacts(
+        now.life,
+        usage.input,
+        usage.cache_read,
+        before.tokens,
+        shared,
+        age,
+        fresh=fresh,
+        proven=proven,
+        former=before.life,
+    )
+    found = differ() if diagnose(facts).missed else None
+    if found is None:
+        return facts
+    cause = "" if before.epoch is now.epoch else now.epoch.cause
+    return replace(facts, difference=found, cause=cause, source=source_of(found, now.epoch, before.epoch))
+
+
+def source_of(found: Difference, *epochs: Epoch) -> str:
+    """Return the source of the section that differs, from the first of `epochs` that has one; "" for other parts."""
+    if found.kind != "section":
+        return ""
+    named = (one for epoch in epochs for one in json.loads(epoch.sections) if one.get("id") == found.what)
+    return next((str(one["source"]) for one in named if one.get("source")), "")
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRequests:
+    """Requests that may be cached, each with the last use of its epoch; the lane's newest first."""
+
+    requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
+    life: CacheLife | None = None
+    """Cache lifetime of the next request's model."""
+    now: datetime = field(default_factory=local_now)
+    """The time at which a cache hit is expected."""
+
+
+@dataclass
+class CacheHistory:
+    """Requests of a lane and its forks that may still be cached.
+
+    A copy for a fork shares the containers: requests of either lane may produce cache hits in both.
+    """
+
+    last: SentRequest | None = None
+    """The lane's newest request with reported usage; a fork starts with its parent's."""
+    earlier: dict[int, SentRequest] = field(default_factory=dict)
+    """Newest request of each recently used epoch, forks included, by epoch id."""
+    least: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Reported and counted tokens of the smallest request, by prefix hash."""
+    uses: dict[int, datetime] = field(default_factory=dict)
+    """Time of the last request in each epoch, by this lane or a fork."""
+    last_usage: Usage | None = None
+    """Usage of the lane's newest answered request."""
+
+    def earlier_requests(self, info: ModelInfo, now: datetime) -> EarlierRequests:
+        """Return the last request, then the newest of each former epoch, for a request to this model."""
+        life, last = cache_life_of(info), self.last
+        if last is None:
+            return EarlierRequests((), life, now)
+        others = (one for one in reversed(self.earlier.values()) if one.epoch is not last.epoch)
+        return EarlierRequests(tuple((one, self.uses.get(one.epoch.id)) for one in (last, *others)), life, now)
+
+
+def cache_life_of(info: ModelInfo) -> CacheLife | None:
+    """Return the known cache lifetime of a model; None if its provider has no known cache."""
+    return cache_life(info.name, info.provider, caches=info.cache)
+
+
+def prefix_hash(epoch: Epoch) -> str:
+    """Hash the prefix of the epoch's requests: model, system text and schemas."""
+    return sha256(canonical([epoch.model, epoch.system, list(epoch.tools)])).hexdigest()

@@ -1,0 +1,43 @@
+"""Check the figures in an overflow error, with which a provider refused a request as too long.
+
+They are parsed from an error text, sometimes that of a proxy, so they may be wrong. `lane_window` applies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nexus_cli.conversation.tokens.estimator import FAR, LEAST, MOST
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import ModelInfo
+
+REFUSED_WINDOW = "refused_window"
+"""Kind of the memo of a `window` from an overflow error that only this session uses (0: no longer), with the served
+name of the `model` and the window `listed` for it at that time."""
+
+
+def is_believable(error: ProviderError, counted: int) -> bool:
+    """True if the figures of an overflow error are plausible for a request of `counted` tokens by our count.
+
+    The reported count may include the output cap. The reported window must be one that the request can have exceeded.
+    """
+    most = MOST * counted + error.output_cap
+    if error.limit and error.limit > most:
+        return False
+    if not error.counted:
+        return True
+    if LEAST * counted <= error.counted <= MOST * counted:
+        return True
+    # With a large output cap almost any figure is near the sum, so the tolerance is smaller here.
+    return counted / FAR <= error.counted - error.output_cap <= counted * FAR
+
+
+def with_session_window(info: ModelInfo, memos: Sequence[Memo]) -> ModelInfo:
+    """Return `info` with the window recorded in the session's memos, if the listed window is still the same."""
+    listed = info.listed_window or info.window
+    known = [memo.value for memo in memos if memo.value["model"] == info.served_name]
+    if not known or known[-1]["listed"] != listed or not 0 < known[-1]["window"] < info.window:
+        return info
+    return replace(info, window=int(known[-1]["window"]), window_refused=True, listed_window=listed)

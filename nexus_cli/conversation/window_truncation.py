@@ -1,0 +1,234 @@
+"""Truncation of a lane: the cut, its drops and the line that marks the hole for the model (laws 2, 4 and 5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nexus_cli.conversation.conversation import EpochHeader, Lane, Notes
+from nexus_cli.conversation.elide_message import MessageElider
+from nexus_cli.conversation.entry_ranges import (
+    HOLE,
+    EntryRange,
+    format_ranges,
+    hole_ranges,
+    join_ranges,
+    ranges_of,
+    subtract_ranges,
+)
+from nexus_cli.conversation.groups import Group, is_placeholder
+from nexus_cli.conversation.strategies import Strategy
+from nexus_cli.conversation.truncation import Hole, Truncation, truncate_window
+from nexus_cli.core.budget import REQUEST_FLOOR
+from nexus_cli.core.elide import RECALL, Marker, drop_marker, plain_marker
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.wire import canonical
+
+MOST = 5
+"""Most drops that one marker names: each takes room, and is one more to read or search."""
+_NAMED = re.compile(r'recall\("(d\d{1,18})"\)')
+
+
+@dataclass(frozen=True, slots=True)
+class HolePart:
+    """The part of a hole that one drop contains."""
+
+    what: str
+    tokens: int
+    """Tokens that left the window now."""
+    entries: EntryRange
+    """The messages that it returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallLinks:
+    """The drops to create for a hole, and the existing ones."""
+
+    known: tuple[str, ...]
+    """Ids of drops with the rest of the hole, oldest first."""
+    new: tuple[HolePart, ...]
+
+
+def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
+    """Return the drops that `hole` needs. If the model never `recalls`, earlier drops are not named to it."""
+    before = join_ranges(hole_ranges(hole.markers))
+    went = [item for item in hole.gone if item.form is not ItemForm.SUMMARY]
+    spans = join_ranges([*((item.entry, item.entry) for item in went), *subtract_ranges(hole.first, hole.last, before)])
+    known = [_drops_named(item.message.content) for item in hole.markers if hole_ranges([item])]
+    names = tuple(dict.fromkeys(name for several in known for name in several))
+    if len(went) == len(hole.gone) and (not recalls or (all(known) and len(names) + len(spans) <= MOST)):
+        return RecallLinks(names, tuple(HolePart(_what(span), _tokens(went, span), span) for span in spans))
+    return RecallLinks((), (_all(hole, went, before),))
+
+
+def hole_line(first: int, last: int, ways: Sequence[str]) -> str:
+    """Return the line that replaces the left-out messages from `first` to `last`."""
+    how = ", ".join(f'recall("{name}")' for name in ways)
+    return f"{HOLE.format(first, last)} Read them with {how}.]" if ways else f"{HOLE.format(first, last)}]"
+
+
+def _drops_named(text: str) -> list[str]:
+    """Return the drops that the first line of a marker names."""
+    return _NAMED.findall(text.partition("\n")[0])
+
+
+def _tokens(items: Iterable[WindowItem], span: EntryRange) -> int:
+    return sum(item.tokens for item in items if span[0] <= item.entry <= span[1])
+
+
+def _what(*spans: EntryRange) -> str:
+    return f"message{'s' * (spans[0][0] < spans[-1][1])} {format_ranges(spans)} of the conversation"
+
+
+def _all(hole: Hole, went: Sequence[WindowItem], before: Sequence[EntryRange]) -> HolePart:
+    """Return one drop for the whole hole, with the tokens that left the window now."""
+    now = ranges_of(item.entry for item in went)
+    rest = subtract_ranges(hole.first, hole.last, now)
+    summed = len(went) < len(hole.gone)
+    what = _what(*now) if now else f"the summary of messages {format_ranges(rest)}"
+    if rest and now:
+        what += f"; read with {format_ranges(rest)}, {'summarized or left out' if summed else 'left out'} before"
+    return HolePart(what, hole.tokens, (hole.first, hole.last))
+
+
+MARKER_ROOM = 128
+"""Tokens reserved for the marker lines of a truncation."""
+
+
+@dataclass
+class LaneTruncator:
+    """Truncates lanes to their budget."""
+
+    count: Callable[[str], int]
+    strategy: Strategy
+    low_water: float | None = None
+    """Share of the budget to which a truncation goes down; None: the budget is filled."""
+    markers: bool = False
+    """True to put a line where groups were removed, and to record drops."""
+    measure: Callable[[Message, str], int] = field(kw_only=True)
+
+    def truncate(
+        self,
+        lane: Lane,
+        available: int,
+        *,
+        groups: Sequence[Group] | None = None,
+        notes: Notes | None = None,
+    ) -> list[Drop]:
+        """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded.
+
+        `groups` are the candidates, by default those of the window; `notes` as in `Lane.rewrite`.
+        """
+        frame = EpochHeader.of(lane.epoch)
+        fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
+        ids: dict[int, str] = {}
+        groups = lane.groups() if groups is None else groups
+        cited = cited_drops(groups)
+        result = truncate_window(
+            groups,
+            hard=available - fixed,
+            soft=int(available * (self.low_water or 1.0)) - fixed,
+            floor=self._floor(available, available - fixed),
+            strategy=self.strategy,
+            elider=MessageElider(
+                self.count,
+                self.measure,
+                lambda item: self._marker(lane, item, ids, cited, drop_marker),
+                lambda item: self._marker(lane, item, ids, cited, inner_marker),
+            ),
+            summaries=self.markers,
+            run=lane.run,
+        )
+        elided = [pair for pair in result.elided if pair[0].entry not in cited] if self.markers else []
+        drops = [self._elision_drop(lane, old, new, ids) for old, new in elided]
+        head = self._head(lane, result, drops)
+        lane.rewrite(head, "truncation", drops, frame, notes)
+        return drops
+
+    def _floor(self, available: int, room: int) -> int:
+        """Return the least that the request keeps. Without markers, the window fits first of all, if it can."""
+        return 0 if room > 0 and not self.markers else int(available * REQUEST_FLOOR)
+
+    def _marker(
+        self,
+        lane: Lane,
+        item: WindowItem,
+        ids: dict[int, str],
+        cited: Mapping[int, str],
+        named: Callable[[str], Marker],
+    ) -> Marker:
+        if not self.markers:
+            return plain_marker
+        if item.entry in cited:
+            return inner_marker(cited[item.entry])
+        if item.entry not in ids:
+            ids[item.entry] = lane.timeline.log.next_drop()
+        return named(ids[item.entry])
+
+    def _elision_drop(self, lane: Lane, old: WindowItem, new: WindowItem, ids: dict[int, str]) -> Drop:
+        message = old.message
+        text = message.content
+        if message.tool_calls:
+            calls = (f"{call.name} {canonical(call.arguments).decode()}" for call in message.tool_calls)
+            text = "\n".join([text, *calls])
+        what = {Role.TOOL: f"part of the result of {message.tool_call_id}", Role.USER: "part of a message"}
+        return Drop(
+            ids[old.entry],
+            what.get(message.role, "part of a reply"),
+            old.tokens - new.tokens,
+            Cause.TRUNCATION,
+            lane.timeline.now(),
+            text=text,
+        )
+
+    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
+        holes = {hole.before: hole for hole in result.holes}
+        head: list[WindowItem] = []
+        for position, group in enumerate(result.groups):
+            if self.markers and position in holes:
+                hole = holes[position]
+                if hole.marker:
+                    head.extend([hole.marker, *group])
+                    continue
+                head.append(self._hole_item(lane, hole, drops))
+            head.extend(group)
+        return head
+
+    @property
+    def recalls(self) -> bool:
+        """True if the model can read drops; otherwise none is named to it."""
+        return True
+
+    def _hole_item(self, lane: Lane, hole: Hole, drops: list[Drop]) -> WindowItem:
+        """Return the line that replaces removed groups; append the drops of this cut to `drops`."""
+        found, ways = links_of_hole(hole, recalls=self.recalls), []
+        for part in found.new:
+            ways.append(lane.timeline.log.next_drop())
+            drops.append(Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, lane.timeline.now(), part.entries))
+        text = hole_line(hole.first, hole.last, [*found.known, *ways] if self.recalls else ())
+        message = Message(Role.USER, text)
+        return WindowItem(hole.last, ItemForm.MARKER, message, tokens=self.measure(message, ""))
+
+
+def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
+    """Map entries of recalled pieces to their drop, which they cite when shortened; a failed `recall` is none."""
+    found = {}
+    for first, *results in groups:
+        for call, item in zip(first.message.tool_calls, results, strict=True):
+            drop_id = call.arguments.get("id")
+            if call.name != RECALL or not isinstance(drop_id, str) or is_placeholder(item):
+                continue
+            if item.message.content.startswith("["):
+                found[item.entry] = drop_id
+    return found
+
+
+def inner_marker(drop_id: str) -> Marker:
+    """Return the marker inside call arguments and recalled pieces, without a range: offsets there are others."""
+
+    def marker(start: int, end: int, total: int, tokens: int) -> str:
+        return f'[... {tokens:,} tokens left out: recall("{drop_id}") ...]'
+
+    return marker

@@ -1,0 +1,109 @@
+"""Admit a trigger: record its text in the window before its turn begins, or resume without text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.entry import Kind, Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Role
+from nexus_cli.engine.calls.dispatch import PERSON, Dispatcher
+from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.model_call import GO_ON, ends_unfinished
+from nexus_cli.engine.requests.server_cut import SERVER_CUT
+from nexus_cli.engine.requests.user_input import TRIGGER, UNDONE_FILES, record_user_message
+from nexus_cli.ledger import WAIT
+from nexus_cli.text.untrusted_text import cut_arrows
+
+RESUME = "resume"
+"""Source and type of a trigger that resumes a run after a wait; its message gets no trigger mark."""
+UNANSWERED = "the previous turn was stopped before your answer"
+"""Notice for the model if nothing else in the window shows it: there was no text yet."""
+
+
+async def admit_trigger(
+    lane_state: LaneState, dispatcher: Dispatcher, trigger: Trigger, *, may_be_done: bool = False
+) -> None:
+    """Answer calls that an earlier process left open, then record the trigger's text; resume if it has none.
+
+    Without text, and unless it `may_be_done`, raises `NexusError("usage", ...)` if the last reply is complete.
+    """
+    if not trigger.text and not trigger.parts:
+        await _go_on(lane_state.window, lane_state.control, may_be_done)
+        return
+    if isinstance(step := lane_state.lane.next_step(), Dispatch):
+        dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
+    elif isinstance(step, ModelCall) and trigger.source != RESUME and not _shows_end(lane_state.lane):
+        lane_state.model_notices.append(UNANSWERED)
+    if trigger.fresh:
+        from nexus_cli.engine.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
+
+        subjects = {tool.name: tool.subject for tool in dispatcher.registry.tools()}
+        await begin_resume_epoch(lane_state, subjects, trigger.came)
+    timeline, cursor = lane_state.lane.timeline, lane_state.lane.cursor
+    if cursor:  # untold if nothing was sent since; in the ledger, because a shell may have made the undo
+        untold = [m for kind in (SERVER_CUT, UNDONE_FILES) for m in timeline.memos(kind) if m.entry >= cursor]
+        lane_state.model_notices.extend(_drop_reversed(untold))
+    if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
+        said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
+        timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, said))
+    await record_user_message(
+        lane_state.window,
+        lane_state.control,
+        Kind.USER,
+        _marked_text(trigger),
+        parts=trigger.parts,
+        files=trigger.files,
+        uncounted=trigger.uncounted,
+        pasted=trigger.pasted,
+        shown=trigger.shown,
+        actor=trigger.actor,
+        notes=trigger.notes,
+    )
+
+
+def _shows_end(lane: Lane) -> bool:
+    """Return True if the window shows why the last turn has no answer: the person stopped it, or its run waited."""
+    if PERSON in lane.items[-1].message.content:
+        return True
+    waits = lane.timeline.memos(WAIT)
+    return bool(waits) and all(item.message.role is Role.TOOL for item in lane.items if item.entry >= waits[-1].entry)
+
+
+def _drop_reversed(untold: Iterable[Memo]) -> list[str]:
+    """Return the notes on undos for the model, without those that were taken back entirely."""
+    left: list[Memo] = []
+    for memo in untold:
+        one, last = memo.value, left[-1].value if left else {}
+        is_reversed = one.get("paths") == last.get("paths") is not None and one["action"] != last["action"]
+        if is_reversed and one["turn"] == last["turn"]:
+            left.pop()
+        else:
+            left.append(memo)
+    return [str(memo.value["told"]) for memo in left]
+
+
+def _marked_text(trigger: Trigger) -> str:
+    """Return the text of a trigger. That of a structured run ends with the trigger mark and has no other mark in it."""
+    if not trigger.facts or trigger.facts.get("type") == RESUME:
+        return trigger.text
+    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
+
+    return trigger.text if trigger.text.endswith(TRIGGER_MARK) else f"{cut_arrows(trigger.text)} {TRIGGER_MARK}"
+
+
+async def _go_on(window: LaneWindow, control: Control, may_be_done: bool) -> None:
+    """Go on with open calls or an unfinished reply; raise `NexusError("usage", ...)` if the last is complete."""
+    if control.steering or not isinstance(window.lane.next_step(), Done):
+        return
+    if not ends_unfinished(window.lane.timeline.log):
+        if may_be_done:
+            return
+        why = "there is no prompt, and the last answer of this session is complete"
+        raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
+    await record_user_message(window, control, Kind.STEER, GO_ON, actor="nexus")

@@ -1,0 +1,303 @@
+"""Follow the files that the calls of one session change: their names for the turn, their bytes for undo (`undo/`)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nexus_cli.config.paths import places
+from nexus_cli.core.memory import TOLD
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import Effect, Tool, ToolContext, describe_subject
+from nexus_cli.engine.requests.user_input import CLIPPED
+from nexus_cli.engine.requests.work_notes import COMMAND_DID, WORK, work_note
+from nexus_cli.permission.call_decision import CallDecision
+from nexus_cli.permission.run_limits import CHANGES
+
+if TYPE_CHECKING:
+    from nexus_cli.context.lane_window import LaneWindow
+    from nexus_cli.core.entry import Drop
+    from nexus_cli.engine.calls.edit_checks import EditChecks
+    from nexus_cli.engine.requests.control import Control
+    from nexus_cli.undo.follow_changes import BegunStep, ChangeJournal, StepOwner
+
+T = TypeVar("T")
+UNSAVED = "this session is not saved: undo cannot take back what it changes"
+SECONDS_STOPPED = 0.3
+"""Seconds that a stopped turn waits for the names of the files that its command changed; they are recorded later."""
+EARLY_SECONDS = 0.3
+"""Seconds after the start of the first turn at which the project is looked at: the request has gone out by then."""
+
+
+@dataclass
+class CallChanges:
+    """The changes of the calls of one session."""
+
+    session: str = ""
+    """The session whose undo takes the changes back; "" to find their names only."""
+    turn: Callable[[], int] = lambda: 1
+    """Returns the number of the person's newest message in that session."""
+    prefix: str = ""
+    """The worker that made the changes, for people: `w1: `."""
+    jobs: Callable[[], tuple[str, Path] | None] = lambda: None
+    """Returns what the running jobs are called, and their project; None if none runs."""
+    added: Callable[[], Sequence[Path]] = tuple
+    """Returns the added folders, which are followed as the project is."""
+    max_mb: int = 2000
+    """Setting `undo.max_mb`."""
+    max_file_mb: int = 200
+    """Setting `undo.max_file_mb`."""
+    requires: bool = False
+    """Setting `undo.require`."""
+    tell: Callable[[str], None] = lambda line: None
+    """Shows a line to the person."""
+    make_checks: Callable[[], EditChecks | None] = lambda: None
+    """Makes the checks of edits at the first one; None without checks."""
+    _checks: EditChecks | None = None
+    _number: int = 0
+    """Number of the turn, 0 until its first change: a server is asked once a turn."""
+    _journal: ChangeJournal | None = None
+    _told: set[str] = field(default_factory=set)
+    """What the person was told that undo will not cover."""
+    _cut: set[str] = field(default_factory=set)
+    """Files that a stopped command, or a tool that failed, changed."""
+    _late: set[asyncio.Future[list[str]]] = field(default_factory=set)
+    """Looks after stopped commands that still run."""
+    _beside: asyncio.Future[BegunStep] | None = None
+    """The look before what jobs change in this turn."""
+    _early: asyncio.TimerHandle | None = None
+    """The look that is begun while the model answers."""
+    _making: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin_turn(self) -> None:
+        """Count the turns anew at the next change, and follow the jobs that run."""
+        self._number = 0
+        if found := self.jobs():
+            self.begin_jobs(*found)
+
+    def look_early(self, project: Path) -> None:
+        """Look at the project in a moment, once, in a thread that no turn and no exit waits for: the look before the
+        first command then finds little new."""
+        if self.session and not self.prefix and self._early is None:
+            self._early = asyncio.get_running_loop().call_later(EARLY_SECONDS, self._start_early, project)
+
+    def _start_early(self, project: Path) -> None:
+        roots = [project, *self.added()]
+        with suppress(RuntimeError):  # no more threads
+            threading.Thread(target=lambda: self.journal.look_early(roots), name="early look", daemon=True).start()
+
+    def begin_jobs(self, what: str, project: Path) -> asyncio.Future[BegunStep]:
+        """Look at the project, if no job ran before: what changes until `end_jobs` and was no call is the work of
+        the jobs or the person.
+
+        Between two turns nothing is followed: what changes then is more likely the person's own.
+        """
+        if self._beside is None:
+            begin = asyncio.to_thread(self.journal.begin, self._owner(), what, "", project, self.added(), beside=True)
+            self._beside = asyncio.ensure_future(begin)
+        return self._beside
+
+    async def end_jobs(self) -> list[str]:
+        """Look again; return the names of the files that jobs changed since `begin_jobs`."""
+        begins, self._beside = self._beside, None
+        return [] if begins is None else await asyncio.to_thread(self.journal.end, await begins)
+
+    def turn_number(self) -> int:
+        """Return the number of the turn that undo names, 0 without a session."""
+        if self.session and not self._number:
+            self._number = self.turn()
+        return self._number
+
+    def report_to(self, parent: CallChanges, worker: str) -> None:
+        """Let the undo of the parent's session take back what this session, a worker of it, changes."""
+        self.session, self.turn, self.prefix = parent.session, parent.turn_number, f"{worker}: "
+
+    def note(
+        self, tool: Tool | None, project: Path, result: ToolResult, drop: Drop | None
+    ) -> dict[str, Mapping[str, Any]]:
+        """Return the memos of a result by kind: its own, what was clipped, told and changed.
+
+        What a tool changed with an effect that is not in `CHANGES` is not noted: workers record their own work.
+        """
+        noted = dict(result.memos)
+        if drop:
+            noted[CLIPPED] = {"drop": drop.id}
+        if result.facts:
+            noted[TOLD] = {"ids": list(result.facts)}
+        if result.changed and tool is not None and tool.effect in CHANGES:
+            noted[WORK] = work_note(project, result.changed, COMMAND_DID if tool.effect is Effect.RUN else "")
+        return noted
+
+    def take_cut(self) -> tuple[str, ...]:
+        """Return the files that stopped commands and failed tools changed, and forget them."""
+        names, self._cut = tuple(sorted(self._cut)), set()
+        return names
+
+    async def run(
+        self, decision: CallDecision, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Run a call with `work`; add the changed files to the result of a command that may write."""
+        tool, profile, call = decision.checked.tool, decision.profile, decision.checked.call
+        subject = describe_subject(tool, call)
+        what = f"{tool.name} {subject}".rstrip()
+        command = str(decision.checked.arguments.get(tool.subject, "")) or subject
+        if not self.session and tool.effect in CHANGES and not tool.server and profile != "read":
+            self._tell_once(UNSAVED)
+        if tool.effect is Effect.EDIT and self.session:
+            return await self._run_edit(what, context, work)
+        if tool.reads_content and (checks := self._find_checks()):
+            checks.look_early(context.targets.values())
+        if tool.effect is not Effect.RUN or tool.server or profile == "read":
+            return await work()
+        if not profile:
+            self._tell_outside(command, context.project)
+        result, names = await self.follow(what, context.call_id, context.project, work, command)
+        return replace(result, changed=(*result.changed, *names))
+
+    async def follow(
+        self, what: str, call: str, project: Path, work: Callable[[], Awaitable[T]], command: str = ""
+    ) -> tuple[T, list[str]]:
+        """Run `work` between two looks at a project; return its result and the names of the changed files.
+
+        If it is a `command`, changes that neither it nor its output explains are noted as perhaps the person's.
+        """
+        journal, owner = self.journal, self._owner()
+        if self._late:
+            await asyncio.wait(self._late)
+        begins = asyncio.ensure_future(asyncio.to_thread(journal.begin, owner, what, call, project, self.added()))
+        try:
+            begun = await asyncio.shield(begins)
+        except asyncio.CancelledError:
+            self._note_late(asyncio.ensure_future(_abandon(journal, begins)))
+            raise
+        for one in (begun, *begun.beside):
+            base = "" if one is begun else f"{one.step.root}/"
+            self._tell_uncovered({f"{base}{path}": why for path, why in one.not_covered.items()})
+        try:
+            result = await work()
+        except Exception:  # a bug in a tool
+            self._cut.update(await asyncio.to_thread(journal.end, begun, command))
+            raise
+        except BaseException:
+            await self._end_stopped(journal, begun, command)
+            raise
+        output = result.full or result.text if isinstance(result, ToolResult) else ""
+        return result, await asyncio.to_thread(journal.end, begun, command, output)
+
+    def _tell_uncovered(self, not_covered: Mapping[str, str]) -> None:
+        """Tell the person what undo will not cover, each path once."""
+        from nexus_cli.undo.coverage import describe_uncovered  # noqa: PLC0415  (the first change)
+
+        new = {path: why for path, why in not_covered.items() if path not in self._told}
+        self._told.update(new)
+        if self.session and (line := describe_uncovered(new)):
+            self.tell(line)
+
+    def _tell_outside(self, command: str, project: Path) -> None:
+        """Tell the person that undo covers nothing outside of the project and added folders."""
+        from nexus_cli.undo.coverage import OUTSIDE, names_outside  # noqa: PLC0415  (the first change)
+
+        roots = [str(one) for one in (project, *self.added())]
+        if self.session and names_outside(command, str(project), roots):
+            self._tell_once(OUTSIDE)
+
+    def _tell_once(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self.tell(line)
+
+    async def find_uncovered(self, found: CallDecision, project: Path) -> str:
+        """Return what undo will not cover of a command that may write, "" if it covers all."""
+        tool = found.checked.tool
+        if not self.session or tool.effect is not Effect.RUN or tool.server or found.profile == "read":
+            return ""
+        from nexus_cli.undo.coverage import describe_uncovered  # noqa: PLC0415  (the first change)
+
+        return describe_uncovered(await asyncio.to_thread(self.journal.find_uncovered, project))
+
+    async def _end_stopped(self, journal: ChangeJournal, begun: BegunStep, command: str) -> None:
+        """Look again after a command that was stopped, without waiting for it longer than `SECONDS_STOPPED`."""
+        task = asyncio.get_running_loop().run_in_executor(None, journal.end, begun, command)
+        self._note_late(task)
+        waits = asyncio.ensure_future(asyncio.wait([task], timeout=SECONDS_STOPPED))
+        while not waits.done():
+            try:
+                await asyncio.shield(waits)
+            except asyncio.CancelledError:
+                continue
+        if task.done():
+            self._cut.update(task.result())
+
+    def _note_late(self, task: asyncio.Future[list[str]]) -> None:
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    def _find_checks(self) -> EditChecks | None:
+        self._checks = self._checks or self.make_checks()
+        return self._checks
+
+    async def _run_edit(self, what: str, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        journal, owner, targets = self.journal, self._owner(), list(context.targets.values())
+        if checks := self._find_checks():
+            await checks.look_before(targets)
+        before = await asyncio.to_thread(journal.read_targets, targets)
+        if why := await asyncio.to_thread(journal.find_unkept, before):
+            return ToolResult(error=why, ran=False)
+        has_failed = False
+        try:
+            return await work()
+        except Exception:  # a bug in a tool
+            has_failed = True
+            raise
+        finally:
+            record = asyncio.to_thread(journal.record_edit, owner, what, context.call_id, context.project, before)
+            names = await asyncio.shield(record)
+            self._cut.update(names if has_failed else ())
+
+    async def report_findings(self, window: LaneWindow, notices: list[str], control: Control) -> None:
+        """Run the checks of what a step has edited, and add new findings to the `notices` for the model."""
+        if self._checks is not None:
+            await self._checks.report(window, notices, control)
+
+    async def aclose(self) -> None:
+        """Wait until what stopped commands and jobs changed is recorded, and `close`."""
+        if self._checks is not None:
+            await self._checks.aclose()
+        await self.end_jobs()
+        if self._late:
+            await asyncio.wait(self._late)
+        self.close()
+
+    def close(self) -> None:
+        """Remove what is kept for the case that the process is killed."""
+        if self._early is not None:
+            self._early.cancel()
+        if self._journal is not None and not self._late:
+            self._journal.close()
+            self._journal = None
+
+    @property
+    def journal(self) -> ChangeJournal:
+        """The journal, made at its first use."""
+        with self._making:
+            if self._journal is None:
+                from nexus_cli.undo.follow_changes import ChangeJournal  # noqa: PLC0415  (the first change)
+
+                most, most_file = (megabytes * 1_000_000 for megabytes in (self.max_mb, self.max_file_mb))
+                self._journal = ChangeJournal(places().data, bool(self.session), most, most_file)
+            return self._journal
+
+    def _owner(self) -> StepOwner:
+        from nexus_cli.undo.follow_changes import StepOwner  # noqa: PLC0415  (the first change)
+
+        return StepOwner(self.session, self.turn_number(), self.prefix)
+
+
+async def _abandon(journal: ChangeJournal, begins: asyncio.Future[BegunStep]) -> list[str]:
+    """End a step whose command was stopped before it began."""
+    return await asyncio.to_thread(journal.end, await begins)

@@ -1,0 +1,447 @@
+"""Decide on the calls of a step, in one place: limits, hooks, rules, level, undo, what was allowed before, the person.
+
+`CallDecider.decide` takes a call and returns its `CallDecision`. The person is asked about all calls of a step at the
+same time; a question is withdrawn if level or rules decide meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nexus_cli.config.command_records import running_guards
+from nexus_cli.config.protected_places import HOLDS_SECRETS
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.conversation.read_lines import count_unread
+from nexus_cli.core import event
+from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS, PLAN, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.services import StartLog
+from nexus_cli.core.session_services import SessionServices
+from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
+from nexus_cli.engine.calls.call_changes import CallChanges
+from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.permission.approvals import (
+    RULE,
+    ApprovalDeferred,
+    CallQuestion,
+    allow_from_now,
+    approval_scope,
+    as_command,
+    describe_refusal,
+    make_question,
+)
+from nexus_cli.permission.call_decision import (
+    BY_RULE,
+    CONFIRM,
+    GUARDED,
+    SAID_NO,
+    SAID_NOTHING,
+    UNREQUESTED,
+    CallDecision,
+    CheckedCall,
+)
+from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.permission.folder_rules import ALLOWED
+from nexus_cli.permission.permission import resolve_targets
+from nexus_cli.permission.run_limits import (
+    ASSESSMENT,
+    CHANGES,
+    RunHistory,
+    RunLimits,
+    Signals,
+    event_class,
+    restrictions,
+    tighten_by_signals,
+)
+from nexus_cli.tools.files import ToolError
+from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.tools.schema import check_call
+
+if TYPE_CHECKING:
+    from nexus_cli.engine.calls.session_hooks import SessionHooks
+
+UNKNOWN_OUTCOME = "outcome unknown: the process ended while this ran. Look before you run it again."
+
+
+@dataclass
+class DecisionStep:
+    """The decisions on the calls of one step."""
+
+    calls: tuple[ToolCall, ...] = ()
+    refusals: Mapping[str, CallDecision] = field(default_factory=dict)
+    """By call id: what the limits refuse."""
+    confirms: bool = False
+    """True if granted calls that change something need confirmation."""
+    control: Control = field(default_factory=Control)
+    window: LaneWindow | None = None
+    """None before the first step."""
+    agreed: CallDecision | None = None
+    """What the person has answered before about a call like that of this step."""
+    decisions: dict[str, CallDecision] = field(default_factory=dict)
+    """By call id, once a call is due."""
+    questions: list[CallQuestion] = field(default_factory=list)
+    """All that the person was asked, in order."""
+    answered: dict[str, CallQuestion] = field(default_factory=dict)
+    """By call id."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    declined: str = ""
+    """The call that the person declined in order to type, also one of a worker that a call of this step waited for; ""
+    for none."""
+
+    def stop_declined(self, *, is_steered: bool) -> None:
+        """Raise `NexusError("denied", ...)` if the person declined a call in order to type, unless it `is_steered`."""
+        if self.declined and not is_steered:
+            raise NexusError("denied", "stopped", f"you declined {self.declined}", SAY_INSTEAD)
+
+    def note_change(self, target: Path, before: str, after: str) -> None:
+        """Apply later calls on `target` to its new content: another call of the step has changed what the person saw,
+        from digest `before` to `after`. Commands that run accept the new content too. Blocks."""
+        for asked in self.questions:
+            if asked.decision.before == before and target in asked.decision.checked.targets.values():
+                asked.decision = replace(asked.decision, before=after)
+        for accept in tuple(running_guards):
+            accept(target, before, after)
+
+
+@dataclass
+class CallDecider:
+    """Decides on the calls of one session."""
+
+    registry: ToolRegistry
+    starts: StartLog
+    limits: Limits
+    cwd: Path
+    project: Path
+    permission: CallPermission
+    approver: Approver | None = None
+    services: SessionServices = field(default_factory=SessionServices)
+    ceiling: str | None = None
+    """The highest level that `--allow` can reach, set by the recipe; None for no ceiling."""
+    signals: bool = False
+    """True if pressure, errors and event class restrict the limits; otherwise they are only reported."""
+    found: int = 0
+    """Tokens in the window of a side run when it began. They do not count as its pressure: a fork that was made because
+    the window is full must not be restricted by that."""
+    denied: list[CallDecision] = field(default_factory=list)
+    """The refused calls of this turn."""
+    always: set[tuple[str, ...]] = field(default_factory=set)
+    """Scopes allowed for the rest of the session, see `approval_scope`."""
+    call_changes: CallChanges = field(default_factory=CallChanges)
+    partial_outputs: dict[str, str] = field(default_factory=dict)
+    """Partial output of cancelled calls, by call id."""
+    started_here: dict[str, float] = field(default_factory=dict)
+    """Start time (monotonic seconds) of each call that began in this process, after any approval."""
+    assessed: Limits = field(default_factory=Limits)
+    """The limits that the assessment of the turn set."""
+    errors: int = 0
+    """Consecutive calls that could not run, in the run that began with entry `began`. Refused calls do not count."""
+    began: int = -1
+    hooks: SessionHooks | None = None
+    """The hooks of the session; None without any."""
+    step: DecisionStep = field(default_factory=DecisionStep)
+
+    @property
+    def level(self) -> str:
+        """The permission level in force."""
+        return self.limits.allow or LEVELS[0]
+
+    # -- limits ------------------------------------------------------------------------------------------------
+
+    def run_limits(self, lane_state: LaneState) -> RunLimits:
+        """Return the limits on the next step of the lane, including those of signals and assessment."""
+        lane = lane_state.lane
+        limits = self.limits
+        started = self.starts.was_started
+        bound = limits & self.assessed
+        counted = self.signals or bound.is_one_step or bound.max_iterations is not None
+        run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
+        now = Signals()
+        if self.signals:
+            translate = self.registry.foreign.translate
+            ran = (translate(call).name for batch in run.batches for call in batch if started(call.id))
+            changed = any(tool.effect in CHANGES for tool in map(self.registry.get, ran) if tool)
+            pressure = lane_state.window_request().budget.pressure_beyond(self.found)
+            errors = self.errors if lane.run == self.began else 0
+            now = Signals(pressure, errors, event_class(run.began, changed=changed))
+        layers = [("run", limits), (ASSESSMENT, self.assessed), ("signals", restrictions(now))]
+        return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
+
+    def in_force(self, lane_state: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
+        """Return the limits of the session, tightened by the current signals if they bind; `bounds` are the layers of
+        the limits."""
+        return tighten_by_signals(bounds, self.run_limits(lane_state).now) if self.signals else (self.limits, bounds)
+
+    def begin_own_call(
+        self,
+        call: ToolCall,
+        tool: Tool,
+        limits: RunLimits,
+        window: LaneWindow,
+        control: Control,
+        agreed: CallDecision | None = None,
+    ) -> CallDecision | None:
+        """Begin a step of one call that the model did not request; return the refusal of a tool that `limits` exclude.
+        Counted steps are the model's alone. `agreed` is what the person has allowed before: an earlier call like it."""
+        self.step = DecisionStep((call,), {}, bool(limits.limits.confirm), control, window, agreed)
+        return limits.exclude(tool)
+
+    # -- one call ----------------------------------------------------------------------------------------------
+
+    async def decide(self, call: ToolCall, tool: Tool) -> CallDecision:
+        """Decide on a call of the step, and ask the person if it needs approval. Raises `ApprovalDeferred` if they
+        defer it."""
+        checked = await self._check(call, tool)
+        if isinstance(checked, ToolResult):
+            return CallDecision("deny", result=checked)
+        decision = self.step.decisions[call.id] = await self.permit(checked)
+        return decision
+
+    async def permit(self, checked: CheckedCall) -> CallDecision:
+        """Decide on a call with valid arguments, as `decide` does."""
+        step, call = self.step, checked.call
+        while True:  # level and rules may change while the person is asked
+            found = step.decisions[call.id] = await self.decide_now(checked)
+            if found.is_denied:
+                return await self._refuse_unasked(found)
+            if asked := step.answered.get(call.id):
+                return self._apply_answer(asked.decision, checked)
+            if found.is_granted:
+                return found
+            if step.agreed:
+                return self._apply_answer(step.agreed, checked)
+            if self.approver is None:
+                return await self._refuse_unasked(found)
+            async with step.lock:  # concurrent calls get here at the same time
+                if call.id not in step.answered and (error := await self._ask(call, self.approver)):
+                    return replace(found, result=error)
+
+    async def decide_now(self, checked: CheckedCall) -> CallDecision:
+        """Return the decision as things are, with the rules of now, before anybody is asked. Hooks are asked about a
+        call that was requested."""
+        if refusal := self.step.refusals.get(checked.call.id):
+            return replace(refusal, level=self.level, about=checked)
+        judged = as_command(checked, self.services)
+        await self.permission.load_for(judged.tool, self.level)
+        found = self._decide(judged)
+        is_free = self.call_changes.requires and found.is_granted and found.origin != ALLOWED
+        if is_free and (why := await self.call_changes.find_uncovered(found, self.project)):
+            found = replace(found, verdict="ask", why=f"{why} (undo.require)", kind=CONFIRM, rule="")
+        found = replace(found, about=checked)
+        return await self.hooks.before_question(found) if self.hooks and checked.call is not UNREQUESTED else found
+
+    def _decide(self, judged: CheckedCall) -> CallDecision:
+        """Decide on a call by the current level, rules, confirmation, session scopes and what hooks said."""
+        rules = [scope[2] for scope in self.always if scope[1] == RULE]
+        found = self.permission.decide(judged, self.level, rules)
+        if found.is_granted and self.step.confirms and judged.tool.effect in CHANGES:
+            why = "this run confirms what changes something"
+            found = replace(found, verdict="ask", why=why, kind=CONFIRM, rule="", origin=f"limit {CONFIRM}")
+        if found.asks and approval_scope(found) in self.always:
+            found = replace(found, verdict="allow", rule="", origin=ALLOWED)
+        return self.hooks.adjust(found) if self.hooks else found
+
+    async def _check(self, call: ToolCall, tool: Tool) -> CheckedCall | ToolResult:
+        """Return a call with valid arguments and its paths, after the hooks before it; or the result if it cannot
+        run."""
+        if self.starts.was_started(call.id) and call.id not in self.started_here:
+            return self.recover(call, tool)
+        arguments = check_call(call, tool)
+        if isinstance(arguments, ToolResult):
+            return arguments
+        try:
+            checked = CheckedCall(tool, arguments, resolve_targets(tool, arguments, self.cwd), call)
+            if self.hooks and call.id not in self.step.refusals:
+                changed = await self.hooks.before_call(checked)
+                checked = replace(checked, arguments=changed, targets=resolve_targets(tool, changed, self.cwd))
+        except ToolError as error:
+            return ToolResult(error=f"{describe_subject(tool, call)}: {error}".removeprefix(": "), ran=False)
+        return checked
+
+    def recover(self, call: ToolCall, tool: Tool | None) -> ToolResult:
+        """Return the result of a call that an earlier process started: recovered by the tool, else unknown."""
+        found = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
+        return found or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
+
+    # -- refusals ----------------------------------------------------------------------------------------------
+
+    def _refuse(self, found: CallDecision, why: str, limit: str, allow: str = "") -> CallDecision:
+        result = ToolResult(error=why, denied=True, ran=False)
+        self.denied.append(replace(found, result=result, limit=limit, allow=allow))
+        return self.denied[-1]
+
+    async def _refuse_unasked(self, found: CallDecision) -> CallDecision:
+        """Refuse a call that is denied, by a limit too, or that needs approval where nobody can be asked. The decision
+        names the lowest level of `--allow` at which the call would run, if a reachable one is enough."""
+        checked, why = found.checked, f"not permitted: {found.why}"
+        if found.limit:
+            return self._refuse(found, found.why, found.limit)
+        if found.is_denied:
+            limit = BY_RULE if found.rule else "allow" if found.level == PLAN else GUARDED
+        elif found.why.endswith(HOLDS_SECRETS):
+            return self._refuse(found, why, GUARDED)
+        else:
+            check = checked.tool.check if found.kind == "network" else None
+            if check and (error := await check(checked.arguments, self.make_context(found))):
+                return replace(found, result=error)
+            limit = CONFIRM if found.kind == CONFIRM else "allow"
+            why += f", and nobody can be asked here (--allow {name_level(self.level)})"
+        if limit in (BY_RULE, CONFIRM):
+            return self._refuse(found, why, limit)
+        judged = as_command(checked, self.services)
+        reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
+        await self.permission.load_for(judged.tool, LEVELS[0])
+        enough = (level for level in reach if self.permission.decide(judged, level).is_granted)
+        return self._refuse(found, why, limit, next(enough, ""))
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    def _apply_answer(self, answered: CallDecision, checked: CheckedCall) -> CallDecision:
+        """Return the decision on a call by the person's answer, with the profile and the paths of the question: rules
+        and files may have changed since."""
+        decision = replace(answered, about=replace(checked, targets=answered.checked.targets))
+        match answered.answer:
+            case Allow():
+                return decision
+            case Deny(why, said=False):
+                return self._refuse(decision, f"not run: {why}", SAID_NOTHING)
+            case Deny(why, name=name):
+                return self._refuse(decision, describe_refusal(why, name), SAID_NO)
+        raise ApprovalDeferred
+
+    async def _ask(self, first: ToolCall, approver: Approver) -> ToolResult | None:
+        """Ask about `first` and all later calls of the step that need approval now, at the same time; return the error
+        of `first` if it would fail. A command behind an edit that would fail now is asked about once the edit is
+        made."""
+        step, asked, fails = self.step, list[CallQuestion](), False
+        error = None
+        begins_job = any(call.arguments.get("background") for call in step.calls)
+        for call in step.calls[step.calls.index(first) :]:
+            tool = self.registry.get(call.name)
+            if tool is None or call.id in step.answered or (fails and tool.needs_edits):
+                continue
+            if begins_job and tool.reads is Reads.STATE and call is not first:  # perhaps for the address of that job
+                continue
+            made = await self._question(call, tool)
+            if isinstance(made, CallQuestion):
+                asked.append(made)
+            elif call is first and made and not made.denied:
+                error = made
+            fails = fails or (tool.effect is Effect.EDIT and isinstance(made, ToolResult))
+        for one in asked:
+            step.control.emit(event.ApprovalRequest(one.question))
+        await step.control.wait_until_shown()
+        step.questions += asked
+        for one in asked:
+            one.task = asyncio.create_task(self._answer(one, approver))
+        for result in await asyncio.gather(*(one.task for one in asked if one.task), return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+        return error
+
+    async def _answer(self, asked: CallQuestion, approver: Approver) -> None:
+        """Wait for the person's answer to an open question."""
+        step, call_id = self.step, asked.question.call.id
+        try:
+            answer = await approver.ask(asked.question)
+            asked.decision = replace(asked.decision, answer=answer)
+            step.answered[call_id] = asked
+        except asyncio.CancelledError:
+            if asked.withdrawn is None:  # the turn is stopped
+                raise
+            answer = asked.withdrawn
+        finally:
+            asked.task = None
+        if isinstance(answer, Deny) and answer.stops:
+            step.declined = step.declined or asked.question.what
+        if isinstance(answer, Deny) and asked.decision.checked.tool.effect is Effect.EDIT:
+            for behind in step.questions[step.questions.index(asked) :]:
+                if behind.decision.checked.tool.needs_edits:
+                    behind.withdraw(Deny("the edit before it was declined", said=False))
+        step.control.emit(event.ApprovalAnswer(call_id, answer))
+        if isinstance(answer, Allow) and answer.always:
+            told = await allow_from_now(asked.decision, answer, self.always, self.permission, self.project)
+            step.control.emit(told)
+            self.withdraw_questions()
+
+    async def ask_aside(self, question: Question, control: Control) -> Answer | None:
+        """Ask about what follows from a call; return None if nobody can be asked."""
+        if self.approver is None:
+            return None
+        control.emit(event.ApprovalRequest(question))
+        await control.wait_until_shown()
+        answer = await self.approver.ask(question)
+        control.emit(event.ApprovalAnswer(question.call.id, answer))
+        return answer
+
+    def withdraw_questions(self) -> None:
+        """Decide again on the open questions, after a change of level, rules or scopes, and withdraw those of calls
+        that are granted or denied now. Questions that need a blocking decision stay open until their answer."""
+        for asked in self.step.questions:
+            judged = asked.decision.checked
+            if asked.task and self.permission.is_loaded(self.level, runs=judged.tool.effect is Effect.RUN):
+                found = self._decide(judged)
+                needs_answer = asked.decision.kind == CONFIRM and found.origin != ALLOWED  # perhaps for undo.require
+                if found.is_denied or (found.is_granted and not needs_answer):  # `permit` decides again
+                    asked.withdraw(Allow() if found.is_granted else Deny(found.why, said=False))
+
+    async def _question(self, call: ToolCall, tool: Tool) -> CallQuestion | ToolResult | None:
+        """Make the question about a call; return an error if it would fail or is refused, None if it needs no
+        approval."""
+        checked = await self._check(call, tool)
+        if isinstance(checked, ToolResult):
+            return checked
+        found = await self.decide_now(checked)
+        if not found.asks:
+            return None if found.is_granted else ToolResult(error=found.why, denied=True, ran=False)
+        context = self.make_context(found)
+        # A file outside the project is not opened before the person allows it.
+        if tool.check and found.kind != "outside" and (error := await tool.check(checked.arguments, context)):
+            return error
+        found = replace(found, about=as_command(checked, self.services))
+        uncovered = "" if found.kind == CONFIRM else await self.call_changes.find_uncovered(found, self.project)
+        what = f"{call.name} {describe_subject(tool, call)}"
+        return await make_question(found, what, context, self.limits, uncovered)
+
+    def make_context(self, decision: CallDecision) -> ToolContext:
+        """Return the context of a call: with the paths, the diff, the address and the sandbox profile that were agreed
+        to."""
+        step, checked, window, control = self.step, decision.checked, self.step.window, self.step.control
+        tool, call_id = checked.tool, checked.call.id
+        asks, stays = self.approver is not None, bool(checked.arguments.get("background"))
+        sandbox = partial(self.permission.make_sandbox, asks=asks, stays=stays)
+
+        def may_reach(url: str) -> bool | None:
+            if decision.answer and url == checked.arguments.get(tool.reaches):
+                return True
+            if not tool.reaches:
+                return None
+            found = self._decide(CheckedCall(tool, {**checked.arguments, tool.reaches: url}, checked.targets))
+            return None if found.asks else found.is_granted
+
+        assert window is not None
+        return ToolContext(
+            self.cwd,
+            self.project,
+            window.budget.output_cap,
+            call_id,
+            lambda text: control.emit(event.ToolOutput(call_id, text)),
+            self.services,
+            lambda text: self.partial_outputs.update({call_id: text}),
+            checked.targets,
+            decision.before,
+            self.permission.find_refused(tool),
+            may_reach,
+            partial(sandbox, decision.command.profile) if decision.command else None,
+            tell=lambda line: control.emit(event.Notice(line)),
+            released=control.released.wait,
+            unread=lambda path, total: count_unread(window.lane, str(path), total),
+            replaced=step.note_change,
+        )

@@ -1,0 +1,276 @@
+"""Dispatch tool calls: find, decide, commit "started", run, clip, record (`nexus docs tools`).
+
+Every failure becomes a tool result. Read-only calls of one message run concurrently; the window keeps their results in
+call order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.read_lines import read_note
+from nexus_cli.core import event
+from nexus_cli.core.elide import ElidedText
+from nexus_cli.core.entry import Drop, Kind
+from nexus_cli.core.limits import UNASKED
+from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
+from nexus_cli.core.services import Jobs
+from nexus_cli.core.tool import Effect, Tool, describe_subject
+from nexus_cli.engine.calls.call_decider import CallDecider, DecisionStep
+from nexus_cli.engine.calls.waiting import SessionWaits
+from nexus_cli.engine.requests.clip_results import clip_result, leave_out_repeats, read_room
+from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.spending import LAST_REQUEST
+from nexus_cli.ledger import WAIT
+from nexus_cli.permission.call_decision import DECISION, refuse_by_limit
+from nexus_cli.permission.run_limits import BEHIND_EDIT
+
+NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
+INTERRUPTED = "interrupted while it ran: {who}"
+CANCELLED = "not run: {who}"
+PERSON = "the person stopped the turn"
+TIMEOUT = "the time limit was reached"
+AFTER_WAIT = "not run: this run waits until {}. Ask for it again after that if it is still wanted."
+REPEATED = "not run: the same call came too often, so the turn was stopped"
+RESULT = "result"
+"""Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
+FAILED_EDIT = "failed_edit"
+"""Memo of the result of an edit that failed: `behind`, the result of the commands behind it in its message."""
+WHAT = 80
+"""Most characters of a call's main argument in the name of its drop."""
+ERRORS = 2
+"""Number of consecutive calls that could not run after which the model gets the notice `FAILED`."""
+FAILED = "{} calls in a row could not run: read their errors before the next one."
+
+
+@dataclass
+class Dispatcher(CallDecider):
+    """Runs the tool calls of one session that are decided to run."""
+
+    changed: dict[str, None] = field(default_factory=dict)
+    """Files changed in this turn, in order."""
+    _room: int = 0
+    """What is left of the `read_room` of this step."""
+    _refers: bool = True
+    """True if a result may refer to the same text above it: that will not leave the window before the next request."""
+    _recording: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a result is clipped and recorded, so that each read knows what the others took."""
+
+    async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+        """Run `calls` and record a result for each. Raises `ApprovalDeferred` if the person defers an approval,
+        `NexusError("waiting", ...)` if the run begins to wait."""
+        calls = tuple(self.registry.foreign.translate(call, str(self.cwd)) for call in calls)
+        if lane_state.lane.run != self.began:
+            self.began = lane_state.lane.run
+            self.errors = 0
+        limits = self.run_limits(lane_state)
+        refusals = limits.refusals(calls)
+        if ending := lane_state.spending.ending:
+            refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
+        self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), lane_state.control, lane_state.window)
+        for name in dict.fromkeys(call.name for call in calls):
+            await self.permission.load_for(self.registry.get(name), self.level)
+        self.permission.refuse_unguarded(self.level)
+        for line in self.permission.take_problems(self.level):
+            lane_state.emit(event.Notice(line))
+        self._room = read_room(lane_state.window)
+        self._refers = not lane_state.is_narrow
+        await self._run_all(lane_state.window, lane_state.control, calls)
+        if jobs := self.services.made(Jobs):
+            await jobs.end_step()
+        await self.call_changes.report_findings(lane_state.window, lane_state.model_notices, lane_state.control)
+        if waits := self.services.made(SessionWaits):
+            waits.end_step()
+        if self.errors >= ERRORS and not self.signals:
+            lane_state.model_notices.append(FAILED.format(self.errors))
+
+    async def _run_all(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
+        waiting = list(calls)
+        try:
+            while waiting:
+                batch = [waiting[0]]
+                while len(batch) < len(waiting) and all(map(self._together, [*batch, waiting[len(batch)]])):
+                    batch.append(waiting[len(batch)])
+                later = tuple(waiting[len(batch) :])
+                if later and len(waiting) == len(calls):
+                    subjects = tuple(describe_subject(self.registry.get(call.name), call) for call in later)
+                    control.emit(event.ToolQueue(later, subjects))
+                results = await asyncio.gather(
+                    *(self._one(window, control, call) for call in batch), return_exceptions=True
+                )
+                failures = [result for result in results if isinstance(result, BaseException)]
+                if failures:
+                    raise failures[0]
+                del waiting[: len(batch)]
+                if (waits := self.services.made(SessionWaits)) and waits.why:
+                    for call in waiting:
+                        self._leave_out(window.lane, control, call, AFTER_WAIT.format(waits.why))
+                    return
+        except asyncio.CancelledError:
+            await self._settle(window, control, calls)
+            raise
+
+    def settle_open(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
+        """Record a result for each call that an earlier process left open, without running any."""
+        for call in calls:
+            if self.starts.was_started(call.id):
+                result = self.recover(call, self.registry.get(call.name))
+                self._append(lane, control, call, result, ElidedText(result.text))
+            else:
+                self._leave_out(lane, control, call, NOT_RUN)
+
+    def look_early(self) -> None:
+        """Look at the project while the model answers, if a command may then run that changes it."""
+        tools, names = self.registry.tools(), self.limits.tools
+        runs = any(
+            tool.effect is Effect.RUN and not tool.server and (names is None or tool.name in names) for tool in tools
+        )
+        if runs and (self.approver is not None or self.level in UNASKED):
+            self.call_changes.look_early(self.project)
+
+    def refused(self) -> set[str]:
+        """Return the ids of the calls that were refused in this turn."""
+        return {one.checked.call.id for one in self.denied}
+
+    def count_outcomes(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
+        """Count the calls that ran and the calls that were refused in this turn; the others could not run."""
+        denied = self.refused()
+        ran = sum(self.starts.was_started(call.id) for call in calls)
+        refused = sum(call.id in denied for call in calls)
+        return ran, refused
+
+    def stop_repeating(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
+        """Record a result for each of `calls`, none of which runs because one was repeated too often."""
+        for call in calls:
+            self._leave_out(lane, control, call, REPEATED)
+
+    async def _settle(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
+        """Record a result with the partial output for every open call of a stopped turn."""
+        answered = {item.message.tool_call_id for item in window.lane.tail}
+        who = TIMEOUT if control.stopped == "timeout" else PERSON
+        for call in calls:
+            if call.id in answered:
+                continue
+            began = self.started_here.get(call.id)
+            why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
+            given = self.partial_outputs.pop(call.id, "").rstrip("\n")
+            cut = self.call_changes.take_cut() if began is not None else ()
+            result = ToolResult(given, why, stopped=True, ran=began is not None, changed=cut)
+            seconds = 0.0 if began is None else time.monotonic() - began
+            if given:
+                await self._record(window, control, call, result, seconds)
+            else:
+                self._append(window.lane, control, call, result, ElidedText(why), seconds)
+
+    def _together(self, call: ToolCall) -> bool:
+        tool = self.registry.get(call.name)
+        return tool is not None and tool.is_parallel
+
+    async def _one(self, window: LaneWindow, control: Control, call: ToolCall) -> None:
+        tool = self.registry.get(call.name)
+        control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
+        if tool and tool.needs_edits and call.id not in self.step.refusals and (why := _failed_edit(window.lane)):
+            self._leave_out(window.lane, control, call, why)
+            return
+        result = await self.execute(call, tool)
+        result = self.registry.foreign.mention(call, result)
+        result = self.hooks.add_words(call, result) if self.hooks else result
+        now = time.monotonic()
+        await self._record(window, control, call, result, now - self.started_here.get(call.id, now))
+        await window.lane.timeline.log.save()
+
+    async def execute(self, call: ToolCall, tool: Tool | None) -> ToolResult:
+        """Run one call of the step if it may run, and return its result without recording it."""
+        if tool is None:
+            return ToolResult(error=self.registry.describe_unknown(call.name), ran=False)
+        decision = await self.decide(call, tool)
+        if not decision.may_run:
+            return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
+        checked, context = decision.checked, self.make_context(decision)
+        self.starts.record_start(call.id, call.name)
+        if self.step.window is not None and await self.step.window.lane.timeline.log.save():
+            decision = await self.permit(checked)  # level and rules may have changed meanwhile
+            if not decision.may_run:
+                return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
+        self.started_here[call.id] = time.monotonic()
+        run = partial(tool.run, checked.arguments, context)
+        work = partial(self.hooks.run_call, checked, run) if self.hooks else run
+        try:
+            result = await self.call_changes.run(decision, context, work)
+            return result if result.waits is None else self.services[SessionWaits].begin(result)
+        except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
+            why = f"{tool.name} failed: {type(error).__name__}: {error}"
+            return ToolResult(error=why, changed=self.call_changes.take_cut())
+
+    async def _record(
+        self, window: LaneWindow, control: Control, call: ToolCall, result: ToolResult, seconds: float
+    ) -> None:
+        """Clip the result at the output cap, store the rest as a drop, and append it to the window."""
+        if not result.denied:  # a denied call is no error
+            self.errors = 0 if result.ran else self.errors + 1
+        tool = self.registry.get(call.name)
+        what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
+        if tool and (tool.effect is Effect.RUN or tool.feeds):
+            shown, states = await leave_out_repeats(window, result.output, what)
+            if states:
+                result = replace(result, output=shown)
+                control.emit_drop(states)
+        async with self._recording:
+            clipped, drop = await clip_result(
+                window, self.registry.get, call, result, what, self._room, refers=self._refers
+            )
+            if drop:
+                control.emit_drop(drop)
+            taken = self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
+            self._room -= taken if tool and tool.reads_content else 0
+
+    def _leave_out(self, lane: Lane, control: Control, call: ToolCall, why: str) -> None:
+        """Record the result of a call that does not run."""
+        self._append(lane, control, call, ToolResult(error=why, ran=False), ElidedText(why))
+
+    def _append(
+        self,
+        lane: Lane,
+        control: Control,
+        call: ToolCall,
+        result: ToolResult,
+        sent: ElidedText,
+        took: float = 0.0,
+        drop: Drop | None = None,
+    ) -> int:
+        """Append a result to the lane, and return its tokens."""
+        message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
+        noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
+        tool = self.registry.get(call.name)
+        self.changed.update(dict.fromkeys(result.changed))
+        noted |= self.call_changes.note(tool, self.project, result, drop)
+        if tool and tool.effect is Effect.EDIT and result.error:
+            how = "was refused" if result.denied else "failed"
+            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {describe_subject(tool, call)} before it {how}]"}
+        if result.waits is not None:
+            noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
+        decision = self.step.decisions.get(call.id)
+        if decision and not decision.is_plain:
+            subject = describe_subject(tool, call)
+            made = decision.to_json()
+            noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
+        entry = lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
+        if result.cites:
+            control.emit(event.ContextRecall(result.cites, entry.tokens))
+        control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
+        return entry.tokens
+
+
+def _failed_edit(lane: Lane) -> str:
+    """Return the result of commands behind a failed edit of the newest message with calls, "" if none failed."""
+    message = next(item.entry for item in reversed(lane.items) if item.message.tool_calls)
+    failed = (memo.value["behind"] for memo in lane.timeline.memos(FAILED_EDIT) if memo.entry > message)
+    return next(failed, "")

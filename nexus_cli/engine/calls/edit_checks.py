@@ -1,0 +1,417 @@
+"""Run `[[check]]` commands on what a step has edited, and tell the model which findings are new (`nexus docs checks`).
+
+A check runs in the sandbox profile `read`: it cannot change the project. Before the first edit of a file it looks at
+the file as it was, so that only findings that were not there before are told. A slow check holds nothing up: it looks
+in the background, from the first read of such a file on, and its findings come with a later step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.checks import FILES, EditCheck, early_globs, list_checks, parse_check
+from nexus_cli.config.programs import program_environment
+from nexus_cli.config.project_environment import use_project_environment
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.core import event
+from nexus_cli.core.elide import cut_at_word, one_line, plural
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.real_files import stamp_content
+from nexus_cli.core.tool import COMMAND
+from nexus_cli.engine.requests.control import Control
+from nexus_cli.permission.call_decision import CheckedCall
+from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.plugins.python_plugins import admit_objects
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.files import decode_output
+from nexus_cli.tools.process import ProcessResult, run_process
+from nexus_cli.tools.registry import discover_tools
+
+PATIENCE = 5.0
+"""Seconds that an edit, and the end of a step, wait for a check."""
+LINES = 20
+"""Most findings in one message; the rest is a drop."""
+_MOST_HASHED = 64 << 20
+"""Most bytes of a file that are read to see whether it has changed."""
+MOST_BYTES = 1_000_000
+"""Size of an output from which a check counts as broken."""
+FAILURES = 2
+"""Failures after which a check is switched off for the session."""
+LENGTH = 100
+"""Most characters of what the shell says about a program that it could not start, and of the person's line about new
+findings."""
+NAME = 24
+"""Most characters of a check's name there."""
+NO_PROGRAM = (126, 127)
+"""Exit statuses of a shell that could not start a program."""
+NUMBERS = re.compile(r"(?<![\w./-])\d+(?![\w/-]|\.\w)")
+"""Line numbers, but not numbers in the name of a file."""
+RUNS_PROJECT = ("run", "all")
+"""Levels at which programs of the project run without a question."""
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The findings of a check in files."""
+
+    digests: tuple[str, ...]
+    """Digest of each file's content then."""
+    lines: list[str]
+    is_sure: bool = True
+    """False if files were edited while it looked: their findings are not in `lines`."""
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """A line that a check prints."""
+
+    line: str
+    is_sure: bool
+    """False if it may be older than the edit."""
+
+
+@dataclass
+class _State:
+    """The state of one check."""
+
+    check: EditCheck
+    looks: dict[tuple[str, ...], _Look] = field(default_factory=dict)
+    """The last look at each group of files that one call edited; of the whole project at `()`. Only looks at the same
+    group are compared, since a line need not name its file."""
+    edited: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    """The groups that this step edits, with their digests before."""
+    edits: int = 0
+    """Number of edits so far of files that it looks at."""
+    touched: dict[str, None] = field(default_factory=dict)
+    """Files that were edited since its last look."""
+    pending: dict[tuple[str, ...], None] = field(default_factory=dict)
+    """What it has to look at after edits."""
+    work: asyncio.Task[None] | None = None
+    """The look before edits."""
+    reports: asyncio.Task[None] | None = None
+    """The looks after edits."""
+    is_slow: bool = False
+    """True if its last look took longer than `PATIENCE`."""
+    is_late_told: bool = False
+    failures: int = 0
+    off: str = ""
+    """Why it is switched off."""
+    is_told: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it looks at the whole project."""
+        return FILES not in self.check.command
+
+    def key(self, group: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the key in `looks` of a group of files."""
+        return () if self.is_whole else group
+
+    def fail(self, why: str) -> None:
+        """Count a failure; switch the check off after `FAILURES`."""
+        self.failures += 1
+        if self.failures >= FAILURES:
+            self.off = f"{why}, {FAILURES} times"
+
+
+class EditChecks:
+    """The checks of one session."""
+
+    def __init__(
+        self,
+        project: Path,
+        configured: Sequence[EditCheck] | None,
+        permission: CallPermission,
+        level: Callable[[], str],
+    ) -> None:
+        """`level` returns the permission level in force."""
+        self._project = Path(os.path.realpath(project))
+        self._configured = configured
+        self._permission = permission
+        self._level = level
+        self._states: dict[EditCheck, _State] = {}
+        self._edited: dict[str, None] = {}
+        """Files edited in this step, relative to the project."""
+        self._early = early_globs(self._project, configured)
+        """Patterns of files whose first read begins a look at the whole project."""
+
+    def look_early(self, names: Iterable[Path]) -> None:
+        """Look at the project in the background when a file is read that a check of the whole project looks at."""
+        found = [name for target in names if (name := self._name(target))] if self._early else []
+        kinds = [glob for glob in self._early if any(EditCheck(glob, "").matches(name) for name in found)]
+        if not kinds:
+            return
+        self._early = tuple(glob for glob in self._early if glob not in kinds)
+        for state in self._active(found):
+            if state.is_whole and state.work is None:
+                self._begin_look(state, ())
+
+    async def look_before(self, targets: Iterable[Path]) -> None:
+        """Note files that are about to be edited; look at those whose content no check has seen, for `PATIENCE`."""
+        names = [name for target in targets if (name := self._name(target)) and name not in self._edited]
+        self._edited |= dict.fromkeys(names)
+        for state in self._active(names):
+            group = tuple(_matching(state.check, names))
+            state.edited[group] = digests = self._digests(group)
+            key = state.key(group)
+            last = state.looks.get(key)
+            is_seen = last is not None and (state.is_whole or last.digests == digests)
+            if not is_seen:
+                if state.work is None or state.work.done():
+                    state.looks.pop(key, None)
+                    self._begin_look(state, key)
+                await _wait_for([(state, state.work)])
+            state.edits += 1
+            state.touched |= dict.fromkeys(group)
+
+    async def report(self, window: LaneWindow, notices: list[str], control: Control) -> None:
+        """Run the checks of the files edited since the last report; queue new findings for the model, those that come
+        after `PATIENCE` for a later step."""
+        names, self._edited = list(self._edited), {}
+        begun = []
+        for state in self._active(names):
+            changed = [group for group, digests in state.edited.items() if self._digests(group) != digests]
+            state.pending |= dict.fromkeys(map(state.key, changed))
+            if state.pending and (state.reports is None or state.reports.done()):
+                work = self._look_after(state, state.work, window, notices, control)
+                state.reports = asyncio.create_task(work)
+            if state.pending or changed:
+                begun.append(state)
+        await _wait_for([(state, state.reports) for state in begun])
+        for state in self._states.values():
+            state.edited.clear()
+            if state in begun and not (state.reports is None or state.reports.done() or state.is_late_told):
+                state.is_late_told = True
+                notices.append(f"check `{state.check.name}` is slow: what it finds comes with a later result")
+            _tell_off(state, notices, control)
+
+    async def aclose(self) -> None:
+        """Stop the checks that still run."""
+        tasks = [one for state in self._states.values() for one in (state.work, state.reports) if one is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin_look(self, state: _State, key: tuple[str, ...]) -> None:
+        async def look() -> None:
+            await self._look(state, key, after=False)
+
+        state.work = asyncio.create_task(look())
+
+    async def _look_after(
+        self,
+        state: _State,
+        before: asyncio.Task[None] | None,
+        window: LaneWindow,
+        notices: list[str],
+        control: Control,
+    ) -> None:
+        """Look at what was edited, once the look `before` is over, and again if it was edited meanwhile."""
+        if before is not None:
+            await asyncio.wait({before})
+        while state.pending and not state.off:
+            keys, state.pending = list(state.pending), {}
+            if await self._all_pass(state, keys):
+                continue
+            found = [one for key in keys for one in await self._look(state, key, after=True)]
+            if found:
+                notices.extend(_notices(window, control, state.check, found))
+        _tell_off(state, notices, control)
+
+    def _active(self, names: Sequence[str]) -> list[_State]:
+        if not names:
+            return []
+        checks = list_checks(
+            self._project,
+            self._configured,
+            runs_project=self._level() in RUNS_PROJECT,
+            added=plugin_checks(),
+        )
+        states = [self._states.setdefault(check, _State(check)) for check in checks]
+        return [state for state in states if not state.off and _matching(state.check, names)]
+
+    async def _look(self, state: _State, key: tuple[str, ...], *, after: bool) -> list[_Finding]:
+        """Run a check on files; return the findings of a look `after` edits that the last look at them had not.
+
+        If a file was edited while it ran, another look after is due, and one before leaves out what it found in there.
+        """
+        edits, digests = state.edits, self._digests(key)
+        files = [name for name in key if (self._project / name).is_file()]
+        lines: list[str] | None = []
+        if files or state.is_whole:
+            began = time.monotonic()
+            lines = await run_in_thread(lambda stop: self._run(state, files, stop))
+            state.is_slow = time.monotonic() - began > PATIENCE
+        if lines is None:
+            return []
+        is_overtaken = state.edits != edits if state.is_whole else self._digests(key) != digests
+        if after and is_overtaken:
+            state.pending[key] = None
+        elif after:
+            last, state.looks[key] = state.looks.get(key), _Look(digests, lines)
+            return _judge(state, last, lines)
+        elif state.is_whole:
+            kept = [line for line in lines if not _names_any(line, state.touched)]
+            state.looks[key] = _Look(digests, kept, is_sure=not state.touched)
+        elif not is_overtaken:
+            state.looks[key] = _Look(digests, lines)
+        return []
+
+    async def _all_pass(self, state: _State, keys: Sequence[tuple[str, ...]]) -> bool:
+        """Look at several groups at once, if none had findings; return True if none has any now. If one has, only looks
+        at each of them tell which findings are new."""
+        if len(keys) < 2 or not all((last := state.looks.get(key)) and not last.lines for key in keys):
+            return False
+        digests = list(map(self._digests, keys))
+        files = [name for key in keys for name in key if (self._project / name).is_file()]
+        if files and await run_in_thread(lambda stop: self._run(state, files, stop)) != []:
+            return False
+        state.looks |= {key: _Look(one, []) for key, one in zip(keys, digests, strict=True)}
+        return True
+
+    def _run(self, state: _State, names: Sequence[str], stop: StopFlag) -> list[str] | None:
+        """Return the lines of a check that fails, [] for one that passes, None for one that is broken. Blocks."""
+        check, permission = state.check, self._permission
+        if not permission.has_sandbox():
+            state.off = "there is no sandbox here"
+            return None
+        files = [f"./{name}" if name.startswith("-") else name for name in names]
+        shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
+        shown = check.command.replace(FILES, shlex.join(files))
+        decision = permission.decide(CheckedCall(shell, {COMMAND: shown}, {}), "all")
+        if decision.is_denied:
+            state.off = decision.why
+            return None
+        sandbox = permission.make_sandbox("read")
+        env = program_environment(sandbox.env, self._project)
+        if self._level() in RUNS_PROJECT:
+            env, _ = use_project_environment(env, self._project, self._project, is_sandboxed=True)
+        try:
+            done = run_process(
+                ["/bin/sh", "-c", check.command.replace(FILES, '"$@"'), "sh", *files],
+                cwd=self._project,
+                env={**env, "TERM": "dumb", "NO_COLOR": "1"},
+                stop=stop,
+                seconds=check.seconds,
+                confinement=sandbox.confinement,
+            )
+        except (OSError, ValueError) as error:
+            state.fail(f"it cannot be started ({error})")
+            return None
+        size = len(done.output) + done.uncounted
+        if done.timed_out or done.status in NO_PROGRAM or size > MOST_BYTES:
+            slow = f"it took longer than {check.seconds:g} s" if done.timed_out else ""
+            large = f"it printed {size / 1e6:,.0f} MB" if size > MOST_BYTES else ""
+            state.fail(slow or large or f"it cannot be started ({cut_at_word(one_line(_decode(done)), LENGTH)})")
+            return None
+        return [line for line in _decode(done).splitlines() if line.strip()] if done.status else []
+
+    def _name(self, target: Path) -> str:
+        """Return the path of a file relative to the project, "" for one outside."""
+        real = Path(os.path.realpath(target))
+        return str(real.relative_to(self._project)) if real.is_relative_to(self._project) else ""
+
+    def _digests(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(map(self._digest, names))
+
+    def _digest(self, name: str) -> str:
+        try:
+            return stamp_content(self._project / name, _MOST_HASHED)
+        except OSError:
+            return ""
+
+
+def _decode(done: ProcessResult) -> str:
+    decoded = decode_output(done.output)
+    return decoded.plain if decoded else ""
+
+
+def _tell_off(state: _State, notices: list[str], control: Control) -> None:
+    """Tell the person and the model once that a check is switched off."""
+    if state.off and not state.is_told:
+        state.is_told = True
+        control.emit_aside(event.Notice(f"check `{state.check.name}` is off: {state.off}"))
+        notices.append(f"check `{state.check.name}` is off ({state.off}): it looks at no edit from now on")
+
+
+async def _wait_for(looks: Iterable[tuple[_State, asyncio.Task[None] | None]]) -> None:
+    """Wait `PATIENCE` for looks, but not for those of a check whose last one took longer."""
+    tasks = {task: state for state, task in looks if task is not None and not state.is_slow}
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=PATIENCE)
+        for task in late:
+            tasks[task].is_slow = True
+
+
+def _judge(state: _State, last: _Look | None, lines: Sequence[str]) -> list[_Finding]:
+    """Return the findings that were not in `last`. Without a sure look before the edits, those in edited files may be
+    older; those in others are told only if a look before had seen these."""
+    touched, state.touched = state.touched, {}
+    doubts = [line for line in lines if not state.is_whole or _names_any(line, touched)]
+    if last is None:
+        return [_Finding(line, is_sure=False) for line in doubts]
+    return [_Finding(one, last.is_sure or one not in doubts) for one in _find_new(last.lines, lines)]
+
+
+def _names_any(line: str, names: Iterable[str]) -> bool:
+    return any(name in line for name in names)
+
+
+def _notices(window: LaneWindow, control: Control, check: EditCheck, findings: Sequence[_Finding]) -> list[str]:
+    """Return the lines for the model about new findings; show the person how many there are."""
+    timeline = window.lane.timeline
+    found = [one.line for one in findings]
+    what = "New findings" if all(one.is_sure for one in findings) else "Findings, some perhaps older than the edit"
+    notices = [f"Edit applied. {what}: {len(found)} of `{check.name}`", *found[:LINES]]
+    if rest := found[LINES:]:
+        size = window.count("\n".join(rest))
+        named, text = f"findings of {check.name}", "\n".join(found)
+        drop = Drop(timeline.log.next_drop(), named, size, Cause.OUTPUT_CAP, timeline.now(), text=text)
+        timeline.log.record_drop(drop)
+        control.emit_drop(drop)
+        notices.append(f"and {len(rest):,} more: recall {drop.id}")
+    count = plural(len(found), "new finding" if what == "New findings" else "finding")
+    said = f"{count} of `{cut_at_word(check.name, NAME)}`: {one_line(found[0])}"
+    control.emit_aside(event.Notice(cut_at_word(said, LENGTH), warning=False))
+    return notices
+
+
+def _matching(check: EditCheck, names: Iterable[str]) -> list[str]:
+    return [name for name in names if check.matches(name)]
+
+
+def _find_new(known: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Return the `lines` that are not known; one that an edit above it has moved has other line numbers."""
+    moved = Counter(map(_without_numbers, (Counter(known) - Counter(lines)).elements()))
+    new = []
+    for line in (Counter(lines) - Counter(known)).elements():
+        plain = _without_numbers(line)
+        if moved[plain]:
+            moved[plain] -= 1
+        else:
+            new.append(line)
+    return new
+
+
+def _without_numbers(line: str) -> str:
+    return NUMBERS.sub("", line)
+
+
+def plugin_checks() -> list[EditCheck]:
+    """Return the checks of plugins, each once."""
+    found = admit_objects("checks", _is_check, lambda one: (f"{one.glob} {one.command}",), ())
+    return [check for check, _ in found.values()]
+
+
+def _is_check(one: Any) -> bool:
+    value = {key: getattr(one, key) for key in ("glob", "command", "seconds")} if isinstance(one, EditCheck) else None
+    return parse_check(value) is not None

@@ -1,0 +1,462 @@
+"""Run the hooks of a session at its events, and apply what they answer (`nexus docs hooks`).
+
+A project's hook can refuse a call, have the person asked, or add text; only a personal one can allow a call or change
+its input. Each run is a memo of the lane (`HOOK`) for the timeline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.hook_tables import HookTable
+from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import PLAN
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.redact_secrets import redact
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.engine.requests.control import Control, SteeringWords
+from nexus_cli.engine.requests.work_notes import HOOK
+from nexus_cli.hooks.claude_lines import claude_lines
+from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, encode_input
+from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, Hook, list_hooks, read_stamp
+from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
+from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
+from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.text.untrusted_text import neutralize
+from nexus_cli.tools.cancellable_thread import run_in_thread
+from nexus_cli.tools.foreign_calls import foreign_names
+from nexus_cli.tools.schema import check_arguments
+
+MOST_CHARACTERS = 10_000
+"""Most characters of the text that one hook adds; the rest is a drop."""
+MOST_ROUNDS = 3
+"""Most times that `Stop` hooks let one turn go on."""
+LAST_SECONDS = 5.0
+"""Most seconds that a `SessionEnd` hook may delay the end."""
+TOOL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", FAILED_EVENT)
+"""The events of a worker's session; the others belong to the person's."""
+MODES = {"read": "default", "edit": "acceptEdits", "run": "acceptEdits", "all": "bypassPermissions", PLAN: PLAN}
+"""`permission_mode` by level, in the words of Claude and codex."""
+WITHOUT_MODE = ("SessionStart", "SessionEnd", "PreCompact")
+"""The events whose input has no `permission_mode`."""
+EDIT_NAMES = ("Edit", "Write", "MultiEdit", "apply_patch")
+"""Names of tools that edit, in matchers: each stands for all of ours that edit."""
+NEVER_LIFTED = (CONFIRM, "protected")
+"""Kinds of approval that no hook gives: they are limits, or protect what other programs obey."""
+SHORT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class _CallRuling:
+    """The decision of the hooks on one call."""
+
+    arguments: Mapping[str, Any]
+    """Those of the call, as hooks changed them."""
+    decision: str = ""
+    reason: str = ""
+    by: Hook | None = None
+
+
+@dataclass
+class SessionHooks:
+    """The hooks of one session."""
+
+    personal: Sequence[HookTable]
+    permission: CallPermission
+    cwd: Path
+    session: str
+    level: Callable[[], str]
+    is_worker: bool = False
+    hooks: Sequence[Hook] | None = None
+    """All hooks, read again when a file that names them, or trust, has changed; None before the first turn."""
+    sections: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The `text` that hooks added last, and its `source`, by event."""
+    _stamp: Sequence[tuple[int, ...]] = ()
+    """The state of these files when they were read."""
+    _window: LaneWindow | None = None
+    _control: Control | None = None
+    _rulings: dict[tuple[str, str], asyncio.Future[_CallRuling]] = field(default_factory=dict)
+    """By event and call id, of the newest turn."""
+    _added: dict[str, list[str]] = field(default_factory=dict)
+    """Texts for the result of a call, by its id."""
+    _told: set[str] = field(default_factory=set)
+    _stopped: str | None = None
+    """Why the turn has to end, once a hook has said so."""
+    _rounds: int = 0
+    _is_started: bool = False
+    _prompt: str = ""
+    """The id of the turn's prompt, for hooks."""
+    _begins: str = "startup"
+    """Source of the start of a session that is not resumed."""
+
+    def attach(self, window: LaneWindow, control: Control) -> None:
+        """Use the lane of the session."""
+        self._window, self._control = window, control
+
+    # -- events of the session ---------------------------------------------------------------------------------
+
+    async def begin_turn(self, prompt: str, *, is_resumed: bool) -> None:
+        """Run the hooks of a session's start, once, and those of the prompt. Raises `NexusError("denied", ...)` if one
+        refuses the prompt."""
+        self._rounds, self._stopped, self.hooks = 0, None, None  # also a script may have changed
+        self._rulings.clear()
+        self._added.clear()
+        for line in self._describe_broken(await self._load()):
+            self._tell_once(line)
+        if not self._is_started:
+            self._is_started = True
+            source = "resume" if is_resumed else self._begins
+            self._add_section("SessionStart", await self._fire("SessionStart", [source], {"source": source}))
+            self._check_stopped()
+        self._prompt = str(uuid.uuid4())
+        if prompt and (why := await self._refuse_prompt(prompt)):
+            raise NexusError("denied", "your message was not sent", why, "Rephrase it, or see /hooks")
+        self._check_stopped()
+
+    async def admit_steering(self, control: Control) -> None:
+        """Run the hooks of a prompt for the messages to the running turn; withdraw those that one refuses."""
+        admitted: list[SteeringWords] = []
+        while waiting := [one for one in control.steering if not any(one is other for other in admitted)]:
+            said = waiting[0]
+            admitted.append(said)
+            if said.actor == "person" and (why := await self._refuse_prompt(said.text)):
+                with suppress(ValueError):  # the person has taken it back meanwhile
+                    control.steering.remove(said)
+                self._tell(f"your message was not sent: {why}")
+        self._check_stopped()
+
+    async def _refuse_prompt(self, prompt: str) -> str:
+        """Run the hooks of a prompt; return why one refuses it, "" if none does."""
+        runs = await self._fire("UserPromptSubmit", [], {"prompt": prompt})
+        if not (why := self._find_refusal(runs)):
+            self._add_section("UserPromptSubmit", runs)
+        return why
+
+    def _find_refusal(self, runs: Sequence[HookRun]) -> str:
+        """Return a line about the first hook that refuses, "" if none does."""
+        refusal = next((run for run in runs if _denies(run)), None)
+        if refusal is None:
+            return ""
+        return one_line(f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(_reason(refusal))}")
+
+    async def next_message(self) -> str:
+        """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
+        reply = self._window.lane.items[-1].message.content if self._window else ""
+        fields = {"stop_hook_active": self._rounds > 0, "last_assistant_message": reply[:MOST_RESPONSE]}
+        fields |= {"background_tasks": [], "session_crons": []}
+        runs = await self._fire("Stop", [], fields)
+        if self._stopped is not None:  # the turn ends anyway
+            self._stopped = None
+            return ""
+        blocking = [run for run in runs if run.outcome == BLOCKED]
+        if not blocking:
+            return ""
+        if self._rounds >= MOST_ROUNDS:
+            self._tell(f"{blocking[0].hook.name} let the turn go on {MOST_ROUNDS} times: it ends now")
+            return ""
+        self._rounds += 1
+        return "\n".join(self._words(run, _reason(run)) for run in blocking)
+
+    async def before_compaction(self, is_manual: bool, instructions: str) -> None:
+        """Run the hooks of a compaction. Raises `NexusError("denied", ...)` if one refuses it."""
+        kind = "manual" if is_manual else "auto"
+        runs = await self._fire("PreCompact", [kind], {"trigger": kind, "custom_instructions": instructions})
+        if why := self._find_refusal(runs):
+            raise NexusError("denied", "not compacted", why)
+
+    async def end(self, reason: str = "other") -> None:
+        """Run the hooks of the session's end, each for at most `LAST_SECONDS`. `reason` is `clear` or `resume` if
+        another session follows, else `prompt_input_exit` or `other`."""
+        if self._is_started:
+            self._is_started = False
+            await self._fire("SessionEnd", [reason], {"reason": reason}, most=LAST_SECONDS)
+
+    def continue_from(self, other: SessionHooks, *, is_same: bool) -> None:
+        """Go on after `other`, the hooks of the previous session of this process: of the same session, with another
+        model or effort, or of another one."""
+        self._told |= other._told
+        if is_same:
+            self._is_started, other._is_started = other._is_started, False
+        else:
+            self._begins = "clear"
+
+    # -- events of calls ---------------------------------------------------------------------------------------
+
+    def end_step(self) -> None:
+        """Raise `NexusError("denied", ...)` if a hook ended the turn."""
+        self._check_stopped()
+
+    async def before_call(self, checked: CheckedCall, event: str = "PreToolUse") -> Mapping[str, Any]:
+        """Run the hooks of an event before a call, once; return its arguments, as a personal hook may have changed
+        them."""
+        key = (event, checked.call.id)
+        if key not in self._rulings:
+            self._rulings[key] = asyncio.ensure_future(self._judge(event, checked))
+        return (await self._rulings[key]).arguments
+
+    async def before_question(self, found: CallDecision) -> CallDecision:
+        """Run the hooks before the person is asked about a call, once; return the decision with their answers."""
+        if found.asks and found.kind not in NEVER_LIFTED:
+            await self.before_call(found.checked, "PermissionRequest")
+        return self.adjust(found)
+
+    def adjust(self, found: CallDecision) -> CallDecision:
+        """Return the decision on a call as the hooks that ran for it change it."""
+        for event in ("PreToolUse", "PermissionRequest"):
+            made = self._rulings.get((event, found.checked.call.id))
+            if made is not None and made.done() and not made.cancelled() and made.exception() is None:
+                found = self._apply(made.result(), found)
+        return found
+
+    def _apply(self, ruling: _CallRuling, found: CallDecision) -> CallDecision:
+        hook = ruling.by
+        if hook is None or found.is_denied:
+            return found
+        ruled = replace(found, rule=f"hook {hook.name}", origin=hook.source)
+        reason = f": {ruling.reason}" if ruling.reason else ""
+        if ruling.decision == "deny":
+            return replace(ruled, verdict="deny", why=f"hook {hook.name} ({hook.source}){reason}")
+        if ruling.decision == "ask" and found.is_granted:
+            return replace(ruled, verdict="ask", why=f"hook {hook.name} wants you to decide{reason}", kind=CONFIRM)
+        is_askable = found.asks and found.kind not in NEVER_LIFTED and not found.rule
+        return replace(ruled, verdict="allow") if ruling.decision == "allow" and is_askable else found
+
+    async def run_call(self, checked: CheckedCall, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """Run a call by `work`, and the hooks after it if it ran."""
+        hooked = HookedCall(checked.call.id, checked.tool, checked.arguments, checked.targets)
+        result = await hooked.run(work)
+        if not result.ran or result.stopped or result.waits is not None:
+            return result
+        runs = await self._fire_call("PostToolUse", hooked, only_codex=hooked.has_failed)
+        if hooked.has_failed:
+            runs += await self._fire_call(FAILED_EVENT, hooked)
+        for run in runs:
+            if run.outcome == BLOCKED:
+                self._add_words(checked.call, run, _reason(run))
+            self._add_words(checked.call, run, run.answer.context)
+        return result
+
+    def add_words(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Return the result with what hooks added to it."""
+        lines = self._added.pop(call.id, [])
+        if not lines:
+            return result
+        text = "\n".join(lines)
+        if result.error:
+            return replace(result, error=f"{result.error}\n{text}")
+        return replace(result, output=f"{result.output.removesuffix(chr(10))}\n{text}".lstrip("\n"))
+
+    async def _judge(self, event: str, checked: CheckedCall) -> _CallRuling:
+        """Run the hooks before a call or a question and combine their answers: deny before ask before allow."""
+        call, tool, arguments = checked.call, checked.tool, checked.arguments
+        hooked = HookedCall(call.id, tool, arguments, checked.targets)
+        runs = await self._fire_call(event, hooked)
+        for run in runs:
+            self._add_words(call, run, run.answer.context)
+            updated = run.answer.updated if event == "PreToolUse" else None
+            if updated is not None:
+                problem, arguments = _update(tool, arguments, updated, hooked.own_arguments())
+                if problem:
+                    reason = f"the input that it gave is invalid: {problem}"
+                    return _CallRuling(arguments, "deny", reason, run.hook)
+                shown = cut_at_word(one_line(json.dumps(dict(arguments), ensure_ascii=False)), SHORT)
+                self._add_words(call, run, f"the input of this call was changed to {shown}")
+        for decision in ("deny", "ask", "allow"):
+            for run in runs:
+                if (_denies(run) and decision == "deny") or run.answer.decision == decision:
+                    return _CallRuling(arguments, decision, self._clean(_reason(run)), run.hook)
+        return _CallRuling(arguments)
+
+    async def _fire_call(self, event: str, call: HookedCall, *, only_codex: bool = False) -> list[HookRun]:
+        """Run the hooks of an event of a call."""
+        about = cut_at_word(one_line(f"{call.tool.name} {call.checked.get(call.tool.subject, '')}"), SHORT)
+        fields = partial(call.fields, event)
+        return await self._fire(event, _names(call.tool), fields, about=about, only_codex=only_codex)
+
+    # -- all events --------------------------------------------------------------------------------------------
+
+    async def _fire(
+        self,
+        event: str,
+        names: Sequence[str],
+        fields: Mapping[str, Any] | Callable[[Hook], list[dict[str, Any]]],
+        *,
+        about: str = "",
+        most: float = math.inf,
+        only_codex: bool = False,
+    ) -> list[HookRun]:
+        """Run the hooks of an event at the same time; return their runs in the order of the files. `names` are those
+        that a matcher may name, `fields` the event's own part of the input."""
+        if self.is_worker and event not in TOOL_EVENTS:
+            return []
+        chosen = [hook for hook in await self._load() if hook.state in (ACTIVE, CHANGED) and hook.table.event == event]
+        chosen = [hook for hook in chosen if not names or hook.matches(names)]
+        chosen = [hook for hook in chosen if hook.is_codex or not only_codex]
+        if not chosen:
+            return []
+        cwd = Path(os.path.realpath(self.cwd))
+        is_read = event in ("Stop", "SessionEnd") or any(hook.names_transcript for hook in chosen)
+        common = {
+            "session_id": self.session,
+            "transcript_path": await self._transcript(cwd, write=is_read),
+            "cwd": str(cwd),
+            **({"prompt_id": self._prompt} if self._prompt else {}),
+            **({} if event in WITHOUT_MODE else {"permission_mode": MODES.get(self.level(), "default")}),
+            "hook_event_name": event,
+        }
+        jobs = []
+        for hook in chosen:
+            limited = replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
+            for own in fields(hook) if callable(fields) else [fields]:
+                given = encode_input({**common, **own})
+                jobs.append(run_in_thread(partial(run_hook, limited, given, cwd, self.permission)))
+        runs = list(await asyncio.gather(*jobs))
+        for run in runs:
+            self._note(run, about)
+        return runs
+
+    async def _transcript(self, cwd: Path, *, write: bool) -> str:
+        """Return the path of the session's transcript in Claude's form, brought up to date if a hook is to read it; ""
+        if there is no place for it."""
+        try:
+            path = await asyncio.to_thread(self.permission.temp_folder) / f"{self.session}.jsonl"
+            if write and self._window is not None:
+                lane = self._window.lane
+                entries = lane.timeline.read(1, lane.timeline.last)
+                lines = claude_lines(entries, self.session, str(cwd), lane.epoch.model)
+                await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
+        except OSError as error:
+            self._tell_once(f"hooks get no transcript: {error.strerror or error}")
+            return ""
+        return str(path)
+
+    def _note(self, run: HookRun, about: str) -> None:
+        """Record a run; tell the person what went wrong, and what the hook says to them."""
+        hook, answer = run.hook, run.answer
+        if self._window is not None:
+            value: dict[str, Any] = {
+                "event": hook.table.event,
+                "hook": hook.name,
+                "source": hook.source,
+                "outcome": run.outcome,
+            }
+            why = one_line(self._clean(run.why or answer.reason))
+            value |= {"why": cut_at_word(why, 400), "seconds": run.seconds, "about": about}
+            self._window.lane.timeline.memo(HOOK, value)
+        named = f"hook {hook.name} ({hook.source})"
+        if run.is_missing or run.outcome == FAILED:
+            is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
+            self._tell_once(run.common_problem or f"{named}{is_off}: {one_line(self._clean(run.why))}")
+        if answer.refused:
+            self._tell_once(f"{named}: a project's hook cannot {answer.refused}")
+        if answer.message:
+            self._tell(f"{named}: {cut_at_word(one_line(self._clean(answer.message)), MOST_CHARACTERS)}")
+        if answer.stops and self._stopped is None:
+            self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) ended it"
+
+    async def _load(self) -> Sequence[Hook]:
+        stamp = read_stamp(self.cwd)
+        if self.hooks is None or stamp != self._stamp:
+            self.hooks, self._stamp = await asyncio.to_thread(list_hooks, self.cwd, self.personal), stamp
+        return self.hooks
+
+    def _describe_broken(self, hooks: Sequence[Hook]) -> list[str]:
+        """Return a line for each hook that cannot run, one for all of a file at unknown events."""
+        lines = [hook.describe_broken() for hook in hooks if hook.is_broken and not hook.unknown_event]
+        others = [hook for hook in hooks if hook.unknown_event]
+        for source in dict.fromkeys(hook.source for hook in others):
+            events = ", ".join(dict.fromkeys(hook.unknown_event for hook in others if hook.source == source))
+            lines.append(f"hooks of {source} that do not run here: {events} (nexus has no such events)")
+        return lines
+
+    def _check_stopped(self) -> None:
+        if self._stopped is not None:
+            why, self._stopped = self._stopped, None
+            raise NexusError("denied", "a hook stopped the turn", one_line(why), "See /hooks")
+
+    def _add_section(self, event: str, runs: Sequence[HookRun]) -> None:
+        """Let the next request have what hooks add, as the section `hooks.EVENT`."""
+        said = [run for run in runs if run.answer.context]
+        if not (said or event in self.sections):
+            return
+        text = "\n".join(self._words(run, run.answer.context) for run in said)
+        source = ", ".join(dict.fromkeys(run.hook.source for run in said))
+        self.sections[event] = {"text": text, "source": source}
+
+    def _add_words(self, call: ToolCall, run: HookRun, text: str) -> None:
+        if text:
+            self._added.setdefault(call.id, []).append(self._words(run, text))
+
+    def _words(self, run: HookRun, text: str) -> str:
+        """Return the text of a hook for the model: under its name, redacted, neutralized and cut to its bound."""
+        return f"[hook {run.hook.name}: {self._cut(neutralize(self._clean(text)), run.hook)}]"
+
+    def _cut(self, text: str, hook: Hook) -> str:
+        if len(text) <= MOST_CHARACTERS or self._window is None:
+            return text[:MOST_CHARACTERS]
+        timeline, rest = self._window.lane.timeline, text[MOST_CHARACTERS:]
+        size = self._window.count(rest)
+        drop = Drop(
+            timeline.log.next_drop(), f"text of hook {hook.name}", size, Cause.OUTPUT_CAP, timeline.now(), text=text
+        )
+        timeline.log.record_drop(drop)
+        if self._control is not None:
+            self._control.emit_drop(drop)
+        return f"{text[:MOST_CHARACTERS]}\n... {len(rest):,} characters more: recall {drop.id}"
+
+    def _clean(self, text: str) -> str:
+        return redact(self.permission.mask_secrets(text)[0])
+
+    def _tell(self, line: str) -> None:
+        if self._control is not None:
+            self._control.emit_notice(line)
+
+    def _tell_once(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self._tell(line)
+
+
+def _denies(run: HookRun) -> bool:
+    """Return True if a run refuses what it guards, also because it did not say anything and has to."""
+    return run.answer.decision == "deny" or (run.is_missing and run.hook.table.on_timeout == "deny")
+
+
+def _reason(run: HookRun) -> str:
+    return run.answer.reason or run.why
+
+
+def _names(tool: Tool) -> list[str]:
+    """Return the names of a tool that a matcher may name: ours, and those of other programs."""
+    names = [tool.name, *foreign_names(tool.name)]
+    return [*(name for name in names if name != "Bash"), *EDIT_NAMES] if tool.effect is Effect.EDIT else names
+
+
+def _update(
+    tool: Tool, checked: Mapping[str, Any], updated: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[str, Mapping[str, Any]]:
+    """Return a problem or "", and the arguments that a hook wants. Of Claude's names only `file_path` has an effect."""
+    own = {key: value for key, value in updated.items() if key in tool.parameters.get("properties", {})}
+    path = updated.get("file_path")
+    if "path" in checked and path != given.get("file_path") and updated.get("path", checked["path"]) == checked["path"]:
+        own |= {"path": path} if path else {}
+    if lost := sorted(
+        key for key in updated if key not in own and updated[key] != given.get(key) and key != "file_path"
+    ):
+        return f"unknown argument {lost[0]}", checked
+    made, problems = check_arguments(own or dict(checked), tool.parameters)
+    return "; ".join(problems), checked if problems else made

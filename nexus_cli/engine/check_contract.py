@@ -1,0 +1,184 @@
+"""The context contract of a turn: promises about its requests that are checked before anything is sent.
+
+All of it holds for the first request. `max_input` also holds for every later one, where a break stops the turn as a
+limit does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.request_plan import PLAN, NextRequest
+from nexus_cli.core.context_contract import ContextContract
+from nexus_cli.core.entry import Drop
+from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.engine.compaction.context_fit import compaction_threshold
+from nexus_cli.engine.requests.drop_list import returned_drops
+from nexus_cli.engine.requests.user_input import CLIPPED, input_cap
+from nexus_cli.sections.contributor import contributor_names
+
+NAMED = 2
+"""Most drops that an error names."""
+HISTORY = "the conversation before"
+
+
+def check_contract(
+    contract: ContextContract,
+    read_drops: Callable[[], Sequence[Drop]],
+    settings: Settings,
+    window: LaneWindow,
+    request: NextRequest,
+    is_first: bool,
+) -> None:
+    """Check the next request before room is made for it, which may send a request for a summary.
+
+    `read_drops` returns the drops of the session. Raises `NexusError`: "usage" for an unknown section, "contract" if
+    the first request of the turn breaks the contract, "limit" if a later one is too large.
+    """
+    forms = _section_forms(window.lane, request) if is_first and contract.sections else {}
+    for name in contract.sections if is_first else ():
+        _require_known(name, forms)
+    if is_first and contract.full_input:
+        _check_input(window, contract, read_drops(), request)
+    if contract.max_input is not None and request.tokens > contract.max_input:
+        raise _too_large(window, contract, contract.max_input, request, is_first)
+    if is_first and contract.max_drop is not None:
+        _check_drops(window, contract, request, read_drops(), settings)
+    for name in contract.sections if is_first else ():
+        _check_section(name, forms)
+
+
+# -- the input ---------------------------------------------------------------------------------------------------------
+
+
+def _check_input(window: LaneWindow, contract: ContextContract, drops: Sequence[Drop], request: NextRequest) -> None:
+    option, hint = "--require-full-input", "Send less, use a model with a larger window, or omit the option"
+    if contract.uncounted:
+        why = f"{contract.largest_input} is {contract.uncounted:,} bytes larger than nexus can keep"
+        raise _broken(option, why, hint)
+    left = sum(drop.tokens for drop in drops if drop.id in _clipped(window.lane))
+    if not left:
+        alone, most = request.tokens - _parts(window, None, request)[HISTORY], request.budget.available
+        if alone > most and not request.fits:  # the provider has refused it: the window is smaller than it was thought
+            why = f"the input does not fit: even without {HISTORY}, {alone:,} tokens are needed, and {most:,} are free"
+            raise _broken(option, why, hint)
+        return
+    cap = input_cap(window, contract.inputs[0][1] if contract.inputs else "")
+    size = (left + cap) * contract.share(contract.largest_input)
+    why = f"{contract.largest_input} has about {size:,.0f} tokens, and the input is {left:,} too large for the {cap:,}"
+    raise _broken(option, f"{why} that it may have", hint)
+
+
+def _clipped(lane: Lane) -> frozenset[str]:
+    """Return the ids of the drops of this turn's input."""
+    values = [memo.value for memo in lane.timeline.memos(CLIPPED) if memo.entry >= lane.run]
+    return frozenset(
+        one for value in values for one in (value.get("drop"), *(part[2] for part in value.get("parts", ())))
+    )
+
+
+def _too_large(
+    window: LaneWindow, contract: ContextContract, most: int, request: NextRequest, is_first: bool
+) -> NexusError:
+    parts = _parts(window, contract if is_first and contract.inputs else None, request)
+    name, tokens = max(parts.items(), key=lambda part: part[1])
+    option, over = f"--max-input-tokens {most}", request.tokens - most
+    why = f"the request has {request.tokens:,} input tokens, {over:,} too many (largest part: {name}, about {tokens:,})"
+    if not is_first:
+        return NexusError("limit", f"{option} reached", why, "Continue with more, or compact the session (/compact)")
+    way = "Start a new session, compact this one (/compact)," if name == HISTORY else "Send less,"
+    return _broken(option, why, f"{way} or allow {request.tokens}")
+
+
+def _parts(window: LaneWindow, contract: ContextContract | None, request: NextRequest) -> dict[str, int]:
+    """Return the parts of a request and their tokens, in the unit of the budget; by input with a `contract`."""
+    mine = sum(item.tokens for item in request.items if item.entry >= window.lane.run)
+    parts: dict[str, float] = {**window.fixed_parts()}
+    parts[HISTORY] = sum(item.tokens for item in request.items) - mine
+    parts |= {name: mine * contract.share(name) for name, _ in contract.inputs} if contract else {"this turn": mine}
+    return {name: round(tokens * request.scale) for name, tokens in parts.items()}
+
+
+# -- drops -------------------------------------------------------------------------------------------------------------
+
+
+def _check_drops(
+    window: LaneWindow, contract: ContextContract, request: NextRequest, every: Sequence[Drop], settings: Settings
+) -> None:
+    """Raise `NexusError` if too much is left out, or would be by the compaction that is due."""
+    lane, most = window.lane, contract.max_drop or 0
+    option = f"--max-drop {most}" if most else "--no-drops"
+    back = returned_drops(every, request.items, lane.timeline.memos, request.epoch.sections)
+    drops = [drop for drop in every if drop.id not in back]
+    left = sum(drop.tokens for drop in drops)
+    if left > most:
+        of = f", {left - most:,} too many" if most else ""
+        clipped = dict.fromkeys(_clipped(lane), f"part of {contract.largest_input}")
+        why = f"the request leaves out {left:,} tokens{of}: {_name_drops(drops, clipped)}"
+        raise _broken(option, why, f"Send less, start a new session, or allow them: --max-drop {left}")
+    threshold = compaction_threshold(window, settings)
+    if request.fits and request.tokens < threshold:
+        return
+    goal = int(settings.compact.to * request.budget.available)
+    if left + request.tokens - goal > most:
+        why = f"the session would be compacted first, from {request.tokens:,} tokens to about {goal:,}"
+        raise _broken(option, why, "Start a new session, or compact this one (/compact)")
+
+
+def _name_drops(drops: Sequence[Drop], names: Mapping[str, str]) -> str:
+    """Describe the largest drops; `names` has other descriptions of some, by id."""
+    largest = sorted(drops, key=lambda drop: -drop.tokens)
+    named = ", ".join(f"{drop.id} {names.get(drop.id, drop.what)} ({drop.tokens:,})" for drop in largest[:NAMED])
+    return f"{named}, and {len(drops) - NAMED} more" if len(drops) > NAMED else named
+
+
+# -- sections ----------------------------------------------------------------------------------------------------------
+
+
+def _section_forms(lane: Lane, request: NextRequest) -> dict[str, str]:
+    """Return the form of each section of the request, "" for a contributor that has none in it.
+
+    An event section that the epoch sent before is in the window, and is not sent again.
+    """
+    forms: dict[str, str] = {}
+    there = {item.entry for item in request.items}
+    for memo in lane.timeline.memos(PLAN):
+        if memo.entry in there:
+            forms.update((str(one["id"]), str(one["form"])) for one in memo.value["sections"])
+    forms.update((str(one["id"]), str(one["form"])) for one in request.sections)
+    heads = {name.partition(".")[0] for name in forms}
+    return {**{name: "" for name in contributor_names() if name not in heads}, **forms}
+
+
+def _require_known(name: str, known: Iterable[str]) -> None:
+    heads = {one.partition(".")[0] for one in known}
+    if name in known or name in heads:
+        return
+    names = sorted({*known, *heads})
+    near = nearest_name(name, names)
+    parts = [one for one in names if one.startswith(f"{name.partition('.')[0]}.")]
+    hint = f"Did you mean {near}?" if near else f"The sections are: {', '.join(names)}"
+    hint = f"It has {', '.join(parts)}" if parts and near not in parts else hint
+    raise NexusError("usage", f"--require-section {name[:80]}", "there is no such section", hint)
+
+
+def _check_section(name: str, known: Mapping[str, str]) -> None:
+    """Raise `NexusError` unless the section is sent in full; the id of a contributor means all of its sections."""
+    forms = {one: form for one, form in known.items() if one == name or one.startswith(f"{name}.")}
+    reduced = {one: form for one, form in forms.items() if form and form != "full"}
+    if any(forms.values()) and not reduced:
+        return
+    option = f"--require-section {name}"
+    if not reduced:
+        why = "the request does not have it: it is empty here, or the recipe switches it off"
+        raise _broken(option, why, "`nexus context` lists the sections; omit the option, or add what it needs")
+    one, form = next(iter(reduced.items()))
+    why = f"{one} is {'left out' if form == 'dropped' else f'sent as {form}'}"
+    raise _broken(option, why, "`nexus context` shows the reason; shorten its source, or use a larger window")
+
+
+def _broken(option: str, why: str, hint: str) -> NexusError:
+    return NexusError("contract", option, why, f"Nothing was sent. {hint}")

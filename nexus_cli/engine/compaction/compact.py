@@ -1,0 +1,334 @@
+"""Compact a window: messages, file changes and commands remain represented in it (law 6).
+
+`summarise` requests and checks the summary; `compaction_plan` and `work_record` (`conversation/compaction/`) choose the
+content beside it. A failure leaves the window unchanged and is reported in one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.conversation.compaction import compaction_plan as planning
+from nexus_cli.conversation.compaction.backoff import last_refusal, note_failed, note_made
+from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
+from nexus_cli.conversation.compaction.pin import Pin, named_ways
+from nexus_cli.conversation.compaction.standing_rules import take_rules, with_rules
+from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, missing_line, split_summary
+from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkLog, fit_record
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
+from nexus_cli.conversation.groups import flatten
+from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.core import event
+from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
+from nexus_cli.core.errors import NexusError
+from nexus_cli.engine.compaction.pins import list_pins
+from nexus_cli.engine.compaction.record_sources import (
+    READ_AT_ONCE,
+    look_at_files,
+    make_record,
+    read_log,
+    read_log_in_pieces,
+    read_texts,
+)
+from nexus_cli.engine.compaction.rules import ASKED, StandingRules, choose_rules, missed_rules, rules_tokens
+from nexus_cli.engine.compaction.summarise import (
+    SummaryError,
+    SummaryOverflow,
+    SummaryPrevented,
+    ask_for_rules,
+    find_headings,
+    summarise,
+)
+from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
+from nexus_cli.engine.requests.cache_expectation import is_warm, rewrite_memo
+from nexus_cli.engine.requests.lane_forks import forked, separate
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.tool_selection import can_recall
+from nexus_cli.engine.requests.user_messages import find_others, hidden_words, read_refusals
+from nexus_cli.text.untrusted_text import neutralize
+
+RECORD_SLACK = 32
+"""Tokens that a check of the files may add to the record, on top of a quarter of its size."""
+LONGEST_MISSING = missing_line(9999, "older item", "d9999", True)
+"""The longest possible line for items without room in the record."""
+LEAST = 4000
+"""Least budget in tokens of a compaction on command: a smaller window is not worth one."""
+
+
+def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
+    """Plan to compact the lane to `share` of its budget; None if too little would be removed. Changes nothing."""
+    available, count = countable(window, cause), window.count
+    pinned = list_pins(window.lane.timeline)
+    budget, fixed = countable(window), window.lane.epoch.system_tokens + window.lane.epoch.tools_tokens
+    target = int(share * available) - fixed - rules_tokens(window.lane, OwnWords(count))
+    full, lane = cause != "command", window.lane
+    for _ in read_log(lane, work):
+        pass
+    beyond = planning.shares_of(budget, budget - fixed, newest=full)
+    record = fit_record(make_record(lane, work), beyond.record, count, LONGEST_MISSING)
+    text = record.text(LONGEST_MISSING)
+    reserved = count(text) * 5 // 4 + RECORD_SLACK if text else 0
+    if not full:  # pins do not yield to the low target of a compaction on command
+        target += min(beyond.pins, sum(pin.tokens(count) for pin in pinned))
+    return planning.plan(
+        lane.groups(),
+        available=available,
+        target=target,
+        count=count,
+        run=lane.run,
+        earlier=hidden_words(lane),
+        answers=read_texts(lane, work.answers),
+        record=reserved,
+        pins=pinned,
+        beyond=beyond,
+        spoken=frozenset(work.words),
+        least=planning.SUMMARY_LEAST if window.budget.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
+    )
+
+
+def countable(window: LaneWindow, cause: str = "") -> int:
+    """Return the budget in tokens by our count. For a compaction on command it is at most the present window's size."""
+    available = window.estimator.countable(window.budget.available)
+    return min(available, max(LEAST, window.lane.counted)) if cause == "command" else available
+
+
+def pins_room(window: LaneWindow) -> int:
+    """Return the token limit of all pins together, by our count."""
+    return int(countable(window) * planning.PINS_SHARE)
+
+
+async def compact(lane_state: LaneState, cause: str, share: float, instructions: str = "") -> bool:
+    """Compact the lane to `share` of its budget; True if a smaller window was accepted."""
+    before, spent = lane_state.next_request().tokens, lane_state.spending.usage
+    lane_state.emit(event.CompactionStart(cause, before))
+    await read_log_in_pieces(lane_state.lane, lane_state.work)
+    plan = draft_plan(lane_state.window, lane_state.work, cause, share)
+    try:
+        if plan is None:
+            raise SummaryError(event.TOO_LITTLE)
+        if cause != "overflow":  # a fork of the lane would be refused too
+            await _run_before_summary(lane_state, cause, instructions)
+        choice = choose_summary_source(lane_state, plan, cause)
+        if cause == "command":
+            _warn_of_refusal(lane_state, choice, plan.summary_cap)
+        summary, source, ends = await summarise(lane_state, plan, choice, instructions)
+        missed = _missed_rules(lane_state.lane, plan, summary)
+        if missed:
+            begin = partial(separate, lane_state, "compact", choice.model)
+            begin = partial(forked, lane_state, "compact") if source == "window" else begin
+            summary = with_rules(summary, await ask_for_rules(begin, plan.summary_cap, missed), find_headings)
+        if source != choice.source:
+            choice = replace(choice, source=source, why=f"{choice.why}; that failed")
+        kept = await _accept(lane_state, plan, (summary, ends), choice, cause)
+        if missed:
+            lane_state.lane.timeline.memo(ASKED, {"last": missed[0].entry})
+    except SummaryError as reason:
+        again = isinstance(reason, SummaryOverflow)
+        cut = not again and (cause == "overflow" or (cause != "command" and not lane_state.window_request().fits))
+        over = cause == "overflow" or not lane_state.window_request().fits
+        paid_for = plan is not None and not again and not isinstance(reason, SummaryPrevented)
+        note_failed(lane_state.lane, lane_state.step, str(reason), paid=paid_for, over=over)
+        paid = (lane_state.spending.usage - spent).cost_usd
+        lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
+        if isinstance(reason, SummaryOverflow):
+            learned = lane_state.window.learn_from_overflow(reason.counted, reason.error)
+            if learned is not None:
+                lane_state.emit(learned)
+            return await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to, instructions)
+        return False
+    after, paid = lane_state.next_request().tokens, (lane_state.spending.usage - spent).cost_usd
+    lane_state.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
+    return True
+
+
+def _missed_rules(lane: Lane, plan: planning.CompactionPlan, summary: str) -> list[Quote]:
+    quoted = take_rules(summary, find_headings)[1]
+    return missed_rules(lane, quoted, plan.entries[1], shown=_shown_entries(plan, plan.quotes)[0])
+
+
+def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> None:
+    """Warn that a recent summary failed, with the price of another: only a command requests one so soon."""
+    refused = last_refusal(lane_state.lane, lane_state.step)
+    if refused is None:
+        return
+    steps, why = refused
+    ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
+    price = price_summary(choice, cap, warm=is_warm(lane_state.window, lane_state.cache, lane_state.clock()))
+    cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
+    lane_state.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
+
+
+def choose_summary_source(lane_state: LaneState, plan: planning.CompactionPlan, cause: str) -> SummarySource:
+    """Choose the source of the summary. Sends nothing."""
+    lane = lane_state.lane
+    return choose_source(lane_state, plan, lambda: ((e.tokens, e.message) for e in gone_entries(lane, plan)), cause)
+
+
+def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
+    """Yield the original messages that the summary will replace, including those behind an earlier summary."""
+    first, last = plan.entries
+    kept = {item.entry for item in plan.kept}
+    for start in range(first, last + 1, READ_AT_ONCE):
+        read = lane.timeline.read(start, min(last, start + READ_AT_ONCE - 1))
+        yield from (entry for entry in read if entry.id not in kept)
+
+
+async def _run_before_summary(lane_state: LaneState, cause: str, instructions: str) -> None:
+    """Run the hook `before_summary`; if it fails or times out, report that and continue. Raises `SummaryPrevented` if
+    the compaction is refused."""
+    if lane_state.before_summary is None:
+        return
+    seconds = lane_state.settings.compact.seconds
+    try:
+        async with asyncio.timeout(seconds):
+            await lane_state.before_summary(lane_state, cause, instructions)
+    except TimeoutError:
+        lane_state.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s", warning=False))
+    except NexusError as error:
+        if error.kind == "denied":
+            raise SummaryPrevented(error.why) from None
+        lane_state.emit(event.Notice(f"before the compaction: {error.message}", warning=False))
+
+
+async def _accept(
+    lane_state: LaneState, plan: planning.CompactionPlan, made: tuple[str, str], choice: SummarySource, cause: str
+) -> dict[str, Any]:
+    """Begin the epoch of the summary and return its figures. Raises `SummaryError` if the window would not shrink.
+
+    `made` is the summary, and the ends cut from the summaries of earlier pieces.
+    """
+    lane, count, before = lane_state.lane, lane_state.window.count, lane_state.window_request().tokens
+    summary, rules = _take_rules(lane_state.window, plan, made[0])
+    summary, end = split_summary(summary, plan.summary_most, count)
+    cut = "\n\n".join(filter(None, (made[1], end)))
+    record = await look_at_files(make_record(lane, lane_state.work), lane)
+    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state.lane, lane_state.spending)
+    known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
+    crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
+    fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
+    record_drop = lane.timeline.log.next_drop() if fitted.left else ""
+    cut_drop = lane.timeline.log.next_drop() if cut else ""
+    unseen = () if choice.source == "originals" else plan.unseen
+    said = _said_entries(lane_state.lane, lane_state.work)
+    kept = _kept_figures(said, lane_state.work.answers, plan, fitted)
+    kept |= {"rules": len(rules.kept), "source": choice.source, "source_why": choice.why}
+    more = Additions(
+        fitted.text(missing_line(len(fitted.left), "older item", record_drop, recalls)),
+        [(pin.id, name) for pin, name in crowded],
+        recalls,
+        unseen,
+        _unquoted(plan, plan.quotes, said),
+        _unquoted(plan, plan.answers, lane_state.work.answers),
+        find_others(lane, [quote.entry for quote in plan.quotes]),
+        rules.shown,
+        cut_drop,
+    )
+    items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.window.context.measure, more=more)
+    _require_smaller(items, lane_state.window_request(), lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    planned = await lane_state.prompt.draft_epoch(lane_state.window)
+    _require_smaller(items, lane_state.window_request(), planned.fixed)
+    drops = [_drop(lane, plan, drop_id, unseen)]
+    if fitted.left:
+        drops.append(_record_drop(lane, fitted, record_drop, count))
+    if cut:
+        what = "the end of a summary, for which the window had no room"
+        drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, lane.timeline.now(), text=cut))
+    drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
+    anchor = lane_state.window.estimator.anchor
+
+    def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        yield note_made(lane_state.step, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
+        yield rewrite_memo(lane_state, before)
+
+    lane_state.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
+    return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
+
+
+def _take_rules(window: LaneWindow, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
+    """Remove the section of rules from the summary; also return the rules that the person really stated."""
+    words = OwnWords(window.count)
+    summary, quoted = take_rules(summary, find_headings)
+    if not neutralize(summary).strip():
+        raise SummaryError("the summary was empty")
+    free = max(0, plan.summary_cap - words.count(summary))
+    shown = _shown_entries(plan, plan.quotes)[0]
+    budget = countable(window)
+    return summary, choose_rules(window.lane, quoted, words, budget=budget, free=free, shown=shown)
+
+
+def _said_entries(lane: Lane, work: WorkLog) -> Sequence[int]:
+    """Return the entries with messages of the person, including reasons for refused calls."""
+    refused = (one.entry for one in read_refusals(lane.timeline.memos))
+    return sorted({*work.words, *refused})
+
+
+def _kept_figures(
+    said: Sequence[int], answers: Sequence[int], plan: planning.CompactionPlan, record: FittedRecord
+) -> dict[str, Any]:
+    """Count the messages, answers and work items that the window keeps under `plan`, and those that it omits."""
+    commands = [item for item in record.items if item.command]
+    figures = {}
+    for name, entries, quotes in (("words", said, plan.quotes), ("answers", answers, plan.answers)):
+        whole, part = _shown_entries(plan, quotes)
+        left = [entry for entry in entries if entry <= plan.entries[1] and entry not in whole]
+        figures[name] = sum(entry in whole for entry in entries)
+        figures[f"{name}_left"], figures[f"{name}_part"] = len(left), sum(entry in part for entry in left)
+    return figures | {
+        "files": len(record.items) - len(commands),
+        "commands": len(commands),
+        "failing": sum(item.failing for item in commands),
+        "record_left": len(record.left),
+    }
+
+
+def _shown_entries(plan: planning.CompactionPlan, quotes: Sequence[Quote]) -> tuple[set[int], set[int]]:
+    """Return the entries that the new window shows verbatim, and those that it shows in part."""
+    cut = {item.entry for item in (*flatten(plan.gone), *plan.kept) if item.form is ItemForm.ELIDED}
+    whole = {item.entry for item in plan.kept if item.form is ItemForm.FULL} | {pin.entry for pin in plan.pins}
+    whole |= {quote.entry for quote in quotes if quote.whole} - cut
+    return whole, ({item.entry for item in plan.kept} | {quote.entry for quote in quotes}) - whole
+
+
+def _unquoted(plan: planning.CompactionPlan, quotes: Sequence[Quote], entries: Sequence[int]) -> Unquoted:
+    """Count the removed `entries` without a quote, and those quoted in part."""
+    whole, part = _shown_entries(plan, quotes)
+    quoted = {quote.entry for quote in quotes}
+    missing = sum(entry <= plan.entries[1] and entry not in whole and entry not in part for entry in entries)
+    return Unquoted(missing, sum(entry in quoted and entry not in whole for entry in entries))
+
+
+def _require_smaller(items: Sequence[WindowItem], request: NextRequest, fixed: int) -> None:
+    """Raise `SummaryError` unless `items` and the `fixed` tokens of system text and schemas shrink the window."""
+    before, after = request.counted.total, fixed + sum(item.tokens for item in items)
+    if after >= before:
+        tokens = request.tokens
+        raise SummaryError(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
+
+
+def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[EntryRange]) -> Drop:
+    """Make the drop of the messages that leave the window. Recalling it returns everything that the new summary
+    replaces, because the window names no older drop of them any more."""
+    gone, first = plan.leaving, plan.entries[0]
+    tokens = sum(item.tokens for item in gone or flatten(plan.gone))
+    names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)
+    what = f"messages {names} of the conversation, summarized"
+    what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
+    before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
+    what += f"; read with {format_ranges(before)}, summarized before" if before else ""
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), plan.entries)
+
+
+def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:
+    what = f"pin {pin.id}, for which the pins had no room"
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=pin.text)
+
+
+def _record_drop(lane: Lane, record: FittedRecord, drop_id: str, count: Callable[[str], int]) -> Drop:
+    what, text = f"{len(record.left)} older items of the record of the work", record.left_text
+    return Drop(drop_id, what, count(text), Cause.COMPACTION, lane.timeline.now(), text=text)

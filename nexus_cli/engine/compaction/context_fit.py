@@ -1,0 +1,253 @@
+"""Make a request fit: replan sections for the present window, refuse a request that cannot fit (laws 2 and 6).
+
+`compaction/make_room` compacts and truncates, `compaction/prune` removes stale results. Both are imported only when the
+window is nearly full, which is rare.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from math import ceil
+from typing import TYPE_CHECKING
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.lane_window import LaneWindow, Model, unreported_tokens
+from nexus_cli.conversation.compaction.backoff import was_undone
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.groups import flatten, group_tokens, run_requests
+from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.tokens.counter import IMAGE_TOKENS
+from nexus_cli.conversation.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
+from nexus_cli.core.budget import left_over
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.event import Notice
+from nexus_cli.core.message import Role
+from nexus_cli.engine.requests.cache_expectation import is_warm, rewrite_memo
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.tool_selection import can_recall
+from nexus_cli.provider.model_table import window_command
+from nexus_cli.sections.planner import JOINT, section_budget
+
+if TYPE_CHECKING:
+    from nexus_cli.engine.compaction.prune import Batch
+
+NAMED = 3
+"""Number of largest parts, or of images, named in a refusal."""
+FEWER = "Send less at once, or use a model with a larger window"
+WINDOW = "window"
+"""Cause of the epoch; also the kind of the memo of an `epoch` and a `window` for which replanning saved too little."""
+BATCH = 0.08
+"""Least share of the budget that pruning must free."""
+BATCH_COLD = 0.02
+"""The same with an expired cache, when a rewrite costs nothing."""
+LOOK_EVERY = 4
+"""Steps between searches for stale results: a search takes time, and results become stale slowly."""
+WORTH = 0.1
+"""Least share of system text and tools that replanning must save if they already fit: it invalidates the cache."""
+
+NARROW = (
+    "the window is nearly full: after about {:,} tokens more, earlier messages leave it. The person's words, the "
+    "last steps, and which files changed and how commands ended are kept; what else you found out, write into your "
+    "next words."
+)
+"""The notice to a model before a compaction."""
+
+
+def prune_if_due(lane_state: LaneState) -> None:
+    """Prune stale tool results if that pays."""
+    if (batch := find_due_batch(lane_state)) is not None:
+        from nexus_cli.engine.compaction.prune import take_out  # noqa: PLC0415  (rarely needed)
+
+        take_out(lane_state, batch.stale)
+
+
+def find_due_batch(lane_state: LaneState) -> Batch | None:
+    """Return the stale tool results that will be pruned before the next request. Searches for them only if there may
+    be enough."""
+    warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
+    prunes = lane_state.settings.compact.prune and can_recall(lane_state.lane, lane_state.spending)
+    if not prunes or (warm and lane_state.step % LOOK_EVERY) or was_undone(lane_state.lane, lane_state.step):
+        return None
+    least = int(
+        (BATCH if warm else BATCH_COLD) * lane_state.window.estimator.countable(lane_state.window.budget.available)
+    )
+    if count_results(lane_state.lane.items) <= least:
+        return None
+    from nexus_cli.engine.compaction.prune import find_batch  # noqa: PLC0415  (rarely needed)
+
+    return find_batch(lane_state, least, still_warm=warm)
+
+
+def count_results(items: Iterable[WindowItem]) -> int:
+    """Return the tokens of whole tool results, the most that pruning could free."""
+    return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
+
+
+async def ensure_fits(lane_state: LaneState) -> None:
+    """Make the next request fit the window. Raises `NexusError("overflow", ...)` if that is impossible."""
+    if await needs_room(lane_state):
+        from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
+
+        await make_room(lane_state, fits=lane_state.window_request().fits)
+        _refuse_if_too_large(lane_state.window, lane_state.window_request())
+
+
+async def needs_room(lane_state: LaneState) -> bool:
+    """Plan the sections of the next request and check its contract; return True if it must be made to fit. Sends
+    nothing. Raises `NexusError` if that is impossible or the contract is broken."""
+    await replan_sections(lane_state)
+    _refuse_if_hopeless(lane_state.window)
+    request = lane_state.window_request()
+    if lane_state.check_request is not None:
+        lane_state.check_request(lane_state.window, request, not lane_state.spending.steps)
+    return not request.fits or request.tokens >= compaction_threshold(lane_state.window, lane_state.settings)
+
+
+def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
+    """Return the number of tokens at which a request is compacted although it fits."""
+    return settings.compact.at * window.budget.available
+
+
+def notice_narrow_window(lane_state: LaneState) -> None:
+    """Tell the model if one long result more would have the window compacted, once, and again after there was more
+    room."""
+    threshold = compaction_threshold(lane_state.window, lane_state.settings)
+    room, was_narrow = int(threshold) - lane_state.window_request().tokens, lane_state.is_narrow
+    lane_state.is_narrow = room <= lane_state.window.budget.output_cap
+    if lane_state.is_narrow and not was_narrow and room > 0:
+        lane_state.model_notices.append(NARROW.format(room))
+
+
+async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:
+    """Learn the window from the provider's overflow error, and free more than usual. Raises as `ensure_fits` does."""
+    learned = lane_state.window.learn_from_overflow(lane_state.lane.counted, error)
+    why = f"the provider refused the request as too long: {error.why}"
+    lane_state.emit(learned or Notice(why, warning=False))
+    await needs_room(lane_state)
+    from nexus_cli.engine.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
+
+    await make_room_after_overflow(lane_state)
+    _refuse_if_too_large(lane_state.window, lane_state.window_request())
+
+
+def _refuse_if_hopeless(window: LaneWindow) -> None:
+    """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
+    epoch = window.lane.epoch
+    fixed = epoch.system_tokens + epoch.tools_tokens
+    most = window.estimator.countable(window.room)
+    if fixed > most:
+        hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
+        what = "system text and tools alone exceed the budget"
+        raise _too_large(window.model, what, window.fixed_parts(), hint, _sum_needed(window, fixed))
+    images = _images(window.lane)
+    if images and fixed + sum(images.values()) > most:
+        parts = window.fixed_parts() | images
+        what = "the images of the request do not fit the budget"
+        raise _too_large(window.model, what, parts, FEWER, _sum_needed(window, sum(parts.values())))
+
+
+def _refuse_if_too_large(window: LaneWindow, request: NextRequest) -> None:
+    """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer.
+
+    The person's request and call pairs may exceed the budget: its reserves exist for this case (`nexus docs context`).
+    """
+    estimate, expected, info = request.tokens, request.most, window.model.info
+    if left_over(info, expected) >= window.least_output:
+        return
+    images, groups = _images(window.lane), window.lane.groups()
+    requests = run_requests(groups, window.lane.run)
+    said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
+    parts = {**window.fixed_parts(), **images, "the words of the request": said}
+    if requests and requests[-1] != len(groups) - 1:
+        parts["the newest step"] = group_tokens(groups[-1])
+    answer = window.least_output + info.window - left_over(info, 0)
+    sums = {
+        "for the request": estimate,
+        _margin(window.estimator): expected - estimate,
+        "for the answer": answer,
+    }
+    why = _sum(sums, info.window, "window")
+    raise _too_large(window.model, "the request does not fit the window", parts, FEWER, why)
+
+
+def _sum_needed(window: LaneWindow, counted: int) -> str:
+    """Describe the need of `counted` tokens with the margin of our count, compared with the budget."""
+    tokens = ceil(window.estimator.scale().tokens(counted))
+    sums = {
+        "for these": tokens,
+        _margin(window.estimator): ceil(tokens * window.estimator.error) + ROUNDING,
+    }
+    return _sum(sums, window.room, "budget")
+
+
+def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
+    """Format `900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
+    terms = " + ".join(f"{tokens:,} {what}" for what, tokens in sums.items() if tokens)
+    return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
+
+
+def _margin(estimator: TokenEstimator) -> str:
+    """Describe the margin for the error of our count."""
+    until = f" until {ENOUGH} replies reported theirs" if estimator.calibration.reports < ENOUGH else ""
+    return f"margin ({estimator.error:.0%} for the error of our count{until})"
+
+
+def _images(lane: Lane) -> dict[str, int]:
+    """Return the tokens of the images in the current request, under one label that lists their names."""
+    if not any(item.message.parts for item in lane.items):
+        return {}
+    groups = lane.groups()
+    parts = [part for index in run_requests(groups, lane.run) for part in groups[index][0].message.parts]
+    if not parts:
+        return {}
+    names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
+    return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
+
+
+def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
+    largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
+    named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
+    info = model.info
+    if info.window_refused and not info.window_key:
+        hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
+    return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
+
+
+async def replan_sections(lane_state: LaneState) -> bool:
+    """Begin an epoch with sections planned for the present budget if that makes them smaller; True if it began.
+
+    The forms of static sections are chosen once per epoch. After a change of the window (a resume with other settings,
+    a switch of model, an overflow error) they may exceed their share, or the budget. Sends nothing.
+    """
+    lane = lane_state.lane
+    epoch = lane.epoch
+    fixed = epoch.system_tokens + epoch.tools_tokens
+    hopeless = fixed > lane_state.window.estimator.countable(lane_state.window.room)
+    outgrown = _section_tokens(epoch) > section_budget(lane_state.window.budget.available)
+    if not hopeless and not (outgrown and not _is_replanned(lane_state.window)):
+        return False
+    planned = await lane_state.prompt.draft_epoch(lane_state.window)
+    saved = fixed - planned.fixed
+    if saved <= (0 if hopeless else int(WORTH * fixed)):
+        if not hopeless:
+            lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": lane_state.window.budget.window})
+        return False
+    before = unreported_tokens(lane_state.window)
+    head, cause = flatten(lane.groups()), lane_state.pending_cause or WINDOW
+    lane_state.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
+    lane_state.pending_cause = ""
+    return True
+
+
+def _section_tokens(epoch: Epoch) -> int:
+    """Sum the tokens of the sections in the system text, with their separators."""
+    rows = json.loads(epoch.sections)
+    return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
+
+
+def _is_replanned(window: LaneWindow) -> bool:
+    """True if replanning for this window was already found not worth it in this epoch."""
+    seen = {"epoch": window.lane.epoch.id, "window": window.budget.window}
+    return any(memo.value == seen for memo in window.lane.timeline.memos(WINDOW))

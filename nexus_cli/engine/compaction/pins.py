@@ -1,0 +1,144 @@
+"""Store the pins of a session: texts that every compaction keeps verbatim in the window.
+
+Pins are memos of the lane, so forks inherit them and nothing is overwritten: `{id, entry, text}` pins, `{id, off}`
+unpins. `conversation/compaction/pin.py` quotes them, `summary_head.py` places them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from nexus_cli.conversation.compaction.pin import Pin as Pin
+from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.core.elide import clip_text, elide_text
+from nexus_cli.core.entry import Entry
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Role
+from nexus_cli.core.wire import canonical
+
+KIND = "pin"
+NUMBERED = re.compile(
+    r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
+)
+"""Matches the ways in which people type a message number."""
+FIND = "/pin alone lists your newest messages with their numbers; any other words are pinned as words"
+SHORTER = "Pin only the part that matters, as words: /pin WORDS"
+SHORT = 40
+"""Most characters of the input that an error message repeats."""
+RESULT_CAP = 1000
+"""Most tokens of a pinned tool result; its message keeps the whole."""
+
+
+def list_pins(timeline: Timeline) -> tuple[Pin, ...]:
+    """Return the pins in force, oldest first."""
+    found: dict[str, Pin] = {}
+    for memo in timeline.memos(KIND):
+        name = str(memo.value["id"])
+        if memo.value.get("off"):
+            found.pop(name, None)
+        else:
+            found[name] = Pin(name, int(memo.value.get("entry", 0)), str(memo.value.get("text", "")))
+    return tuple(found.values())
+
+
+def add_pin(timeline: Timeline, what: str, count: Callable[[str], int], room: int | None = None) -> Pin:
+    """Pin the message with the number `what`, else `what` itself as text.
+
+    Returns the existing pin if there is one. Raises `NexusError("usage", ...)` for an empty text, an unknown message,
+    a malformed number, and for more than `room` tokens: that is the limit of all pins together, so no summary could
+    ever show it.
+    """
+    what = what.strip()
+    number, entry = what.removeprefix("#"), _number(what)
+    if not what or (number.isdigit() and not entry):
+        why = "expected text or the number of a message"
+        raise NexusError("usage", f"/pin {what}".strip(), why, FIND)
+    if not entry and NUMBERED.fullmatch(what):
+        raise NexusError("usage", f"/pin {what[:40]}", "this is not the number of a message", FIND)
+    text = _text(_entry(timeline, entry), count) if entry else what
+    now = list_pins(timeline)
+    same = next((one for one in now if (one.entry == entry if entry else one.text == text)), None)
+    if same:
+        return same
+    made = Pin(f"p{1 + _newest(timeline)}", entry, text)
+    if room is not None and made.tokens(count) > room:
+        why = f"it takes {made.tokens(count):,} tokens, and all pins together have room for {room:,}"
+        raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
+    timeline.memo(KIND, {"id": made.id, "entry": made.entry, "text": made.text})
+    return made
+
+
+def remove_pin(timeline: Timeline, what: str) -> Pin:
+    """Remove the pin with this id, message number or text; a part of the text is enough.
+
+    Raises `NexusError("usage", ...)` unless exactly one pin matches.
+    """
+    now, what = list_pins(timeline), what.strip()
+    found = _find_pins(now, what)
+    if len(found) != 1:
+        ids = ", ".join(one.id for one in found or now)
+        there = f"there are {ids}" if now else "nothing is pinned"
+        why = f"{ids} match" if found else f"there is no such pin: {there}"
+        raise NexusError("usage", f"/pin remove {_short(what)}".rstrip(), why, "/pin lists them")
+    timeline.memo(KIND, {"id": found[0].id, "off": True})
+    return found[0]
+
+
+def has_pin(timeline: Timeline, what: str) -> bool:
+    """True if `what` matches exactly one pin, as for `remove_pin`."""
+    return len(_find_pins(list_pins(timeline), what.strip())) == 1
+
+
+def _find_pins(now: Sequence[Pin], what: str) -> list[Pin]:
+    """Return the pins that match `what` by id, message number or whole text, else those that contain the text."""
+    said, entry = " ".join(what.split()).casefold(), _number(what)
+    texts = [" ".join(one.text.split()).casefold() for one in now]
+    for same in (
+        [one for one in now if one.id == said],
+        [one for one in now if entry and one.entry == entry],
+        [one for one, text in zip(now, texts, strict=True) if said and text == said],
+    ):
+        if same:
+            return same
+    return [one for one, text in zip(now, texts, strict=True) if said and not entry and said in text]
+
+
+def _number(what: str) -> int:
+    """Parse a message number (`14`, `#14`); 0 for anything else."""
+    number = what.removeprefix("#")
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+
+
+def _short(what: str) -> str:
+    return clip_text(" ".join(what.split()), SHORT, "...")
+
+
+def _newest(timeline: Timeline) -> int:
+    """Return the highest pin number ever used, removed pins included."""
+    return max((int(str(memo.value["id"])[1:]) for memo in timeline.memos(KIND)), default=0)
+
+
+def _entry(timeline: Timeline, number: int) -> Entry:
+    entry = next(iter(timeline.read(number, number)), None) if number <= timeline.last else None
+    if entry is None:
+        has = f"it has 1 to {timeline.last}" if timeline.last else "it has none yet"
+        why = f"this session has no message {number}: {has}"
+        raise NexusError("usage", f"/pin {number}", why, FIND)
+    return entry
+
+
+def _text(entry: Entry, count: Callable[[str], int]) -> str:
+    """Return the text to pin of a message: its content (capped for a tool result), image names and calls."""
+    message = entry.message
+    text = message.content
+    if message.role is Role.TOOL:
+
+        def marker(start: int, end: int, total: int, tokens: int) -> str:
+            return f"[... {tokens:,} tokens left out of this pin: the whole is message {entry.id} ...]"
+
+        text = elide_text(text, RESULT_CAP, count, marker).text
+    lines = [text] if text else []
+    lines += [f"[image {part.name or part.media_type}]" for part in message.parts]
+    lines += [f"{call.name}({canonical(call.arguments).decode()})"[: 4 * RESULT_CAP] for call in message.tool_calls]
+    return "\n".join(lines) or "(empty)"

@@ -1,0 +1,163 @@
+"""Remove stale tool results from the window before a request if it pays (law 6, reversible).
+
+`nexus_cli.conversation.pruning` finds stale results, `nexus_cli.conversation.rewrite_cost` prices the rewrite.
+Works in batches: pruning must free a share of the budget, so it does not recur until that much is stale again.
+`engine/compaction/context_fit` decides when to search for a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.groups import Group
+from nexus_cli.conversation.pruning import StaleResult, find_stale, with_stubs
+from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
+from nexus_cli.conversation.tokens.content_kinds import slots_by_kind
+from nexus_cli.core import event
+from nexus_cli.core.entry import Cause, Drop, WindowItem
+from nexus_cli.engine.compaction.pins import list_pins
+from nexus_cli.engine.requests.cache_expectation import is_warm, record_rewrite
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.tool_selection import can_recall
+from nexus_cli.tools.registry import find_tool
+
+PRUNED = str(Cause.PRUNED)
+INSTEAD = 1.0
+"""Most uncached tokens for each token freed if pruning replaces a compaction. A compaction costs about 0.7, plus its
+summary. With a higher limit, long sessions would send more uncached tokens than with compactions alone."""
+MARGIN = 0.05
+"""Share of the budget by which the window must then be below the compaction threshold."""
+STUB = "d000000"
+"""Placeholder for the drop id while measuring a stub."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Stale results that are worth pruning together."""
+
+    stale: tuple[StaleResult, ...]
+    saved: int
+    """Tokens by our count."""
+
+    def describe(self, request: NextRequest) -> str:
+        """Return the notice for `request`, before which it will be taken out. Its message may make more stale."""
+        saved = request.tokens - _after(request, self.saved)
+        return f"old or stale results will be taken out before the next request, about {saved:,} tokens"
+
+
+def find_batch(lane_state: LaneState, least: int, *, still_warm: bool) -> Batch | None:
+    """Return the stale results to replace with stubs, if that pays and frees at least `least` tokens by our count."""
+    groups = lane_state.lane.groups()
+    found = find_stale(groups, find_tool)
+    if sum(one.item.tokens for one in found) < least:
+        return None
+    info = lane_state.model.info.with_tier_prices(lane_state.window_request().most)
+    price = partial(price_rewrite, info, steps=lane_state.step, warm=still_warm)
+    batch = _batch(lane_state.window, groups, _without_pinned(lane_state.lane, found), price)
+    if batch is None or batch.saved < least:
+        return None
+    settings, window = lane_state.settings, lane_state.window
+    if _after(lane_state.window_request(), batch.saved) >= settings.compact.at * window.budget.available:
+        return None  # the window will be compacted anyway, so pruning would rewrite it twice
+    return batch
+
+
+def prune_instead(lane_state: LaneState) -> bool:
+    """Prune stale results instead of compacting; True if that was done and no compaction is needed.
+
+    The window is rewritten either way, so pruning only has to cost no more than a compaction for each token freed, and
+    to bring the window well below the threshold.
+    """
+    if not lane_state.settings.compact.prune or not can_recall(lane_state.lane, lane_state.spending):
+        return False
+    groups = lane_state.lane.groups()
+    found = _without_pinned(lane_state.lane, find_stale(groups, find_tool))
+    order = _tokens_from_each(groups, lane_state.lane.cursor)
+    share = INSTEAD if is_warm(lane_state.window, lane_state.cache, lane_state.clock()) else math.inf
+    most = (lane_state.settings.compact.at - MARGIN) * lane_state.window.budget.available
+    best, saved, request = 0, 0, lane_state.window_request()
+    for start in reversed(range(len(found))):
+        saved += _freed_tokens(lane_state.window.context, found[start])
+        cold = max(0, order.get(found[start].item.entry, 0) - saved)
+        if cold <= share * saved and _after(request, saved) < most:
+            best = len(found) - start
+    if best:
+        take_out(lane_state, found[-best:])
+    return best > 0
+
+
+def _without_pinned(lane: Lane, found: Sequence[StaleResult]) -> list[StaleResult]:
+    pinned = {pin.entry for pin in list_pins(lane.timeline)}
+    return [one for one in found if one.item.entry not in pinned]
+
+
+def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
+    """Return the tokens freed by replacing a result with its stub, by our count."""
+    return max(0, one.item.tokens - one.stub(STUB, context.measure).tokens)
+
+
+def take_out(lane_state: LaneState, found: Sequence[StaleResult]) -> None:
+    """Replace stale results with stubs."""
+    lane, groups = lane_state.lane, lane_state.lane.groups()
+    counted, before = lane.counted, lane_state.window_request().tokens
+    stubs: dict[int, WindowItem] = {}
+    drops: list[Drop] = []
+    for one in found:
+        name, entry = lane.timeline.log.next_drop(), one.item.entry
+        stubs[entry] = one.stub(name, lane_state.window.context.measure)
+        what = f"result of {one.what} ({one.why})"
+        tokens = one.item.tokens - stubs[entry].tokens
+        drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
+    anchor = lane_state.window.estimator.anchor
+    lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
+    saved = counted - lane.counted
+    lane_state.window.estimator.forget()
+    if anchor is not None:  # the report on the rest is still valid
+        gone = round(saved * lane_state.window.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
+        lane_state.window.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+    priced = record_rewrite(lane_state, before)
+    for drop in drops:
+        lane_state.emit(event.ContextDrop(drop))
+    results = "1 old or stale result" if len(drops) == 1 else f"{len(drops)} old or stale results"
+    line = f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"
+    lane_state.emit(event.Notice(line, warning=False))
+
+
+def _batch(
+    window: LaneWindow, groups: Sequence[Group], found: Sequence[StaleResult], price: Callable[..., RewritePrice]
+) -> Batch | None:
+    """Choose the newest stale results up to the age with the best price; None if no choice pays.
+
+    Every token after the first stub is sent uncached, so an old result may cost more than it saves.
+    """
+    order = _tokens_from_each(groups, window.lane.cursor)
+    best: tuple[float, Batch] | None = None
+    saved = 0
+    for start in reversed(range(len(found))):
+        one = found[start]
+        saved += _freed_tokens(window.context, one)
+        priced = price(cold=max(0, order.get(one.item.entry, 0) - saved), saved=saved)
+        if priced.pays and (best is None or priced.worth > best[0]):
+            best = priced.worth, Batch(tuple(found[start:]), saved)
+    return best[1] if best else None
+
+
+def _tokens_from_each(groups: Sequence[Group], cursor: int) -> dict[int, int]:
+    """Return for each entry the sum of the sent tokens from it to the end of the window."""
+    behind, total = dict[int, int](), 0
+    for item in reversed([item for group in groups for item in group]):
+        total += item.tokens if item.entry <= cursor else 0
+        behind[item.entry] = total
+    return behind
+
+
+def _after(request: NextRequest, saved: int) -> int:
+    """Estimate the window's tokens after freeing `saved` counted tokens, as the status line will show them."""
+    return request.tokens - round(saved * request.tokens / max(1, request.counted.total))

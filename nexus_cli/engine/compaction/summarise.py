@@ -1,0 +1,226 @@
+"""Request a summary in a side lane: as a fork of the lane, or from a plain transcript, in pieces if it is long.
+
+A summary is checked only for its form: text under the requested headings, of any length. `summary_source` chooses the
+source, `summary_request` writes the request, `compact` cuts a summary that is too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from nexus_cli.context.compaction import transcript_lines
+from nexus_cli.context.lane_window import Model
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
+from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.summary_head import split_summary
+from nexus_cli.conversation.groups import flatten
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.message import Message
+from nexus_cli.engine.compaction.summary_request import current_request, fork_instruction, transcript_request
+from nexus_cli.engine.compaction.summary_source import SummarySource, fork_fits, room_for
+from nexus_cli.engine.requests.lane_forks import forked, separate
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.model_call import CUT_OFF, call_model
+from nexus_cli.sections.prompts import load_prompt
+from nexus_cli.text.untrusted_text import neutralize
+
+PAID = 2
+"""Most requests of one attempt. Only a transcript in pieces may take more, if it is tried first; nothing is tried after
+it then."""
+LEAST_PIECE = 500
+"""Least tokens of a piece of a transcript: less is not worth the overhead of a request."""
+MOST_PIECES = 24
+LEAST_HEADINGS = 2
+"""A text with fewer of the requested headings is rejected."""
+_START = r"^(?:[^\w\n]|[\d_])*"
+_WORD = r"(?:[^\S\n]+[\w'\u2019&/()+-]+)"
+_OPEN, _CLOSE = r"[*_`\"'<\[(|\u3010\u300c\u300e][^\S\n]?", r"[^\S\n]?[*_`\"'>\])|\u3011\u300d\u300f]"
+_HEADING = "|".join(
+    [
+        rf"{_START}NAME{_WORD}{{,3}}(?:[^\w\n.!?,;]|_)*$",
+        r"^[^\w\n#]*#(?:[^\w\n]|[\d_])*NAME(?![^\W_])",
+        rf"{_START}{_OPEN}NAME{_WORD}{{,3}}{_CLOSE}",
+        rf"{_START}NAME{_WORD}?(?:(?:[^\w\n]|_){{,3}}[:\uff1a]|[^\S\n]+[\u2013\u2014-][^\S\n])",
+        r"\bNAME[^\w\n]{,3}[:\uff1a]",
+    ]
+)
+"""Matches a heading alone on its line with up to three more words, after a `#`, between marks, before a colon or dash,
+or before a colon within a line."""
+_HEADING_FLAGS = re.MULTILINE | re.IGNORECASE
+
+
+class SummaryError(Exception):
+    """The summary failed or was rejected; the text is the reason."""
+
+
+class SummaryPrevented(SummaryError):
+    """A hook refuses the compaction. Nothing was requested."""
+
+
+class SummaryTimeout(SummaryError):
+    """No summary arrived in time. Not retried: another try would take as long."""
+
+
+class SummaryOverflow(SummaryError):
+    """The provider refused the request as too long. A fork is not retried: the next one would be refused too."""
+
+    def __init__(self, error: ProviderError, counted: int) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.counted = counted
+        """Tokens of the refused request by our count."""
+
+
+@dataclass(slots=True)
+class _Paid:
+    """Counts the requests of one attempt."""
+
+    requests: int = 0
+    ends: list[str] = field(default_factory=list)
+    """Ends cut from the summaries of earlier pieces, for lack of room in the next request."""
+
+
+async def summarise(
+    lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str
+) -> tuple[str, str, str]:
+    """Request a summary from each source in turn until one succeeds.
+
+    Returns the text, its source (as in `SummarySource`) and the ends cut from summaries of earlier pieces. Raises
+    `SummaryError` with the last reason after at most `PAID` failed requests.
+    """
+    reasons: list[str] = []
+    paid = _Paid()
+    for source, way in _ways(lane_state, plan, choice, instructions, paid):
+        if paid.requests >= PAID:
+            break
+        paid.ends.clear()
+        try:
+            return await way(), source, "\n\n".join(paid.ends)
+        except (SummaryOverflow, SummaryTimeout):
+            raise
+        except SummaryError as reason:
+            reasons.append(str(reason))
+    earlier = f" (before: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
+    raise SummaryError(f"{reasons[-1] if reasons else 'no model was asked'}{earlier}")
+
+
+def _ways(
+    lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str, paid: _Paid
+) -> Iterator[tuple[str, Callable[[], Awaitable[str]]]]:
+    """Yield the sources to try, in order, each with a function that requests the summary."""
+
+    def transcript(model: Model, messages: Sequence[Message]) -> Callable[[], Awaitable[str]]:
+        return lambda: _from_transcript(lane_state, plan, model, messages, instructions, paid)
+
+    if choice.source == "originals":
+        yield "originals", transcript(choice.model, choice.originals)
+    if choice.forks and fork_fits(lane_state.window, plan, instructions):
+        text = fork_instruction(plan, instructions)
+        yield "window", lambda: _answer(forked(lane_state, "compact", text), plan.summary_cap, paid)
+    if choice.source != "originals" or not choice.forks:
+        yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
+
+
+async def ask_for_rules(begin: Callable[[str], LaneState], cap: int, sentences: Sequence[Quote]) -> str:
+    """Ask once more which sentences of the person are rules, in the side lane that `begin` makes of the request, and
+    return the answer, "" if it fails."""
+    text = load_prompt("missed_rules", sentences="\n".join(f'"{one.text}"' for one in sentences))
+    try:
+        return await _answer(begin(text), cap, _Paid(), least=0)
+    except SummaryError:
+        return ""
+
+
+async def _answer(side: LaneState, cap: int, paid: _Paid, least: int = LEAST_HEADINGS) -> str:
+    """Request a summary in a side lane and check its form: at least so many headings. It may exceed `cap`. Raises
+    `SummaryError`."""
+    seconds = side.settings.compact.seconds
+    paid.requests += 1
+    try:
+        output = side.answer_cap()
+        async with asyncio.timeout(seconds):
+            reply = await call_model(side, min(output, max(2 * cap, side.window.budget.reserve_reply)), main=False)
+        text = reply.message.content.strip()
+    except TimeoutError:
+        raise SummaryTimeout(f"no summary came within {seconds:g} s") from None
+    except NexusError as error:
+        if isinstance(error, ProviderError) and error.kind == "overflow":
+            raise SummaryOverflow(error, side.lane.counted) from None
+        if error.kind != "length":
+            raise SummaryError(error.message) from None
+        text, reply = f"{side.partial_reply.strip()}\n{CUT_OFF}", None  # cut at the output cap, but paid for
+    if reply and reply.message.tool_calls:
+        raise SummaryError("the model answered with a tool call")
+    if not neutralize(text).strip():
+        raise SummaryError("the summary was empty")
+    if len(find_headings(text)) < least:
+        raise SummaryError(f"the summary has fewer than {least} of the headings {', '.join(headings())}")
+    return text
+
+
+def headings() -> tuple[str, ...]:
+    """Return the headings listed in the prompt `summarize`, in its order."""
+    return tuple(re.findall(r"^\d+\. (\w[\w ]*):", load_prompt("summarize"), re.MULTILINE))
+
+
+def find_headings(text: str) -> list[str]:
+    """Return the headings found in `text`, in any markup.
+
+    A heading is a line of its own, follows a `#`, is enclosed in marks (`**`, brackets, a table cell), or ends in a
+    colon or dash. A sentence that begins with the same word is not a heading.
+    """
+    return [name for name in headings() if re.search(_HEADING.replace("NAME", f"{name}s?"), text, _HEADING_FLAGS)]
+
+
+async def _from_transcript(
+    lane_state: LaneState,
+    plan: CompactionPlan,
+    model: Model,
+    messages: Sequence[Message],
+    instructions: str,
+    paid: _Paid,
+) -> str:
+    """Summarize a plain transcript, piece by piece, each with the summary so far. Raises `SummaryError`."""
+    summary, count = "", lane_state.window.count
+    room = room_for(lane_state.window, plan, model)
+    request = current_request(plan, lane_state.lane.run, room // 4, count)
+    room -= count(request)
+    if room < LEAST_PIECE:
+        raise SummaryError(f"the window of {model.info.name} is too small to write a summary in")
+    # in a thread: redacting and counting a long history takes seconds and would delay Ctrl+C
+    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.window.context)))
+    if len(pieces) > MOST_PIECES:
+        raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for it")
+    if paid.requests and len(pieces) > PAID - paid.requests:
+        raise SummaryError(f"a transcript of it would take {len(pieces)} requests more")
+    for piece in pieces:
+        summary, end = split_summary(summary, plan.summary_cap, count)  # the cap is reserved in `room`
+        paid.ends += [end] if end else []
+        text = transcript_request(
+            plan, piece, request=request, earlier=summary, headings=", ".join(headings()), instructions=instructions
+        )
+        try:
+            summary = await _answer(separate(lane_state, "compact", model, text), plan.summary_cap, paid)
+        except SummaryOverflow as reason:  # says nothing about the session's own window
+            raise SummaryError(str(reason)) from None
+    return summary
+
+
+def _pieces(text: str, room: int, context: ContextManager) -> Iterator[str]:
+    """Split `text` into pieces of about `room` tokens at most, at line ends if possible."""
+    tokens = context.counter.count(text)
+    if tokens <= room:
+        yield text
+        return
+    length = max(200, int(len(text) * max(1, room) / max(1, tokens) * 0.9))
+    start = 0
+    while start < len(text):
+        end = min(len(text), start + length)
+        if end < len(text):
+            end = text.rfind("\n", start + length // 2, end) + 1 or end
+        yield text[start:end]
+        start = end

@@ -1,0 +1,133 @@
+"""Choose the source of a summary: the window as it is, or the originals behind an earlier summary.
+
+The originals are used if they fit one request and do not cost much more: a summary of a summary loses details. Sends
+nothing; `nexus_cli.engine.compaction.summarise` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.lane_window import LaneWindow, Model, most_with
+from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
+from nexus_cli.conversation.groups import flatten
+from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
+from nexus_cli.conversation.tokens.content_kinds import PLAIN, slots_by_kind
+from nexus_cli.core.budget import left_over
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.price import request_cost
+from nexus_cli.engine.compaction.summary_request import fork_instruction
+from nexus_cli.engine.requests.cache_expectation import is_warm
+from nexus_cli.engine.requests.lane_forks import other_model, sized
+from nexus_cli.engine.requests.lane_state import LaneState
+
+TRANSCRIPT_SHARE = 0.8
+"""Share of the summarizer's budget that one piece of a transcript may take."""
+FRAMED = 1.1
+"""Factor by which messages grow as lines of a transcript."""
+COSTLIER = 4.0
+"""Price limit for a summary of the originals, as a multiple of a summary of the window."""
+LITTLE = 20_000
+"""Tokens of originals up to which the price limit does not apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySource:
+    """The source of a summary, with its model and size."""
+
+    source: str
+    """`window` (a fork), `transcript` (of the window), `originals` (a transcript of the window and of the messages
+    behind an earlier summary)."""
+    why: str
+    model: Model
+    originals: tuple[Message, ...] = ()
+    fresh: int = 0
+    """Uncached tokens of its first request, as the model counts them."""
+    cached: int = 0
+    forks: bool = False
+    """True if a fork of the lane is possible."""
+
+
+def choose_source(
+    lane_state: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
+) -> SummarySource:
+    """Choose the source of the summary. `originals` reads the removed messages from the log, each with its tokens."""
+    model = summarizer_model(lane_state.window, lane_state.settings)
+    same = model.info.name == lane_state.model.info.name
+    model = lane_state.model if same else model
+    forks = not lane_state.settings.compact.model and cause != "overflow" and fork_fits(lane_state.window, plan, "")
+    words = lane_state.window.count(fork_instruction(plan, ""))
+    if forks:
+        why, tokens = "it shares the cached lines", lane_state.window_request().tokens
+        said = round(words * lane_state.window.estimator.scale(PLAIN).ratio)
+        here = SummarySource("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
+    else:
+        why = "another model summarizes" if not same else "a fork of the window would not fit"
+        counted = sum(item.tokens for item in flatten(plan.gone)) + words
+        here = SummarySource(
+            "transcript", why, model, fresh=_transcript_tokens(lane_state.window, plan, model, counted)
+        )
+    if not plan.summed:
+        return here
+    room = room_for(lane_state.window, plan, model)
+    messages, tokens = [], 0
+    for size, message in originals():
+        messages.append(message)
+        tokens += size
+        if tokens * FRAMED > room:
+            why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
+            return replace(here, why=why)
+    cached = here.cached if is_warm(lane_state.window, lane_state.cache, lane_state.clock()) else 0
+    beside = (here.model, here.fresh + here.cached - cached, cached)
+    fresh = _transcript_tokens(lane_state.window, plan, model, tokens + words)
+    times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
+    if times > COSTLIER and tokens > LITTLE:
+        return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
+    why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
+    return SummarySource("originals", why, model, tuple(messages), fresh, forks=forks)
+
+
+def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | None:
+    """Return the price in dollars of a summary of `output` tokens with a warm or cold cache; None if unknown."""
+    fresh, cached = (choice.fresh, choice.cached) if warm else (choice.fresh + choice.cached, 0)
+    return request_cost(choice.model.info, cached=cached, fresh=fresh, output=output)
+
+
+def summarizer_model(window: LaneWindow, settings: Settings) -> Model:
+    """Return the model that summarizes a plain transcript: `compact.model`, else the session's own."""
+    return other_model(window, settings, settings.compact.model)
+
+
+def _transcript_tokens(window: LaneWindow, plan: CompactionPlan, model: Model, counted: int) -> int:
+    """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
+    _, estimator = sized(window, model)
+    return round(counted * estimator.scale(slots_by_kind(flatten(plan.gone))).ratio)
+
+
+def fork_fits(window: LaneWindow, plan: CompactionPlan, instructions: str) -> bool:
+    """True if a fork of the lane has room for a summary at its cap."""
+    added = window.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
+    least = max(plan.summary_cap, window.least_output)
+    return left_over(window.model.info, most_with(window, added)) >= least
+
+
+def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
+    """Return the ratio of the prices of two requests, each given as model, fresh and cached tokens; by `USUAL_PRICES`
+    if one is unknown."""
+    for prices in ((one[0].info, other[0].info), (USUAL_PRICES, USUAL_PRICES)):
+        costs = [
+            request_cost(info, fresh=fresh, cached=cached, output=output)
+            for info, (_, fresh, cached) in zip(prices, (one, other), strict=True)
+        ]
+        if costs[0] is not None and costs[1]:
+            return costs[0] / costs[1]
+    return 1.0
+
+
+def room_for(window: LaneWindow, plan: CompactionPlan, model: Model) -> int:
+    """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
+    budget, estimator = sized(window, model)
+    counted = estimator.countable(budget.available, slots_by_kind(flatten(plan.gone)))
+    return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

@@ -1,0 +1,207 @@
+"""Clip what a tool, a person or a server gives to the size that a request may hold: the rest is a drop, which the model
+can recall, and text that the window still shows is referred to.
+
+`clip_result` does so for the result of a tool, `clip_with_drop` for any text. How a text is cut is `core/elide`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from nexus_cli.context.lane_window import LaneWindow, most_with
+from nexus_cli.conversation.pruning import SAME, last_line
+from nexus_cli.core.elide import (
+    ElidedText,
+    Marker,
+    count_large,
+    drop_marker,
+    elide_text,
+    fold_lines,
+    last_states,
+    line_namer,
+    one_line,
+    plain_marker,
+    plural,
+)
+from nexus_cli.core.entry import Cause, Drop, ItemForm
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Effect, Tool
+
+LARGE = 200_000
+"""Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
+LEAST_TEXT = 1000
+"""Least characters of a file's text, or of a command's result, that is not sent again."""
+
+
+async def clip_with_drop(
+    window: LaneWindow,
+    text: str,
+    cap: int,
+    what: str,
+    cause: Cause,
+    *,
+    room: int = 0,
+    whole: str | None = None,
+    uncounted: int = 0,
+    cites: str = "",
+    lines: Callable[[int, int], str] | None = None,
+    outline: str = "",
+    marker: Callable[[str], Marker] | None = None,
+    has_tail: bool = True,
+) -> tuple[ElidedText, Drop | None]:
+    """Clip `text` to at most `cap` tokens. Returns it with the drop recorded for the omitted part, or None.
+
+    A text that fits `room` stays whole although it exceeds `cap`. `lines` names the lines of a hole for the marker;
+    `outline` precedes a clipped text unless it takes more than the text left out. Without `has_tail` the beginning that
+    fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes that were
+    lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
+    """
+    count, timeline = window.count, window.lane.timeline
+    most = max(cap, room)
+
+    def work() -> tuple[ElidedText, str]:
+        size = count_large(text, most, count)
+        if not uncounted and size <= most:
+            return ElidedText(text), ""
+        drop_id = cites or timeline.log.next_drop()
+        line = marker(drop_id) if marker else drop_marker(drop_id, lines) if lines else drop_marker(drop_id)
+        named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
+        taken = count(named)
+        if taken > size - cap:
+            named, taken = "", 0
+        cut = elide_text(text, (cap if has_tail else most) - taken, count, line, has_tail=has_tail)
+        return replace(cut, text=named + cut.text), drop_id
+
+    clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
+    if cites or not drop_id:
+        return clipped, None
+    whole = text if whole is None else whole
+    drop = Drop(drop_id, what, clipped.tokens, cause, timeline.now(), text=whole, uncounted=uncounted)
+    if len(whole) > LARGE:  # compressed when it is recorded
+        await asyncio.to_thread(timeline.log.record_drop, drop)
+    else:
+        timeline.log.record_drop(drop)
+    return clipped, drop
+
+
+async def leave_out_repeats(window: LaneWindow, text: str, what: str) -> tuple[str, Drop | None]:
+    """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
+    bar), and without most of the lines that repeat if it exceeds the output cap. Markers name the drop with the whole
+    output; unchanged and None if nothing is left out."""
+    count, log, cap = window.count, window.lane.timeline.log, window.budget.output_cap
+
+    def work() -> tuple[str, Drop | None]:
+        shown, left = last_states(text)
+        said = f"{plural(left, 'overwritten state')} of lines"
+        if len(shown) > cap and count_large(shown, cap, count) > cap:
+            shown, lines = fold_lines(shown)
+            said = said if left else plural(lines, "repeated line")
+            left += lines
+        if not left:
+            return text, None
+        drop_id, now = log.next_drop(), window.lane.timeline.now()
+        tokens = max(1, count_large(text, 1, count) - count_large(shown, 1, count))
+        drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
+        log.record_drop(drop)
+        return f'[{said} left out: recall("{drop_id}")]\n{shown}', drop
+
+    return await asyncio.to_thread(work) if len(text) > LARGE else work()
+
+
+def read_room(window: LaneWindow) -> int:
+    """Return the most tokens that the reads of one message take together: half of what is free before it."""
+    return (window.budget.available - most_with(window, 0)) // 2
+
+
+async def clip_result(
+    window: LaneWindow,
+    find_tool: Callable[[str], Tool | None],
+    call: ToolCall,
+    result: ToolResult,
+    what: str,
+    room: int,
+    *,
+    refers: bool,
+) -> tuple[ElidedText, Drop | None]:
+    """Return the text to send for a result, and the drop of the rest, if any. `what` names the call, `room` is what is
+    left of the `read_room` of its message; with `refers`, text that the window shows is referred to."""
+    tool = find_tool(call.name)
+    if tool and tool.runs_commands:
+        pointer = (
+            f"{SAME}: the {what} above is the same. If it is gone from there, run it again.]\n{last_line(result.text)}"
+        )
+    else:
+        pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
+    if refers and _stands_above(window, find_tool, call, result, pointer):
+        return ElidedText(pointer), None
+    return await clip_with_drop(
+        window,
+        result.text or "(no output)",
+        window.budget.output_cap,
+        what,
+        Cause.OUTPUT_CAP,
+        room=room if tool and tool.reads_content else 0,
+        whole=result.text if result.full is None else result.full,
+        uncounted=result.uncounted,
+        cites=result.cites,
+        lines=_hole_namer(result),
+        outline=result.outline,
+        has_tail=not result.parts,
+    )
+
+
+def _hole_namer(result: ToolResult) -> Callable[[int, int], str] | None:
+    """Return a function that names the lines of a hole in text of files, as `read_file` takes them if it shows several
+    parts; None for other text."""
+    text, parts = result.text, result.parts
+    if not parts:
+        return None if result.first_line is None else line_namer(text, result.first_line)
+
+    def name(start: int, end: int) -> str:
+        low, high = text.count("\n", 0, start), text.count("\n", 0, max(start, end - 1))
+        missing: dict[str, list[str]] = {}
+        for part in parts:
+            first = max(part.first, part.number + low)
+            last = min(part.first + part.count - 1, part.number + high)
+            if first <= last:
+                missing.setdefault(one_line(part.name), []).append(f"{first}-{last}")
+        return ", ".join(f"{path}:{','.join(spans)}" for path, spans in missing.items())
+
+    return name
+
+
+def _stands_above(
+    window: LaneWindow, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, pointer: str
+) -> bool:
+    """Return True if the newest result for the same paths or of the same command, of an earlier step of the window,
+    shows the very text of this one, and no edit of these paths was called since.
+
+    The texts themselves are compared, so that what was cut, pruned, summarized or taken back never counts.
+    """
+    tool, text = find_tool(call.name), result.text
+    if tool is None or not (tool.reads_content or tool.runs_commands) or not result.success or len(text) < LEAST_TEXT:
+        return False
+    items, paths = window.lane.items, _paths(tool, call)
+    step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
+    if text not in [item.message.content for item in items[:step]]:
+        return False
+    asked = {one.id: one for item in items[:step] for one in item.message.tool_calls if one.name == call.name}
+    for item in reversed(items[:step]):
+        for one in item.message.tool_calls:
+            other = find_tool(one.name)
+            if other and other.effect is Effect.EDIT and not paths.isdisjoint(_paths(other, one)):
+                return False
+        before = asked.get(item.message.tool_call_id or "")
+        if before is not None and _paths(tool, before) == paths and item.message.content != pointer:
+            return item.form is ItemForm.FULL and item.message.content == text
+    return False
+
+
+def _paths(tool: Tool, call: ToolCall) -> set[str]:
+    """Return the paths of a call, or the command that it runs."""
+    if tool.runs_commands:
+        return {str(call.arguments.get(tool.subject))}
+    return {os.path.normpath(str(path)) for path in tool.find_paths(call.arguments)}

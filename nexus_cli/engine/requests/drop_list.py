@@ -1,0 +1,138 @@
+"""List the drops of a session, and find those that are back in the window."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from nexus_cli.conversation.compaction.backoff import UNDONE
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.entry_ranges import EntryRange
+from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
+from nexus_cli.ledger import Ledger
+from nexus_cli.sections.section_drops import KIND as LEFT_OUT
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import DropObject
+    from nexus_cli.core.json_types.context_report import DropsReport
+
+Memos = Callable[[str], Iterable[Memo]]
+"""Reads the memos of one kind from a lane."""
+NAMED = 8
+"""Tokens by which the present size of a section's drop may differ from the recorded one, which is shown then."""
+UNIT = "counted"
+"""Unit of drop tokens: our own count when it was recorded, as in the lines for the model. Reports that use tokens of
+the budget have it in `counted` and `full_counted`."""
+
+
+def drop_value(drop: Drop) -> DropObject:
+    """Return a drop as JSON data (`nexus docs json`), with its time and number of recalls."""
+    return {
+        "id": drop.id,
+        "what": drop.what,
+        "tokens": drop.tokens,
+        "cause": drop.cause.value,
+        "recall": drop.id,
+        "at": drop.at,
+        "uncounted_bytes": drop.uncounted,
+        "recalls": drop.recalls,
+    }
+
+
+def session_drops(ledger: Ledger, session: str) -> DropsReport:
+    """Return the drops of a session in the ledger, which need not be open in this process."""
+    log = ledger.log(session)
+    drops = log.drops()
+    epoch = log.current_epoch() if drops else None
+    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
+    return window_drops(session, drops, items, log.memos, epoch.sections if epoch else "")
+
+
+def window_drops(
+    session: str, drops: Sequence[Drop], items: Iterable[WindowItem], memos: Memos, sections: str = ""
+) -> DropsReport:
+    """Return the drops of a session, oldest first, with the number still left out, and how many of these were recalled.
+
+    `items`, `memos` and `sections` are those of the window, its lane and its epoch, see `returned_drops`. Drops of
+    these sections have their present size.
+    """
+    returned, now = returned_drops(drops, items, memos, sections), _left_out_tokens(sections)
+    drops = [
+        replace(drop, tokens=now[drop.id]) if abs(now.get(drop.id, drop.tokens) - drop.tokens) > NAMED else drop
+        for drop in drops
+    ]
+    out = [drop for drop in drops if drop.id not in returned]
+    return {
+        "version": 1,
+        "session": session,
+        "drops": [{**drop_value(drop), "back": drop.id in returned, "unit": UNIT} for drop in drops],
+        "left_out": len(out),
+        "recalled": sum(1 for drop in out if drop.recalls),
+    }
+
+
+def returned_drops(
+    drops: Iterable[Drop], items: Iterable[WindowItem], memos: Memos, sections: str = ""
+) -> frozenset[str]:
+    """Return the ids of the drops that are back in the window `items`.
+
+    A drop is back if all of its messages are whole in the window, or if its compaction was undone (see the `memos`) and
+    none of the restored messages were dropped again. A section is back if the epoch with `sections` sends the same text
+    in full. What a server cut is never back: the window had it all along.
+    """
+    items, spans = list(items), {drop.id: drop.entries for drop in drops if drop.cause is not Cause.SERVER}
+    whole = {item.entry for item in items if item.form is ItemForm.FULL}
+    found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
+    if any(span is None for span in spans.values()):
+        sent = _full_sections(sections)
+        values = [memo.value for memo in memos(LEFT_OUT)] if sent else ()
+        found.update(str(one["drop"]) for one in values if (one["section"], one["sha256"]) in sent)
+    taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE)]
+    if not taken_back:
+        return frozenset(found)
+    there = sorted({item.entry for item in items if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER)})
+    with_it: dict[str, tuple[str, ...]] = {}
+    for names in taken_back:  # an undo restores the pins that had no room, with the messages
+        main = next((name for name in names if spans.get(name)), "")
+        with_it[main] = (*with_it.get(main, ()), *names)
+    found.update(with_it.get("", ()))
+    out_since: list[EntryRange] = []
+    for name, span in reversed(spans.items()):
+        if span and name in with_it and _count_present(there, span) and not _is_missing(there, span, out_since):
+            found.update(with_it[name])
+        if span and name not in found:
+            out_since.append(span)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=8)
+def _full_sections(sections: str) -> frozenset[tuple[str, str]]:
+    """Return id and text hash of the sections that an epoch sends in full; older epochs recorded no hashes."""
+    rows = [one for one in json.loads(sections or "[]") if one.get("form") == "full" and not one.get("drop")]
+    return frozenset((one["id"], one["sha256"]) for one in rows if one.get("sha256"))
+
+
+@lru_cache(maxsize=8)
+def _left_out_tokens(sections: str) -> dict[str, int]:
+    """Return the counted tokens that an epoch omits from its sections, by drop."""
+    rows = [row for row in json.loads(sections or "[]") if row.get("drop") and "full_tokens" in row]
+    return {str(row["drop"]): max(1, int(row["full_tokens"]) - int(row["tokens"])) for row in rows}
+
+
+def _range(span: EntryRange) -> range:
+    return range(span[0], span[1] + 1)
+
+
+def _count_present(there: Sequence[int], span: EntryRange) -> int:
+    """Count the messages of `span` in the sorted sequence `there`."""
+    return bisect_right(there, span[1]) - bisect_left(there, span[0])
+
+
+def _is_missing(there: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
+    """True if a message of `span` is missing in `there` and lies in one of the spans `out`."""
+    both = ((max(span[0], first), min(span[1], last)) for first, last in out)
+    return any(len(_range(one)) > _count_present(there, one) for one in both if one[0] <= one[1])

@@ -1,0 +1,235 @@
+"""The state of one lane: its window, what waits for its next request, its cache history, what the session shares.
+
+`factory` builds it; `lane_forks` opens side lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.lane_window import LaneWindow, Model, project
+from nexus_cli.conversation.compaction.work_record import WorkLog
+from nexus_cli.conversation.conversation import Lane, Notes
+from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.groups import is_request
+from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.section_rows import Sections
+from nexus_cli.conversation.sent_requests import CacheHistory
+from nexus_cli.core.budget import left_over
+from nexus_cli.core.clock import Clock
+from nexus_cli.core.entry import Drop, Epoch, Kind, WindowItem
+from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.spending import Spending
+from nexus_cli.engine.requests.tool_selection import describe_left_out
+from nexus_cli.tools.registry import find_tool
+
+
+@dataclass(frozen=True, eq=False)
+class NextEpoch:
+    """A draft of the epoch that the next request will begin; not recorded yet."""
+
+    epoch: Epoch
+    drops: tuple[Drop, ...] = ()
+    """Drops of its system text, without their texts."""
+    notices: tuple[str, ...] = ()
+    """Lines about skipped contributors and unusual files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """Text to add to the next request."""
+
+    text: str
+    settle: Callable[[], None]
+    """Call this once the text is in the window, so that it is not sent again."""
+    sections: Sections = ()
+    """The event sections in it."""
+    facts: Sequence[Mapping[str, Any]] = ()
+    """The remembered facts in them: `id`, `slot` and `text` of each."""
+    arrived: Sequence[str] = ()
+    """The sections of the system text that have finished loading since the epoch began."""
+
+
+class PromptAssembler(Protocol):
+    """Assembles the system text and the preambles of a lane."""
+
+    async def draft_epoch(self, window: LaneWindow, words: str = "") -> EpochDraft:
+        """Return the present system text and tools, for the next epoch. `words` is the first message of a
+        session."""
+
+    async def draft_preamble(self, window: LaneWindow, notices: list[str]) -> Preamble:
+        """Return the preamble of the next request: the `notices` that wait, and the event sections that changed since
+        this epoch last sent them."""
+
+    def resume(self, lane: Lane) -> None:
+        """Load the sections that the lane's epoch has already sent."""
+
+
+class LimitsSource(Protocol):
+    """Provides the limits of a session, tightened by the state of the run."""
+
+    def in_force(self, lane_state: LaneState) -> Limits:
+        """Return the limits of the next request."""
+
+    def record(self, lane_state: LaneState) -> None:
+        """Record the limits of the next request if they differ from those recorded last."""
+
+
+@dataclass
+class LaneState:
+    """The state that the turns of one lane need: its window, what waits for the next request, the cache history, and
+    the objects shared with the session."""
+
+    window: LaneWindow
+    spending: Spending
+    control: Control
+    clock: Clock
+    settings: Settings
+    prompt: PromptAssembler
+    limits: LimitsSource | None = None
+    """None: the limits of `spending`."""
+    before_summary: Callable[[LaneState, str, str], Awaitable[None]] | None = None
+    """Called before a summary is requested: extracts facts if that is enabled."""
+    cache: CacheHistory = field(default_factory=CacheHistory)
+    """Earlier requests that may still be cached."""
+    check_request: Callable[[LaneWindow, NextRequest, bool], None] | None = None
+    """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
+    load_facts: Callable[[], tuple[ModelInfo, str]] | None = None
+    """Returns the facts of a model whose server had not answered when the session was opened, and a notice or ""."""
+    step: int = 0
+    """Number of the lane's newest request."""
+    pending_cause: str = ""
+    """Cause of the new epoch that the next request must begin (`model`, `reload`), or ""."""
+    drafted: NextEpoch | None = None
+    """The newest draft of an epoch; `next_epoch` is the draft that still holds."""
+    model_notices: list[str] = field(default_factory=list)
+    """Lines for the model that wait for the next request."""
+    is_narrow: bool = False
+    """True if the window had little room left after the last step."""
+    event_sections: Sections = ()
+    """Event sections of the next request, until it is sent."""
+    told_facts: Sequence[Mapping[str, Any]] = ()
+    """The remembered facts in them, see `Preamble`."""
+    partial_reply: str = ""
+    """The text received so far for the newest request, without the marks added in the window."""
+    response_format: str = ""
+    """The schema that the provider holds the answers of the running turn to, see `Request`."""
+    work: WorkLog = field(default_factory=lambda: WorkLog(find_tool))
+    """Commands and turns found in the lane's log, up to the last entry read."""
+
+    @property
+    def lane(self) -> Lane:
+        return self.window.lane
+
+    @property
+    def model(self) -> Model:
+        """The model that the window is sized for."""
+        return self.window.model
+
+    # -- the next request --------------------------------------------------------------------------------------
+
+    def window_request(self) -> NextRequest:
+        """Return the request of the present window, which a turn would send now."""
+        earlier = self.cache.earlier_requests(self.model.info, self.clock())
+        return project(self.window, earlier, told=self.event_sections)
+
+    def next_request(self) -> NextRequest:
+        """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
+        epoch if it begins one."""
+        earlier = self.cache.earlier_requests(self.model.info, self.clock())
+        draft, texts = self.next_epoch, self.control.waiting_texts()
+        if draft is not None:
+            return project(self.window, earlier, epoch=draft.epoch, texts=texts)
+        return project(self.window, earlier, told=self.event_sections, texts=texts)
+
+    @property
+    def begins_epoch(self) -> bool:
+        """True if the next request begins a new epoch, for another model or effort or a reload."""
+        epoch, model = self.lane.epoch, self.model
+        asked = model.info.name, model.effort or epoch.effort
+        return bool(self.pending_cause) or (epoch.model, epoch.effort) != asked
+
+    @property
+    def next_epoch(self) -> NextEpoch | None:
+        """The epoch that the next request begins; None if it begins none, or one that is not drafted yet."""
+        draft = self.drafted
+        is_due = draft is not None and draft.epoch.parent == self.lane.epoch.id and self.begins_epoch
+        return draft if is_due else None
+
+    @property
+    def begins_undrafted(self) -> bool:
+        """True if the next request begins an epoch of which the system text is not read yet."""
+        return self.begins_epoch and self.next_epoch is None
+
+    def answer_cap(self) -> int:
+        """Return the output cap of the next request in tokens. Raises as `Spending.output_cap` does.
+
+        Before the first report of an epoch, the known error is that of other contents. A tenth more is then reserved
+        for the request, as far as the least answer allows.
+        """
+        request, info = self.window_request(), self.model.info
+        expected = request.most
+        if request.basis == "estimate":
+            expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.window.least_output)))
+        return self.spending.output_cap(info, expected)
+
+    def limits_in_force(self) -> Limits:
+        """Return the limits of the next request."""
+        return self.limits.in_force(self) if self.limits else self.spending.limits
+
+    # -- changes -----------------------------------------------------------------------------------------------
+
+    def take_facts(self) -> None:
+        """Size the window by what the model's server has stated since the session was opened, if it has by now."""
+        if self.load_facts is None:
+            return
+        info, notice = self.load_facts()
+        if info.pending:
+            return
+        self.load_facts = None
+        self.window.size_for(info)
+        if notice:
+            self.emit(Notice(notice))
+
+    def begin_epoch(
+        self,
+        head: Sequence[WindowItem],
+        cause: str,
+        planned: EpochDraft,
+        drops: Sequence[Drop] = (),
+        notes: Notes | None = None,
+    ) -> None:
+        """Begin an epoch as `LaneWindow.begin_epoch` does, and report its drops."""
+        before, info = self.lane.epoch.tools, self.window.model.info
+        every = (*planned.drops, *drops)
+        self.window.begin_epoch(head, cause, planned, every, notes)
+        self.drafted = None
+        self.emit_drops(every)
+        line = describe_left_out(info.window, self.lane.epoch.tools)
+        if line and line != describe_left_out(info.window, before):
+            self.emit(Notice(line))
+
+    def emit(self, event: Event) -> None:
+        """Send an event to the front end."""
+        self.control.emit(event)
+
+    def emit_drops(self, drops: Iterable[Drop]) -> None:
+        """Send drops to the front end, without their texts."""
+        for drop in drops:
+            self.control.emit_drop(drop)
+
+
+def newest_words(lane: Lane) -> str:
+    """Return the last request in the lane's window, "" if there is none: messages of nexus within a turn are none."""
+    for item in reversed(lane.items):
+        if is_request((item,)) and not any(
+            one.kind is Kind.STEER and one.actor == "nexus" for one in lane.timeline.read(item.entry, item.entry)
+        ):
+            return item.message.content
+    return ""

@@ -1,0 +1,53 @@
+"""Load the facts of a model, and describe a window that nobody states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.conversation.tokens.refusal import REFUSED_WINDOW, with_session_window
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.services import Calibrations, Log
+from nexus_cli.provider.model_table import describe_unknown_window
+from nexus_cli.provider.served_models import served_model_info
+
+
+def load_model_info(
+    calibrations: Calibrations,
+    name: str,
+    settings: Settings,
+    log: Log | None = None,
+    *,
+    waits: bool = False,
+    saves: bool = True,
+) -> ModelInfo:
+    """Return the facts of a model at the address set in the environment, as `served_model_info` does with `waits` and
+    `saves`.
+
+    A window learned from an overflow error at that address applies unless the settings have one. A window recorded in
+    the session of `log` applies in any case.
+    """
+    info = served_model_info(name, settings.models, waits=waits, saves=saves)
+    learned = 0 if info.window_key else calibrations.calibration(info.served_name).window
+    if 0 < learned < info.window:
+        info = replace(info, window=learned, window_refused=True, listed_window=info.window)
+    return with_session_window(info, log.memos(REFUSED_WINDOW)) if log is not None else info
+
+
+def describe_assumed_window(info: ModelInfo, *, saves: bool) -> str:
+    """Return the notice about a window that nobody states, once a day; "" for another one. Notes the day if it
+    `saves`."""
+    if info.known or info.window_refused or info.pending:
+        return ""
+    from nexus_cli.config.daily_notice import is_first_today  # noqa: PLC0415  (few models are unknown)
+
+    if not is_first_today(f"window of {info.served_name}", notes=saves):
+        return ""
+    return describe_unknown_window(info, info.window)
+
+
+def load_late_facts(load: Callable[[], ModelInfo], *, saves: bool) -> tuple[ModelInfo, str]:
+    """Return the facts that `load` returns, with the notice about a window that nobody states."""
+    info = load()
+    return info, describe_assumed_window(info, saves=saves)

@@ -1,0 +1,140 @@
+"""Assemble the text that we add to the requests of a lane: system text for an epoch, preambles for messages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.conversation import EpochHeader, Lane
+from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.request_plan import PLAN
+from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.core.memory import TOLD
+from nexus_cli.core.typed_text import typed_text
+from nexus_cli.core.wire import canonical
+from nexus_cli.engine.requests.lane_state import Preamble
+from nexus_cli.engine.requests.tool_selection import ToolOffer
+from nexus_cli.sections.collect import NOTICES, ChangedSections, OmissionRecorder, SectionCollector, system_text
+from nexus_cli.sections.planner import UNREAD
+
+
+@dataclass
+class PromptAssembly:
+    """Implements `PromptAssembler` for one lane."""
+
+    collector: SectionCollector
+    context: ContextManager
+    offer: ToolOffer
+    """Decides on the tools of each epoch."""
+    rules: str
+    effort: str
+    """Used when no window is given."""
+    inherited: EpochHeader | None = None
+    """System text and tools of the parent session, reused because the same bytes are in the provider's cache."""
+    _epoch: int = -1
+    """The epoch whose sent sections are loaded."""
+    _due: bool = False
+    """True before the first request of that epoch: the next message must contain every section missing in its head."""
+    _last: int = -1
+    """The newest entry of the last assembled request."""
+    _noted: tuple[str, ...] = ()
+    """The notices of that request."""
+
+    def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> PromptAssembly:
+        """Return an assembly for drafts of the same sections, which do not change the state of the lane."""
+        collector = self.collector.drafting(notify, left_out)
+        return PromptAssembly(collector, self.context, self.offer, self.rules, self.effort, self.inherited)
+
+    async def draft_epoch(self, window: LaneWindow | None = None, words: str = "") -> EpochDraft:
+        """Return the present system text and tools, planned for the budget of `window`. `words` is the first
+        message of a session."""
+        self._fit(window)
+        if self.inherited is not None:
+            return EpochDraft(self.inherited)
+        asked = await asyncio.to_thread(self.offer.called_for)
+        tools = tuple(self.offer.select(self.collector.view.window, self.context.lane, typed_text(words), asked))
+        plan, left = await self.collector.system_plan()
+        text = system_text(plan, self.collector.view.count)
+        frame = EpochHeader(
+            self.collector.view.model,
+            text,
+            tools,
+            self.rules,
+            self.effort if window is None else window.model.effort,
+            self.context.system_cost(text),
+            self.context.tools_cost(tools),
+            canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
+        )
+        return EpochDraft(frame, left)
+
+    async def draft_preamble(self, window: LaneWindow, notices: list[str]) -> Preamble:
+        """Return the preamble of the next request: all changes for a user message, only notices for a tool result.
+
+        The first request of an epoch gets all changes, even on a tool result. If an epoch began while this request was
+        assembled, the preamble is detached and planned again with the sections that the epoch lost. On a tool result
+        each section is marked as ours.
+        """
+        lane = window.lane
+        self._fit(window)
+        if lane.epoch.id != self._epoch:
+            if lane.timeline.last == self._last:
+                notices[:0] = self._noted
+            lane.detach_preamble()
+            # Sections in the new head are not sent again: a model switch keeps all, a compaction the newest.
+            self.resume(lane)
+        self._last, self._noted = lane.timeline.last, ()
+        everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
+        arrived = self.collector.reader.arrived if everything else ()
+        if not everything and not self.collector.has_prompt_sections:  # most steps
+            return Preamble("", lambda: None)
+        changed = await self.collector.changed_sections(prompt=not everything)
+        self._due, sections = self._due and bool(changed.text), changed.to_json()
+
+        def settle() -> None:
+            self._due = False
+            self.collector.mark_sent(changed)
+            if sections:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, sections))
+            if told := changed.fact_ids():
+                lane.timeline.memo(TOLD, {"ids": told})
+            if NOTICES in changed.sent:
+                self._noted = tuple(notices)
+                notices.clear()
+
+        text = changed.notes if lane.adds_to_result else changed.text
+        return Preamble(text, settle, sections, changed.facts(), arrived)
+
+    def resume(self, lane: Lane) -> None:
+        """Load the sections that the lane's epoch has sent, and start reading those that were unread when it began."""
+        self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
+        self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
+        rows = json.loads(lane.epoch.sections)
+        self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
+
+    def _fit(self, window: LaneWindow | None) -> None:
+        if window is not None and window.budget.window != self.collector.view.window:
+            self.collector.set_budget(window.budget)
+
+
+def last_section_hashes(timeline: Timeline) -> dict[str, str]:
+    """Return the hash of each event section as last sent by the lane, in any epoch."""
+    last: dict[str, str] = {}
+    for memo in timeline.memos(PLAN):
+        last.update(memo.value["told"])
+    return last
+
+
+def _memo(epoch: int, changed: ChangedSections, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    told = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
+    return {
+        "epoch": epoch,
+        "told": told,
+        "pool": changed.plan.budget,
+        "raised": changed.plan.raised,
+        "sections": list(sections),
+    }

@@ -1,0 +1,236 @@
+"""The recap of a run that resumes in a new process: its timeline as text, within a budget. Pure.
+
+Each event is `[time] Name or You: ...`, oldest first: messages of people verbatim, the model's own calls with shortened
+arguments and their outcome. Events that arrived while the run waited come last, with `<- RESUME`. Entries of SPACE
+HISTORY are copied below its header. Foreign text is quoted, so that it cannot imitate a line of the timeline.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, quote_lines
+from nexus_cli.conversation.compaction.work_record import find_command, read_run, safe_line
+from nexus_cli.core.elide import clip_text, elide_text, one_line, plain_marker
+from nexus_cli.core.entry import Entry
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.text.untrusted_text import neutralize, neutralize_message
+from nexus_cli.tools.registry import find_tool
+
+SHARE = 0.25
+"""Share of the budget for the whole recap."""
+SLACK = 120
+"""Tokens of the recap reserved for its frame and for lines about gaps."""
+ARGUMENT = 80
+"""Most characters shown of a call's argument."""
+MESSAGE = 4_000
+"""The same of a message that the model itself sent: the answers that follow make sense only with all of it."""
+OUTCOME = 120
+"""Most characters shown of a call's outcome."""
+OWN_TEXT = 400
+"""Most tokens shown of a text of the model itself."""
+FOREIGN_SHARE = 0.25
+"""Share of the room for lines that one message of another party may use."""
+TRIGGER_SHARE = 0.25
+"""Share of the room for lines reserved for the trigger of the run, which is always shown."""
+_MARK = re.compile(r"(<-|←)\s*(RESUME|TRIGGER)\b")
+_SEEN = "  [SEEN]"
+"""State of repeated messages of a space."""
+INTRODUCTION = """\
+This is what happened in your run so far, as a timeline; "You" are yourself. It slept while it waited, and goes on now \
+in a fresh invocation: nothing is pending, and what is done is not to be done again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecapLine:
+    """One line of the timeline, or the lines of one message."""
+
+    entry: int
+    text: str
+    space: str = ""
+    """Name of the space, for a message in SPACE HISTORY."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recap:
+    """The lines that fit, oldest first, and the number of missing ones."""
+
+    lines: tuple[RecapLine, ...]
+    missing: int = 0
+    """Number of entries and space messages without a line."""
+
+    def text(self, gap: str) -> str:
+        """Join the lines, after the line `gap` if earlier ones are missing."""
+        told, space = [gap] if self.missing else [], ""
+        for line in self.lines:
+            if line.space and line.space != space:
+                space = line.space
+                told.append(space_header(space))
+            told.append(line.text if line.space or not space else f"  {line.text}".replace("\n", "\n  "))
+        return "\n".join(told)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnForms:
+    """The entries whose text was written by nexus itself."""
+
+    history: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """The memos `HISTORY`, by entry of SPACE HISTORY."""
+    trigger: int = 0
+    """The entry with the trigger mark that started the run, 0 if there is none."""
+
+
+def space_header(name: str) -> str:
+    """Return the header line of a space's messages."""
+    return f'SPACE HISTORY ("{neutralize_message(name)}"):'
+
+
+def quote_words(said: Iterable[tuple[int, str]], room: int, count: Callable[[str], int]) -> dict[int, Quote]:
+    """Return the quotes of the person's messages that fit `room` tokens, by entry; `said` is newest first."""
+    words = OwnWords(count)
+    return {quote.entry: quote for quote in words.choose_quotes(words.newest(said, room), room)}
+
+
+def make_recap(
+    entries: Iterable[Entry],
+    quotes: Mapping[int, Quote],
+    room: int,
+    count: Callable[[str], int],
+    subjects: Mapping[str, str],
+    own: OwnForms = OwnForms(),
+) -> Recap:
+    """Build the timeline of `entries`, which are read newest first until the room is used up.
+
+    The person's messages come from `quotes`, whose tokens are already reserved; other lines get at most `room` tokens.
+    `subjects` maps each tool to the name of its main argument.
+    """
+    found, results = list[RecapLine](), dict[str, Message]()
+    missing, is_full, is_new = 0, False, True
+    oldest = min([*quotes, *([own.trigger] if own.trigger else [])], default=1 << 62)
+    reserved = int(room * TRIGGER_SHARE) if own.trigger else 0
+    room -= reserved
+    for entry in entries:
+        if is_full and entry.id < oldest:
+            missing += entry.id  # older entries are not read
+            break
+        message, quote, history = entry.message, quotes.get(entry.id), own.history.get(entry.id, {})
+        space = str(history.get("name", ""))
+        if message.role is Role.TOOL:
+            results[message.tool_call_id or ""] = message
+            if quote is not None:  # the reason given when the call was refused
+                found.append(RecapLine(entry.id, f"{stamp(entry.at)} Refused with {quote_text(quote.text)}"))
+        elif entry.id == own.trigger:
+            text = _trigger_text(entry, history, max(64, reserved), count)
+            found.append(RecapLine(entry.id, text, space))
+            room += reserved - count(text) if not is_full else 0
+        elif quote is not None:
+            found.append(RecapLine(entry.id, _stamp(entry, _said(quote.text, entry.message))))
+        else:
+            told = _history_messages(message.content, history, is_new) if space else [""]
+            if not space and not is_full:
+                told = [_describe(entry, results, subjects, count, int(room * FOREIGN_SHARE))]
+            for text in reversed(told):
+                cost = count(text) + 1
+                if is_full or not text or cost > room:
+                    missing += 1
+                    is_full = is_full or bool(text)
+                    continue
+                room -= cost
+                found.append(RecapLine(entry.id, text, space))
+        is_new = is_new and bool(space)
+    return Recap(tuple(reversed(found)), missing)
+
+
+def _history_messages(content: str, history: Mapping[str, Any], is_new: bool) -> list[str]:
+    """Return the lines of each message in SPACE HISTORY, `[SEEN]` unless `is_new`; an old entry as a whole."""
+    parts = history.get("parts", [[0, len(content), len(content)]])
+    if is_new:
+        return [content[start:end] for start, _, end in parts]
+    return [content[start:state] + (_SEEN if state < end else "") for start, state, end in parts]
+
+
+def _trigger_text(entry: Entry, history: Mapping[str, Any], most: int, count: Callable[[str], int]) -> str:
+    """Return the lines of the entry that started the run, with its mark."""
+    text = entry.message.content.removesuffix(f" {TRIGGER_MARK}")
+    if history:
+        for start, state, end in history.get("parts", ()):  # the end of a long message, its state, survives clipping
+            text = entry.message.content[start : state - end] + _SEEN
+        return f"{elide_text(text, most, count, plain_marker).text} {TRIGGER_MARK}"
+    return f"{_stamp(entry, quote_text(elide_text(neutralize(text), most, count, plain_marker).text))} {TRIGGER_MARK}"
+
+
+def resume_lines(came: Sequence[str]) -> list[str]:
+    """Return the lines of the events that resumed the run, the last one with the resume mark."""
+    return [*came[:-1], f"{came[-1]}  {RESUME_MARK}"] if came else []
+
+
+def stamp(at: str) -> str:
+    """Format a time of the ledger for the timeline: `[2026-02-18T15:06:55Z]`."""
+    return f"[{at[:19]}Z]" if len(at) > 19 and at.endswith("Z") else f"[{at}]"
+
+
+def quote_text(text: str) -> str:
+    """Quote foreign text after a name: in quotes if it is one line, else as lines with a quote mark each."""
+    text = _MARK.sub(r"< - \2", text)
+    return f'"{text}"' if "\n" not in text else "\n" + quote_lines(text)
+
+
+def _stamp(entry: Entry, said: str) -> str:
+    name = {"person": "Person", "agent": "You", "nexus": "nexus"}.get(entry.actor, entry.actor)
+    return f"{stamp(entry.at)} {safe_line(name)}: {said}"
+
+
+def _said(words: str, message: Message) -> str:
+    attached = split_attachments(message.content)[1]
+    more = [f"{len(attached):,} characters attached"] * bool(attached)
+    more += [f"image {safe_line(part.name or part.media_type)}" for part in message.parts]
+    return quote_text(words) + (f" ({', '.join(more)})" if more else "")
+
+
+def _describe(
+    entry: Entry, results: Mapping[str, Message], subjects: Mapping[str, str], count: Callable[[str], int], most: int
+) -> str:
+    """Return the lines of an entry that is not in `quotes`; "" if it has no content."""
+    message = entry.message
+    if message.role is Role.ASSISTANT:
+        text = elide_text(neutralize(message.content.strip()), OWN_TEXT, count, plain_marker).text
+        lines = [_stamp(entry, quote_text(text))] if text else []
+        lines += [_stamp(entry, describe_call(call, results.get(call.id), subjects)) for call in message.tool_calls]
+        return "\n".join(lines)
+    if entry.actor == "nexus":
+        return _stamp(entry, safe_line(message.content))
+    words = neutralize(split_attachments(message.content)[0])
+    return _stamp(entry, _said(elide_text(words, max(64, most), count, plain_marker).text, message))
+
+
+def describe_call(call: ToolCall, result: Message | None, subjects: Mapping[str, str]) -> str:
+    """Format a call as `called NAME("subject", other: value) -> OUTCOME`."""
+    subject = subjects.get(call.name, "")
+    most = MESSAGE if call.name == "send_message" else ARGUMENT
+    first = [_value(call.arguments[subject], most)] if subject in call.arguments else []
+    rest = [f"{safe_line(name)}: {_value(value)}" for name, value in call.arguments.items() if name != subject]
+    ended = "no result" if result is None else _ended(call, result.content)
+    return f"called {safe_line(call.name)}({', '.join([*first, *rest])}) -> {ended}"
+
+
+def _value(value: Any, most: int = ARGUMENT) -> str:
+    text = neutralize(one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+    short = clip_text(text, most, "...")
+    return f'"{short}"' if isinstance(value, str) else short
+
+
+def _ended(call: ToolCall, result: str) -> str:
+    command = find_command(call, find_tool)
+    if command and (run := read_run(command, result, 0)):
+        ended = "did not end" if run.status is None else f"exit {run.status}"
+        ended = f"started as job {run.job}" if run.job else ended
+        ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
+        return ended + (f": {safe_line(run.error)}" if run.error else "")
+    line = next((line for line in result.splitlines() if line.strip()), "")
+    return clip_text(safe_line(line), OUTCOME, "...")

@@ -1,0 +1,249 @@
+"""Read the requests of a session from the ledger: its own, and those of the session it was forked from.
+
+A resumed session loads its cache history from them; reports show them with their cache hits and misses.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.lane_window import LaneWindow, Model
+from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
+from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
+from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.sent_requests import (
+    MOST_EPOCHS,
+    CacheHistory,
+    SentRequest,
+    cache_life_of,
+    compare_requests,
+    prefix_hash,
+)
+from nexus_cli.core.clock import Clock
+from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import Usage
+from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHistory:
+    """The requests of a session."""
+
+    source: Sequence[RequestRow]
+    """Requests of the session it was forked from, which its main lane continues."""
+    lanes: Mapping[int, Sequence[RequestRow]]
+    """Its own requests by lane, the main lane first; each oldest first."""
+    used: Mapping[int, Sequence[str]]
+    """Times of the requests of each epoch, those of the source included, oldest first."""
+    proven: bool
+    """True if the provider has reported cache use for any of them."""
+
+
+def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHistory:
+    """Read the requests of a session (`which`: a filter of the ledger). Raises `NexusError("usage", ...)` if there is
+    no such session."""
+    logs = ledger.logs(session)
+    own, others = {log.lane: log.requests(which) for log in logs}, logs[0].inherited_requests(which)
+    rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
+    used: dict[int, list[str]] = {}
+    for row in rows:
+        used.setdefault(row.manifest.epoch, []).append(row.manifest.at)
+    for several in used.values():
+        several.sort()
+    told = [row.usage for row in rows if row.usage and row.reported]
+    return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
+
+
+def was_answered(row: RequestRow) -> bool:
+    """True if a provider processed the request. A request that failed or was refused has no usage."""
+    return row.usage is not None and not row.is_unfinished and (row.reported or row.usage.input > 0)
+
+
+def reported_tokens(row: RequestRow) -> int:
+    """Return the input tokens that the provider reported for a request; 0 if it reported none."""
+    return row.usage.input if row.usage and row.reported else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPair:
+    """One request, and the newest one before it with reported usage."""
+
+    row: RequestRow
+    before: RequestRow | None
+    used: str
+    """Time of the last request in the epoch of `before`, in any lane; "" without `before`."""
+
+
+@dataclass
+class LaneRequests:
+    """The requests of one lane, oldest first, with a cache of their epochs and models."""
+
+    ledger: Ledger
+    settings: Settings
+    log: LaneLog
+    requests: Sequence[RequestPair] = ()
+    proven: bool = False
+    """True if the provider has reported cache use in the session."""
+    _epochs: dict[int, Epoch] = field(default_factory=dict)
+    _tails: dict[int, Sequence[WindowItem]] = field(default_factory=dict)
+    """Items appended in an epoch, if already loaded."""
+    _infos: dict[str, ModelInfo] = field(default_factory=dict)
+
+    def info(self, row: RequestRow) -> ModelInfo:
+        name = str(row.manifest.arguments.get("model", ""))
+        if name not in self._infos:
+            self._infos[name] = load_model_info(self.ledger, name, self.settings)
+        return self._infos[name]
+
+    def epoch(self, number: int) -> Epoch:
+        if number not in self._epochs:
+            self._epochs[number] = self.log.epoch(number)
+        return self._epochs[number]
+
+    def sent(self, row: RequestRow) -> SentRequest:
+        """Load a request as it was sent. Raises `NexusError` if its epoch or entries cannot be read."""
+        epoch, last = self.epoch(row.manifest.epoch), row.manifest.last
+        tail = self._tails.get(epoch.id)
+        if tail is None:
+            tail = [item_of(entry) for entry in self.log.read(epoch.base + 1, last)]
+        return SentRequest(epoch, tail, last, reported_tokens(row), life=cache_life_of(self.info(row)))
+
+    def smallest_like(self, rows: Iterable[RequestRow], like: Epoch) -> tuple[int, int]:
+        """Return the reported and counted tokens of the smallest of `rows` with the prefix of the epoch `like`; 0, 0 if
+        none can be read."""
+        smallest: dict[int, RequestRow] = {}
+        for row in filter(reported_tokens, rows):
+            one = smallest.setdefault(row.manifest.epoch, row)
+            if reported_tokens(row) < reported_tokens(one):
+                smallest[row.manifest.epoch] = row
+        begins = prefix_hash(like)
+        for row in sorted(smallest.values(), key=reported_tokens):
+            try:
+                if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
+                    sent = self.sent(row)
+                    return sent.tokens, sent.fixed + sum(item.tokens for item in sent.items)
+            except NexusError:
+                continue
+        return 0, 0
+
+    def facts(self, asked: RequestPair) -> CacheFacts:
+        """Compare a request with the one before it, from the figures in the ledger."""
+        usage, before, life = asked.row.usage or Usage(), asked.before, cache_life_of(self.info(asked.row))
+        if asked.row.usage is None or before is None:
+            return CacheFacts(life, usage.input, usage.cache_read)
+        last_use = datetime.fromisoformat(asked.used) if asked.used else None
+        age = seconds_between(last_use, datetime.fromisoformat(asked.row.manifest.at))
+        if before.manifest.epoch == asked.row.manifest.epoch:
+            epoch = self.epoch(before.manifest.epoch)
+            one = two = SentRequest(epoch, (), before.manifest.last, reported_tokens(before), life=life)
+            shared = one.tokens
+        else:
+            step = asked.row.manifest.step
+            rows = [it.before for it in self.requests if it.before and it.row.manifest.step <= step]
+            one, two = self.sent(before), self.sent(asked.row)
+            shared, _ = replace(one, least=self.smallest_like(rows, one.epoch)).shares(two.epoch, two.items)
+        return compare_requests(
+            one, two, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
+        )
+
+    def difference(self, asked: RequestPair) -> Difference | None:
+        """Return the first difference from the request before, by the hashes of the sent messages."""
+        return first_difference(self._print(asked.before), self._print(asked.row)) if asked.before else None
+
+    def _print(self, row: RequestRow) -> Fingerprint:
+        """Build the fingerprint of a request from the hashes in the ledger."""
+        epoch = self.epoch(row.manifest.epoch)
+        head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
+        items = flatten(group_tool_calls(epoch.head))
+        named = [(name_of(item), line.hex()) for item, line in zip(items, head, strict=False)]
+        return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
+
+
+def read_lanes(ledger: Ledger, session: str, settings: Settings) -> list[LaneRequests]:
+    """Return the main lane of a session, then its other lanes that sent requests."""
+    told = read_requests(ledger, session)
+    main = [*told.source, *next(iter(told.lanes.values()))]
+    made: list[LaneRequests] = []
+    for lane, rows in told.lanes.items():
+        asked: list[RequestPair] = []
+        before = None if made else _newest(told.source)
+        for row in rows:
+            before = before or (_forked_from(row, main) if made else None)
+            asked.append(RequestPair(row, before, _last_use(before, row, told.used)))
+            before = row if reported_tokens(row) else before
+        made.append(LaneRequests(ledger, settings, ledger.log(session, lane), asked, told.proven))
+    return [made[0], *(lane for lane in made[1:] if lane.requests)]
+
+
+def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
+    """Return the newest request with reported input."""
+    return next((row for row in reversed(rows) if reported_tokens(row)), None)
+
+
+def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | None:
+    """Return the request of the main lane that the first request of a fork extends; None without a common epoch."""
+    epoch, last, at = row.manifest.epoch, row.manifest.last, row.manifest.at
+    earlier = (one for one in main if one.manifest.epoch == epoch and one.manifest.last <= last)
+    return _newest([one for one in earlier if one.manifest.at <= at])
+
+
+def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Sequence[str]]) -> str:
+    """Return the time of the last request in the epoch of `before`, in any lane, until `row`; "" if that is None."""
+    if before is None:
+        return ""
+    used = times[before.manifest.epoch]
+    place = bisect_left(used, row.manifest.at)
+    return max(before.manifest.at, used[place - 1]) if place else before.manifest.at
+
+
+def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
+    """Load the cache history of a lane: its newest request, and that of each recent epoch, perhaps still cached."""
+    history = CacheHistory()
+    try:
+        before = read_requests(ledger, log.session_id, "notable")
+    except NexusError:
+        return history  # old requests that cannot be read must not prevent new ones
+    history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
+    newest: dict[int, RequestRow] = {}
+    rows = (*before.source, *before.lanes[log.lane])
+    for row in filter(reported_tokens, rows):
+        newest.pop(row.manifest.epoch, None)
+        newest[row.manifest.epoch] = row
+    if not newest:
+        return history
+    last, lane, info = next(reversed(newest)), window.lane, window.model.info
+    found = LaneRequests(
+        ledger,
+        settings,
+        log,
+        _epochs={lane.epoch.id: lane.epoch},
+        _tails={lane.epoch.id: lane.tail},
+        _infos={info.name: info},
+    )
+    for epoch in list(newest)[-MOST_EPOCHS:]:
+        try:
+            begins = prefix_hash(like := found.epoch(epoch))
+            small = found.smallest_like(rows, like)
+            if all(small):  # also measures the prefix if it is no longer cached
+                history.least[begins] = small
+            if epoch == last or not _is_expired(window.model, clock, history.uses.get(epoch)):
+                sent = found.sent(newest[epoch])
+                history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
+        except NexusError:
+            continue  # as above
+    history.last = history.earlier.get(last)
+    return history
+
+
+def _is_expired(model: Model, clock: Clock, used: datetime | None) -> bool:
+    """True if requests of an epoch that was last `used` at this time are no longer cached."""
+    life, seconds = cache_life_of(model.info), seconds_between(used, clock())
+    return life is not None and seconds is not None and seconds > life.max_seconds

@@ -1,0 +1,50 @@
+"""Report that a model server read only a part of a request: some cut a long prompt without an error."""
+
+from __future__ import annotations
+
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.tokens.estimator import FAR, LEAST
+from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.engine.requests.control import Control
+from nexus_cli.provider.model_table import window_command
+
+LEAST_READ = 1_000
+"""A smaller report is no count: some servers report a constant, and none has a window of this size."""
+SERVER_CUT = "server_cut"
+"""Kind of the memo with what the model is `told` with its next request."""
+
+
+def report_cut(
+    window: LaneWindow, control: Control, step: int, request: NextRequest, repeated: int, reported: int
+) -> str:
+    """Record a drop, tell the person and return the line for the model, once a run, if the server read far fewer tokens
+    of the sent `request` than it has; else return "". Of its tokens `repeated` were in earlier requests, by our count;
+    `reported` is the server's own count."""
+    lane = window.lane
+    if window.cut_run == lane.run or not _is_cut(request, repeated, reported):
+        return ""
+    window.cut_run = lane.run
+    timeline, left = lane.timeline, request.tokens - reported
+    entries = [item.entry for item in request.items]
+    count = f"request {step}: the server counted {reported:,} of about {request.tokens:,} tokens"
+    span = min(entries), max(entries)
+    drop = Drop(timeline.log.next_drop(), f"part of {count}", left, Cause.SERVER, timeline.now(), span)
+    timeline.log.record_drop(drop)
+    control.emit_drop(drop)
+    info = window.model.info
+    told = f"{info.served_name} did not read all of {count}; usually the beginning is lost"
+    how = f"Give the server a larger window, or set the one that it has: {window_command(info, reported)}"
+    control.emit_notice(f"{told}. {how}")
+    return f"The server cut about {left:,} tokens out of the last request, usually at its beginning: drop {drop.id}"
+
+
+def _is_cut(request: NextRequest, repeated: int, reported: int) -> bool:
+    """True if a report is too small for the text of the request, and too large or too small for what no cache had of
+    it, which is all that some servers count."""
+    # Images and the thinking of earlier turns are charged in other ways by each provider.
+    unsure = sum(item.tokens for item in request.items if item.message.parts or item.message.opaque)
+    sure = (request.counted.total - unsure) * min(1.0, request.scale)
+    fresh = request.tokens - repeated
+    is_fresh_alone = repeated > 0 and fresh / FAR <= reported <= fresh * FAR
+    return LEAST_READ <= reported < LEAST * sure and not is_fresh_alone

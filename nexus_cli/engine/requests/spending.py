@@ -1,0 +1,262 @@
+"""Enforce the limits of one turn on steps, tokens and dollars, before the money is spent (`nexus docs recipes`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nexus_cli.core.budget import LEAST_OUTPUT, left_over
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.price import MILLION, price_usage
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import Usage
+from nexus_cli.provider.model_table import price_command
+from nexus_cli.sections.recipe import Recipe
+
+BUDGET = ("max_steps", "max_total_tokens", "max_cost", "timeout")
+"""Limits of which a worker gets a share."""
+LEAST_BUDGET = {"max_steps": 3, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
+"""Least budget that must be left to start a worker: two steps for it (work, report), and one to read its report."""
+KEPT = 0.25
+"""Share of the remaining budget that stays with the parent of workers; at least one step."""
+NEAR = 5
+"""Remaining steps at which a run that must report is warned."""
+MOST_OUTPUT = 32_000
+LAST_SHARE = 0.2
+"""Share of the seconds of a run that must report, in which it begins no other step than its report; of those that are
+left, the share in which no worker runs."""
+NOTICE_ROOM = 256
+"""Tokens kept free for the notice of the last request, and for rough counts."""
+
+
+LAST_REQUEST = "this is the last request of your budget, no call runs any more. Report what was done and what was not."
+"""Notice for the model before the last request of a run that must report."""
+BUDGET_ENDED = "its budget was used up, the work may be unfinished"
+"""Warning beside such a report."""
+
+
+@dataclass
+class Spending:
+    """Usage of a turn against its limits."""
+
+    limits: Limits
+    recipes: tuple[Recipe, ...] = ()
+    """Recipes whose limits are included."""
+    must_report: bool = False
+    """True for unattended work: the last request of the budget is reserved for a report."""
+    is_chat: bool = False
+    """True in an interactive session, where a setting raises a limit instead of an option."""
+    is_served: bool = False
+    """True in an agent of a server, where `limits` of `create_agent` raises a limit."""
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    started: float = field(default_factory=time.monotonic)
+    worker_steps: int = 0
+    """Steps of finished workers; `steps` are the turn's own."""
+    reserved: dict[str, Limits] = field(default_factory=dict)
+    """Budgets of running workers, by worker."""
+    kept: int = 1
+    """Steps reserved for the parent of workers without a budget of their own: enough to read each report."""
+    newest: Usage = field(default_factory=Usage)
+    """Usage of the newest request."""
+    is_near: bool = False
+    """True once the model was told that its tokens, dollars or seconds end soon."""
+    ending: str = ""
+    """The limit that makes the newest request the last one; its calls are refused."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the turn began."""
+        return time.monotonic() - self.started
+
+    def add(self, usage: Usage) -> None:
+        """Add the usage of one request."""
+        self.usage, self.newest = self.usage + usage, usage
+
+    def begin_next(self, expected: Callable[[], int], model: ModelInfo) -> str:
+        """Determine if the next request is the last one, and return the notice for the model, "" if it needs none.
+
+        `expected` returns the estimated input in tokens. A report must pass `output_cap` after one more request, so it
+        is priced as that does: without the cache. Raises `NexusError("limit", ...)` after the last request.
+        """
+        if self.ending:
+            raise self.reached(self.ending, "the model requested calls in its last request")
+        if not self.must_report:
+            return ""
+        left, newest = self._left(), self.newest
+        is_counted = left.max_total_tokens is not None or left.max_cost is not None
+        size = expected() if is_counted else 0
+        grown = max(0, size - newest.input) if newest.input else 0
+        later = size + newest.output + grown + NOTICE_ROOM
+        prices = model.with_tier_prices(later)
+        cost = newest.cost_usd or _most_dollars(prices, size)
+        report = max(1.5 * cost, _most_dollars(prices, later, LEAST_OUTPUT))
+        needs = {
+            "max_steps": 2,
+            "max_total_tokens": 2 * later + LEAST_OUTPUT,
+            "max_cost": cost + _most_dollars(prices, 2 * grown) + report,
+            "timeout": LAST_SHARE * (self.limits.timeout or 0.0),
+        }
+        rests = {name: rest for name in needs if (rest := getattr(left, name)) is not None}
+        self.ending = next((name for name, rest in rests.items() if rest < needs[name]), "")
+        if self.ending:
+            return LAST_REQUEST
+        if left.max_steps == NEAR:
+            return f"{NEAR} requests are left for this task."
+        near = next((name for name, rest in rests.items() if name != "max_steps" and rest < 2 * needs[name]), "")
+        if not near or self.is_near:
+            return ""
+        self.is_near = True
+        return f"The budget of this task ends soon ({near}): {_amount(near, rests[near])} left."
+
+    def share(self, workers: int) -> Limits:
+        """Divide the remaining budget, without the part `KEPT`, equally among the `workers` of one message."""
+        left = self._left()
+        steps = left.max_steps or 0
+        self.kept = max(1, int(steps * KEPT), min(workers, steps // 2 + 1))
+        part = (1 - KEPT) / workers
+        return Limits(
+            max_steps=None if left.max_steps is None else max(2, (left.max_steps - self.kept) // workers),
+            max_total_tokens=None if left.max_total_tokens is None else int(left.max_total_tokens * part),
+            max_cost=None if left.max_cost is None else left.max_cost * part,
+        )
+
+    def reserve(self, worker: str, wanted: Limits, share: Limits) -> Limits:
+        """Reserve the budget of a worker and return it: the limits `wanted`, else its `share`, within the remaining
+        budget. One step and `LAST_SHARE` of the seconds always stay with the parent, to read the report.
+
+        Raises `NexusError("limit", ...)` if less than `LEAST_BUDGET` is left.
+        """
+        left = self._left()
+        least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 2})}
+        for name, least in least_of.items():
+            if (value := getattr(left, name)) is not None and value < least:
+                raise self.reached(name, "nothing is left for a worker")
+        over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
+        if left.max_steps is not None:
+            left = replace(left, max_steps=left.max_steps - 1)
+        if left.timeout is not None:
+            left = replace(left, timeout=left.timeout * (1 - LAST_SHARE))
+        given = replace(share, **over) & left
+        self.reserved[worker] = given
+        return given
+
+    def _left(self) -> Limits:
+        """Return the remaining budget."""
+        limits = self.limits
+        used = self.usage.tokens
+        return Limits(
+            max_steps=_subtract(limits.max_steps, self.steps + self.worker_steps + self._held("max_steps")),
+            max_total_tokens=_subtract(limits.max_total_tokens, used + self._held("max_total_tokens")),
+            max_cost=_subtract(limits.max_cost, (self.usage.cost_usd or 0.0) + self._held("max_cost")),
+            timeout=_subtract(limits.timeout, self.seconds),
+        )
+
+    def settle(self, worker: str, steps: int, usage: Usage) -> None:
+        """Replace the reserved budget of a worker with its actual usage."""
+        if self.reserved.pop(worker, None) is not None:
+            self.worker_steps += steps
+            self.usage = self.usage + usage
+
+    def _held(self, name: str) -> Any:
+        return sum(getattr(one, name) or 0 for one in self.reserved.values())
+
+    def check_steps(self) -> None:
+        """Raise `NexusError("limit", ...)` if no step is left."""
+        limit = self.limits.max_steps
+        if limit is not None and self.steps + self.worker_steps + self._held("max_steps") >= limit:
+            workers = self.worker_steps + self._held("max_steps")
+            why = f"{'1 step was' if self.steps == 1 else f'{self.steps} steps were'} made" + (
+                f", and workers have {workers}" if workers else ""
+            )
+            raise self.reached("max_steps", why)
+
+    def output_cap(self, model: ModelInfo, expected: int) -> int:
+        """Return the output cap in tokens of the next request to `model` with `expected` input tokens.
+
+        Raises `NexusError("limit", ...)` if a limit leaves less than `LEAST_OUTPUT`, `NexusError("usage", ...)` if
+        `max_cost` cannot be enforced because the price is unknown.
+        """
+        limits = self.limits
+        caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
+        if limits.max_total_tokens is not None:
+            used = self.usage.tokens + self._held("max_total_tokens")
+            rest = max(0, limits.max_total_tokens - used)
+            left = rest - expected
+            if left < LEAST_OUTPUT:
+                why = f"{rest:,} tokens are left and the next request needs about {expected + LEAST_OUTPUT:,}"
+                raise self.reached("max_total_tokens", why)
+            caps.append(left)
+        if limits.max_cost is not None:
+            caps.append(self._affordable(model, limits.max_cost, expected))
+        return max(1, min(caps))
+
+    def _affordable(self, model: ModelInfo, limit: float, expected: int) -> int:
+        prices = model.with_tier_prices(expected)
+        if model.covered:
+            return MOST_OUTPUT
+        if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
+            raise unknown_price(prices.name)
+        rest = max(0.0, limit - self.usage.cost_usd - self._held("max_cost"))
+        left = rest - _most_dollars(prices, expected)
+        tokens = int(min(left * MILLION / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
+        if left < 0 or tokens < LEAST_OUTPUT:
+            needed = _most_dollars(prices, expected, LEAST_OUTPUT)
+            why = f"${rest:.4f} is left and the next request needs ${needed:.4f}"
+            raise self.reached("max_cost", why)
+        return tokens
+
+    def describe_raise(self, name: str) -> str:
+        """Return the hint for raising the limit `name` and continuing."""
+        chat = f"To raise it: /config limits.{name} VALUE, then /reload and /continue"
+        option = f"limits.{name}" if self.is_served else f"--{name.replace('_', '-')}"
+        return self.raised_by(name, chat if self.is_chat else f"Continue with a higher {option}")
+
+    def raised_by(self, name: str, option: str) -> str:
+        """Return the hint for raising the limit `name`: `option`, unless a recipe sets the limit."""
+        own = (one for one in self.recipes if getattr(one.limits, name) == getattr(self.limits, name))
+        recipe = next(own, None)
+        if recipe is None:
+            return option
+        there = f" in {recipe.source}" if recipe.source else ""
+        return f"The recipe {recipe.name} sets it: change limits.{name}{there}, or choose another with --recipe NAME"
+
+    def reached(self, name: str, why: str) -> NexusError:
+        """Return the error of a turn that is stopped by the limit `name`."""
+        return NexusError("limit", f"limit {name} reached", why, self.describe_raise(name))
+
+
+def _most_dollars(model: ModelInfo, tokens: int, output: int = 0) -> float:
+    """Return the most that a request of so many input tokens costs: none is read from the cache; 0 if a price is
+    unknown."""
+    costs = (price_usage(Usage(tokens, output, cache_write=written), model) for written in (0, tokens))
+    return max(cost.total if cost else 0.0 for cost in costs)
+
+
+def _amount(name: str, rest: float) -> str:
+    return {"max_cost": f"${rest:.4f}", "timeout": f"{rest:.0f} s"}.get(name, f"{rest:,.0f} tokens")
+
+
+def describe_budget(limits: Limits) -> str:
+    """Return the sentence for the model of a run that must report: requests, tokens, dollars, seconds; "" for none."""
+    rows = (
+        (limits.max_steps, "{:,} request" if limits.max_steps == 1 else "{:,} requests"),
+        (limits.max_total_tokens, "{:,} tokens"),
+        (limits.max_cost, "${:.2f}"),
+        (limits.timeout, "{:.0f} seconds"),
+    )
+    budget = ", ".join(form.format(value) for value, form in rows if value is not None)
+    return f"Your budget: {budget}. No call runs in the last request, which is for the report." if budget else ""
+
+
+def _subtract(limit: Any, used: Any) -> Any:
+    return None if limit is None else max(0, limit - used)
+
+
+def unknown_price(model: str) -> NexusError:
+    """Make the error for `--max-cost` without a known price."""
+    hint = f"Set it: {price_command(model)}, and output_price likewise"
+    return NexusError("usage", "--max-cost cannot be enforced", f"the price of {model} is unknown", hint)

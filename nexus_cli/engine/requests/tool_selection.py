@@ -1,0 +1,159 @@
+"""Select the tool schemas of an epoch, so that a session does not pay for tools that it does not need.
+
+Also finds unknown tool names in a recipe, and checks if the model can read drops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.core.elide import RECALL, name_first, one_line, plural
+from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import USE_TOOL
+from nexus_cli.core.services import Workers
+from nexus_cli.core.tool import Tool
+from nexus_cli.core.wire import canonical
+from nexus_cli.engine.requests.spending import Spending
+from nexus_cli.sections.recipe import Recipe
+from nexus_cli.tools.registry import ToolRegistry, discover_tools
+
+Schemas = Sequence[Mapping[str, Any]]
+NO_LIMITS = Limits()
+MOST_NAMED = 20
+"""Most MCP servers that the description of `use_tool` names."""
+SPOKEN_OF = r"(?<!\w)(?:{})s?(?!\w)"
+"""Finds a whole word or phrase, also in the plural."""
+SMALL_WINDOW = 16_000
+"""Tokens below which a window is small: all schemas together take at most a twelfth of it, if they can."""
+
+
+@dataclass
+class ToolOffer:
+    """The schemas of a session's epochs.
+
+    Every epoch has those of the tools that work on a project needs, and `use_tool` for the others, which are behind it.
+    One that is behind it is offered by itself if the person's message, the recipe, settings or what is stored speak of
+    it, if an earlier epoch offered it, or once it was called. All of this is decided when an epoch begins.
+    """
+
+    registry: ToolRegistry
+    recipe: Recipe
+    limits: Limits
+    """Those with which the session was opened."""
+    attended: bool
+    """True if a person is at the terminal. Counts for the first epoch of a session."""
+    called_for: Callable[[], Collection[str]]
+    """Returns the names of tools that settings or what is stored speak of. Blocks."""
+    count: Callable[[str], int]
+    schemas: Schemas = ()
+    """Those of the newest epoch that began or was drafted."""
+
+    def select(self, window: int, lane: Lane, words: str = "", asked: Collection[str] = ()) -> Schemas:
+        """Decide on the tools of the next epoch of a lane, in a window of so many tokens. `words` is the first message
+        of a session, `asked` what `called_for` returned."""
+        wanted, attended = {*asked}, self.attended
+        for item in lane.items:
+            wanted.update(call.name for call in item.message.tool_calls)
+        said, before = words.casefold(), canonical(lane.epoch.tools).decode()
+        for tool in self.registry.tools():
+            if tool.asks and lane.epoch.tools:  # the first epoch decides: another text would miss the cache
+                attended = tool.name in before
+            found = "|".join(map(re.escape, (tool.name, *tool.words)))
+            if tool.behind and not tool.server and re.search(SPOKEN_OF.format(found), said):
+                wanted.add(tool.name)
+        select = partial(select_tools, self.registry, self.recipe, self.limits, attended=attended)
+        for make in (partial(select, wanted, lane.epoch.tools), select, partial(select, wraps=False)):
+            self.schemas = make()
+            if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
+                break
+        return self.schemas
+
+
+def select_tools(
+    registry: ToolRegistry,
+    recipe: Recipe,
+    limits: Limits = NO_LIMITS,
+    asked: Collection[str] = (),
+    kept: Iterable[Mapping[str, Any]] = (),
+    *,
+    attended: bool = False,
+    wraps: bool = True,
+) -> Schemas:
+    """Return the schemas of the tools that `recipe` allows, without those behind `use_tool` that are not `asked` for.
+
+    The tools of `kept`, the schemas of the epoch before, stay whatever the recipe allows. Without `wraps` there is no
+    `use_tool`, which does not name what `limits` exclude. `attended`: somebody is there to answer questions.
+    """
+    named, categories = recipe.limits.tools, recipe.limits.categories
+    allowed = [
+        tool
+        for tool in registry.tools()
+        if (named is None or tool.name in named)
+        and (categories is None or str(tool.effect) in categories)
+        and not (Workers in tool.needs and recipe.limits.sub_agents is False)
+        and (attended or not tool.asks)
+    ]
+    wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
+    sent, behind = set[str](), list[Tool]()
+    for one in kept:
+        sent.add(str(one["function"]["name"]))
+    for tool in allowed:
+        if tool.behind and wrapper and named is None and tool.name not in (*asked, *sent):
+            behind.append(tool)
+        else:
+            sent.add(tool.name)
+    if limits.tools is not None:
+        behind = [tool for tool in behind if tool.name in limits.tools]
+    if not (wraps and behind):
+        sent.discard(USE_TOOL)
+    definitions = [one for one in registry.get_definitions() if one["function"]["name"] in sent]
+    lines, counts = list[str](), Counter[str]()
+    for tool in behind:
+        if tool.server:
+            counts[tool.server] += 1
+        else:
+            lines.append(f"- {tool.name}: {tool.behind}")
+    if counts or registry.starting:
+        servers = [f"{name} ({plural(count, 'tool')})" for name, count in counts.items()]
+        servers += [f"{name} (starting)" for name in registry.starting]
+        lines.append(f"- MCP servers {name_first(servers, MOST_NAMED)}: words as `name` find their tools")
+    for one in definitions:
+        if one["function"]["name"] == USE_TOOL:
+            one["function"]["description"] = "\n".join([one["function"]["description"], *lines])
+    return definitions
+
+
+def describe_left_out(window: int, tools: Iterable[Mapping[str, Any]]) -> str:
+    """Return a line for the person if a request with `tools` in a small window lacks those behind `use_tool`."""
+    there = {tool["function"]["name"] for tool in tools}
+    if window >= SMALL_WINDOW or not there or USE_TOOL in there:
+        return ""
+    return f"small context window ({window:,} tokens): the model gets the tools for files and commands alone"
+
+
+def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
+    """Return a warning line for each unknown tool name in `recipe`, which may be misspelt."""
+    named = recipe.limits.tools
+    known = discover_tools() if named else {}
+    unknown = sorted(name for name in named or () if name not in known)
+    return tuple(_unknown_tool_line(recipe.name, name, known) for name in unknown)
+
+
+def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
+    near = nearest_name(name, known)
+    hint = f"; the nearest is {near}" if near else ""
+    return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"
+
+
+def can_recall(lane: Lane, spending: Spending) -> bool:
+    """True if the model has the tool `recall` and the limits allow it. The person can read every drop anyway."""
+    allowed = spending.limits.tools
+    offered = (tool.get("function", {}).get("name") for tool in lane.epoch.tools)
+    return RECALL in offered and (allowed is None or RECALL in allowed)

@@ -1,0 +1,282 @@
+"""Record the person's messages: whole if they fit, else elided with a drop (law 4)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import unescape
+from typing import Any
+
+from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.tokens.content_kinds import ByKind, slot_by_kind
+from nexus_cli.core import event
+from nexus_cli.core.attachment import AttachedFile
+from nexus_cli.core.elide import (
+    Marker,
+    count_large,
+    drop_marker,
+    line_namer,
+    one_line,
+)
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
+from nexus_cli.core.message import Message, Part, Role
+from nexus_cli.core.shield import run_shielded
+from nexus_cli.engine.requests.clip_results import LARGE, clip_with_drop
+from nexus_cli.engine.requests.control import Control, SteeringWords
+from nexus_cli.ledger.sessions import SHOWN
+
+_OPENING = re.compile(
+    r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"(?: lines="(?P<line>\d+)-\d+"| pages="[\d-]+" of="\d+")?)>\n',
+    re.MULTILINE,
+)
+_LEAST, _FEWEST, _MOST = 32_000, 4, 32
+"""Least characters of a chunk (about one recall), fewest and most chunks of an index."""
+_LINE_TOKENS = 80
+"""Most tokens of a chunk's line."""
+_SHARE = 4
+"""Part of a text's room that its index may take: a fourth."""
+_SHOWN = 80
+"""Characters shown of a chunk's first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedText:
+    """The content of a `<stdin>` or `<file>` block: `text[start:end]` of its message."""
+
+    name: str
+    start: int
+    end: int
+    first_line: int = 1
+    """Number of its first line."""
+
+
+def find_attached_texts(message: str) -> list[AttachedText]:
+    """Return the contents of the attached blocks of `message`, in order; a block without an end is none."""
+    found: list[AttachedText] = []
+    opening = _OPENING.search(message)
+    while opening:
+        start, closing = opening.end(), "\n</stdin>" if opening["stdin"] else "\n</file>"
+        # stdin is attached last, whatever tags it contains.
+        end = message.rfind(closing, start) if opening["stdin"] else message.find(closing, start)
+        if end < start:
+            break
+        name = "stdin" if opening["stdin"] else one_line(unescape(opening["path"]))
+        found.append(AttachedText(name, start, end + 1, int(opening["line"] or 1)))
+        opening = _OPENING.search(message, end)
+    return found
+
+
+def share_room(sizes: Sequence[int], room: int) -> list[int]:
+    """Return the share of `room` for each text: its size while the smaller ones leave it so much."""
+    shares = [0] * len(sizes)
+    for left, place in zip(range(len(sizes), 0, -1), sorted(range(len(sizes)), key=sizes.__getitem__), strict=True):
+        shares[place] = min(sizes[place], max(0, room) // left)
+        room -= shares[place]
+    return shares
+
+
+def indexed_marker(text: str, drop_id: str, *, first_line: int, cap: int) -> Marker:
+    """Return a marker that names the lines of its hole, and lists the hole's chunks if there are several.
+
+    Each is listed with its range, for `recall`, its lines and the start of its first line. `cap` is the room in tokens
+    of the elided text.
+    """
+    line = drop_marker(drop_id, line_namer(text, first_line))
+
+    def marker(start: int, end: int, total: int, tokens: int) -> str:
+        low, high = (start, end) if start < end else (0, total)
+        chunks = min(_MOST, (high - low) // _LEAST, cap // _SHARE // _LINE_TOKENS)
+        if chunks < _FEWEST:
+            return line(start, end, total, tokens)
+        head = f'[{chunks} chunks of it: recall("{drop_id}", "A:B") reads one, with a query it searches it]'
+        rows = _chunk_rows(text, low, high, chunks, first_line)
+        return "\n".join([line(start, end, total, tokens), head, *rows, "[end of the chunks]"])
+
+    return marker
+
+
+def _chunk_rows(text: str, low: int, high: int, chunks: int, first_line: int) -> list[str]:
+    """Return a row for each of `chunks` parts of `text[low:high]`, which begin at lines where there are any."""
+    starts = [low]
+    for n in range(1, chunks):
+        at = low + (high - low) * n // chunks
+        line = text.find("\n", at, at + _LEAST // 4) + 1
+        starts.append(line or at)
+    rows, number = [], first_line + text.count("\n", 0, low)
+    for start, end in zip(starts, [*starts[1:], high], strict=True):
+        last = number + text.count("\n", start, end - 1)
+        first = one_line(text[start : min(end, start + _SHOWN)].partition("\n")[0])
+        lines = f"line {number}" if number == last else f"lines {number}-{last}"
+        rows.append(f"{start}:{end} {lines}: {first}")
+        number = last + (text[end - 1] == "\n")
+    return rows
+
+
+TRIGGER = "trigger"
+"""Memo of a turn that the person did not start by typing: the `source` of its trigger, `facts` (`Trigger.facts`)."""
+SOURCE = "source"
+"""Memo of a steering message that the person did not type: its `source`, `client` or `agent`."""
+PASTED = "pasted"
+"""Memo of a message with pasted text: `ranges`, the start and end offset of each paste in characters."""
+COMMAND = "command"
+"""Memo of a message that reports a command run by the person: `command`, `status`, `error`."""
+RECALLED = "recalled"
+"""Memo of a message that sends a part of a drop again: `drop` (id)."""
+CLIPPED = "clipped"
+"""Memo of a message that was recorded in part: `drop` (id), which holds its whole text, or `parts`: start and end of
+each clipped part in the message, and the id of the drop that holds it whole."""
+ATTACHED = "attached"
+"""Memo of `texts` waiting for the person's next message in `session`: `text`, `what` it is, and its memos by kind:
+`COMMAND` (None if it has none) and `RECALLED`."""
+ATTACHMENTS = "attachments"
+"""Memo of a message with attached `files`, each as `AttachedFile.to_json`."""
+HISTORY = "history"
+"""Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone),
+`parts`: offsets in the entry of each message's start, state and end."""
+UNDONE_FILES = "undone_files"
+"""Memo of an undo or redo of files by the person: the line that is `told` to the model with the next message."""
+REQUEST_SHARE = 0.6
+"""Share of the budget without system text and tools that one message may use; a longer one is elided."""
+LEAST_CAP = 64
+"""Least tokens of a message, and of an attached text that is clipped by itself."""
+_JOINS = 4
+"""Tokens that an attached text may gain where it joins the text around it."""
+
+SAMPLE = 20_000
+"""Characters of a text from which its kind of content is determined."""
+
+
+async def _clip_message(
+    window: LaneWindow, text: str, cap: int, uncounted: int
+) -> tuple[str, list[tuple[int, int, Drop]]]:
+    """Return `text` in `cap` tokens, and each clipped part: its range in there, and the drop with its whole text.
+
+    Attached texts that are too long are clipped each by itself: the words and blocks around them stay whole.
+    """
+    plan = asyncio.to_thread(_plan_clips, window, text, cap, uncounted) if len(text) > LARGE else None
+    planned = await plan if plan else _plan_clips(window, text, cap, uncounted)
+    most = max((one.end - one.start for one, _ in planned), default=0)
+    made, clipped, done = "", list[tuple[int, int, Drop]](), 0
+    for one, share in planned:
+        made += text[done : one.start]
+        whole, done = text[one.start : one.end], one.end
+        lost, uncounted = (uncounted, 0) if len(whole) == most else (0, uncounted)
+        marker = partial(indexed_marker, whole, first_line=one.first_line, cap=share)
+        cut, drop = await clip_with_drop(
+            window, whole, share, f"part of {one.name}", Cause.INPUT_CAP, uncounted=lost, marker=marker
+        )
+        if drop:
+            clipped.append((len(made), len(made) + len(cut.text), drop))
+        made += cut.text
+        made += "\n" if done < len(text) and not made.endswith("\n") else ""  # the closing tag has its own line
+    return made + text[done:], clipped
+
+
+def _plan_clips(window: LaneWindow, text: str, cap: int, uncounted: int) -> list[tuple[AttachedText, int]]:
+    """Return the attached texts of a message with their room in tokens: the whole message as one where its words are
+    long or its attached texts many, none if it fits."""
+    count = window.count
+    if not uncounted and count_large(text, cap, count) <= cap:
+        return []
+    found = find_attached_texts(text)
+    ends = [0, *(one.end for one in found)]
+    around = "".join(text[end : one.start] for end, one in zip(ends, found, strict=False)) + text[ends[-1] :]
+    sizes = [count_large(text[one.start : one.end], cap, count) for one in found]
+    shares = share_room(sizes, cap - count_large(around, cap, count) - _JOINS * len(found))
+    if not found or any(share < min(size, LEAST_CAP) for share, size in zip(shares, sizes, strict=True)):
+        return [(AttachedText("the input", 0, len(text)), cap)]
+    return list(zip(found, shares, strict=True))
+
+
+def _like(context: ContextManager, text: str) -> ByKind:
+    """Determine the kind of content of a text from its start, for the scale between our count and the provider's."""
+    message = Message(Role.USER, text[:SAMPLE])
+    return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=context.measure(message, "")))
+
+
+def input_cap(window: LaneWindow, text: str) -> int:
+    """Return the most tokens of the person's message `text` that one request takes, by our own count."""
+    epoch = window.lane.epoch
+    most = window.estimator.countable(window.budget.available, _like(window.context, text))
+    return max(LEAST_CAP, int((most - epoch.system_tokens - epoch.tools_tokens) * REQUEST_SHARE))
+
+
+async def record_user_message(
+    window: LaneWindow,
+    control: Control,
+    kind: Kind,
+    text: str,
+    *,
+    parts: tuple[Part, ...] = (),
+    files: Sequence[AttachedFile] = (),
+    uncounted: int = 0,
+    actor: str = "person",
+    source: str = "person",
+    pasted: Sequence[str] = (),
+    shown: str = "",
+    notes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Entry:
+    """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
+    the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
+    `notes` are memos of the same commit, by kind."""
+    lane = window.lane
+    content, clipped = await _clip_message(window, text, input_cap(window, text), uncounted)
+    if uncounted:
+        content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
+    for _, _, drop in clipped:
+        control.emit_drop(drop)
+    ranges = [span for one in pasted for span in _find_all(one, content)]
+    timeline = lane.timeline
+    for block in [block for block in control.attachment_memos if block in text]:
+        for memo_kind, value in control.attachment_memos.pop(block).items():
+            timeline.log.record_memo(Memo(memo_kind, timeline.now(), timeline.last + 1, value))
+    if source != "person":  # before its entry, as below
+        timeline.log.record_memo(Memo(SOURCE, timeline.now(), timeline.last + 1, {"source": source}))
+    if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
+        timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
+    noted = {**(notes or {}), **({SHOWN: {"text": shown}} if shown else {})}
+    if clipped:
+        noted[CLIPPED] = {"parts": [[start, end, drop.id] for start, end, drop in clipped]}
+    if files:
+        noted[ATTACHMENTS] = {"files": [one.to_json() for one in files]}
+    return lane.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
+
+
+async def deliver_steering(window: LaneWindow, control: Control) -> bool:
+    """Record the images of results, then the steering messages that are waiting; False if there were none."""
+    while control.images:
+        text, parts = control.images.popleft()
+        await run_shielded(record_user_message(window, control, Kind.STEER, text, parts=parts, actor="nexus"))
+    waiting = control.steering
+    if not waiting:
+        return False
+    while waiting:
+        await run_shielded(_steer(window, control, waiting.popleft()))
+    return True
+
+
+async def _steer(window: LaneWindow, control: Control, said: SteeringWords) -> None:
+    await record_user_message(
+        window,
+        control,
+        Kind.STEER,
+        said.text,
+        pasted=said.pasted,
+        files=said.files,
+        source=said.source,
+        actor=said.actor,
+        notes=said.notes,
+    )
+    control.emit(event.SteeringMessage(said.text))
+
+
+def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each occurrence of `part` in `text`."""
+    at = text.find(part) if part else -1
+    while at >= 0:
+        yield at, at + len(part)
+        at = text.find(part, at + len(part))

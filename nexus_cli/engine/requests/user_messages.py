@@ -1,0 +1,127 @@
+"""Read people's messages from a lane's log, for the parts that the window shows only as a summary or a marker.
+
+Attachments are excluded: like tool results, they are not the person's words. The reason given for refusing a call is in
+its result. `find_others` finds messages that other parties wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import chain, islice
+from typing import Any
+
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.core.elide import clip_text
+from nexus_cli.core.entry import PERSON, Entry, ItemForm, Kind, Memo
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.engine.requests.user_input import PASTED, SOURCE, TRIGGER
+from nexus_cli.permission.call_decision import DECISION
+
+UNKNOWN = "unknown"
+AT_ONCE = 200
+"""Entries per read of the log."""
+FURTHEST = 4000
+"""Most entries searched for messages."""
+WORDS = 120
+"""Most characters shown of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalWords:
+    """The reason given for refusing a call; its entry is the call's result."""
+
+    entry: int
+    text: str
+    source: str
+    """The author: `person`, `client`, or `unknown` in an older ledger, which does not count as the person."""
+
+
+def read_sources(memos: Callable[[str], Sequence[Memo]]) -> dict[int, str]:
+    """Return the recorded source of messages that the person did not type, by entry."""
+    found = (memo for kind in (TRIGGER, SOURCE) for memo in memos(kind))
+    return {memo.entry: str(memo.value.get("source")) for memo in found}
+
+
+def read_refusals(memos: Callable[[str], Sequence[Memo]]) -> list[RefusalWords]:
+    """Return the reasons given for refused calls, newest first."""
+    found = [memo for memo in memos(DECISION) if memo.value.get("answer") == "no" and memo.value.get("said")]
+    made = (RefusalWords(m.entry, str(m.value["said"]), str(m.value.get("by", UNKNOWN))) for m in found)
+    return sorted(made, key=lambda one: -one.entry)
+
+
+def find_others(lane: Lane, entries: Iterable[int]) -> frozenset[int]:
+    """Return those of `entries` that the person did not write, but a program, a model or members of a space."""
+    sources, refusals = read_sources(lane.timeline.memos), read_refusals(lane.timeline.memos)
+    refused = {one.entry: one.source for one in refusals}
+
+    def is_typed(entry: int) -> bool:
+        if entry in refused:
+            return refused[entry] == PERSON
+        actors = {one.actor for one in lane.timeline.read(entry, entry)}
+        return sources.get(entry, PERSON) == PERSON and actors == {PERSON}
+
+    return frozenset(entry for entry in entries if not is_typed(entry))
+
+
+def without_pastes(message: str, ranges: Sequence[Sequence[int]]) -> str:
+    """Replace the pasted ranges of a message with an ellipsis, which separates the words around them."""
+    for start, end in sorted(map(tuple, ranges), reverse=True):
+        message = f"{message[:start]} \u2026 {message[end:]}"
+    return message
+
+
+def typed_messages(lane: Lane) -> Iterator[tuple[int, str]]:
+    """Yield entry and text of the person's messages, without attachments and pasted text, newest first."""
+    sources, memos = read_sources(lane.timeline.memos), lane.timeline.memos
+    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED)}
+    refused = [(one.entry, one.text) for one in read_refusals(memos) if one.source == PERSON]
+    said = (
+        (entry, split_attachments(without_pastes(text, pasted.get(entry, ())))[0])
+        for entry, text in lane.timeline.log.user_messages(lane.timeline.last)
+        if sources.get(entry, PERSON) == PERSON
+    )
+    own = (one for one in said if all(entry.actor == PERSON for entry in lane.timeline.read(one[0], one[0])))
+    return merge(refused, own, key=lambda one: -one[0])
+
+
+def words_before(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
+    """Yield entry and text of the messages and refusal reasons up to entry `last`, except those in `shown`, newest
+    first. Includes messages that other parties wrote, see `find_others`."""
+    refused = ((one.entry, one.text) for one in read_refusals(lane.timeline.memos) if one.entry <= last)
+    for entry, text in merge(refused, lane.timeline.log.user_messages(last), key=lambda one: -one[0]):
+        own = "" if entry in shown else split_attachments(text)[0]
+        if own:
+            yield entry, own
+
+
+def hidden_words(lane: Lane) -> Iterator[tuple[int, str]]:
+    """Yield the messages behind the window's summary and markers, and the refusal reasons, newest first."""
+    hidden = (item.entry for item in lane.items if item.form in (ItemForm.SUMMARY, ItemForm.MARKER))
+    shown = {item.entry for item in lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+    last = max(hidden, default=0)
+    refused = [(one.entry, one.text) for one in read_refusals(lane.timeline.memos) if one.entry > last]
+    return chain(refused, words_before(lane, last, shown))
+
+
+def newest_messages(timeline: Timeline, most: int) -> list[dict[str, Any]]:
+    """Return `entry` and the first words of the person's newest messages, at most `most`, oldest first."""
+    entries = islice(read_backwards(timeline.read, timeline.last), FURTHEST)
+    said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == "person")
+    return [
+        {"entry": entry.id, "text": first_words(entry.message.content, WORDS, end="")}
+        for entry in reversed(list(islice(said, most)))
+    ]
+
+
+def read_backwards(read: Callable[[int, int], Sequence[Entry]], last: int) -> Iterator[Entry]:
+    """Yield the entries of a log up to `last`, newest first; `read` reads a range of entries."""
+    for end in range(last, 0, -AT_ONCE):
+        yield from reversed(read(max(1, end - AT_ONCE + 1), end))
+
+
+def first_words(text: str, most: int, *, end: str = "…") -> str:
+    """Return the start of `text` as one line of at most `most` characters; `end` marks a cut."""
+    return clip_text(" ".join(text[: 4 * most].split()), most, end)

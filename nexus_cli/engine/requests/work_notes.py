@@ -1,0 +1,63 @@
+"""Record file changes of calls, and outcomes of workers' commands, for the work record as they happen.
+
+Each is a memo `work` in the lane of the parent session, so that it survives a killed process, a deleted worker session
+and compactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.conversation.compaction.work_record import CommandRun, read_run
+from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import ToolResultEvent
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.permission.run_limits import CHANGES
+
+WORK = "work"
+"""Kind of the memo of a call's changes: `by` (`a command`, a worker such as `w1`, or "" for a file tool), `files`
+(absolute paths), `more` (number of unnamed files), `worktree` (name of the worker's), `command` (outcome of a worker's
+command, see `command_values`)."""
+HOOK = "hook"
+"""Kind of the memo of one run of a hook: `event`, `hook` (its name), `source`, `outcome`, `why`, `seconds`, `about` (a
+call)."""
+COMMAND_DID = "a command"
+MOST_FILES = 50
+"""Most files of one call that are named; others, as after a `git checkout`, are only counted."""
+
+
+def command_values(run: CommandRun) -> dict[str, Any]:
+    """Return the fields of a command's run that its memo stores; the others follow from the memo's place."""
+    return {name: getattr(run, name) for name in ("command", "status", "error", "pipe", "output", "job")}
+
+
+def describe_changer(by: str) -> str:
+    """Describe the author of a change. A change during a command may have another author, such as the person."""
+    return "changed while a command ran" if by == COMMAND_DID else f"changed by {by}"
+
+
+def work_note(
+    project: Path, changed: Sequence[str], by: str, run: CommandRun | None = None, worktree: str = ""
+) -> dict[str, Any]:
+    """Make the memo of one call; `changed` are paths relative to `project`, or absolute."""
+    note: dict[str, Any] = {"by": by, "files": [str(project / name) for name in changed[:MOST_FILES]]}
+    note |= {"more": len(changed) - MOST_FILES} if len(changed) > MOST_FILES else {}
+    note |= {"worktree": worktree} if worktree else {}
+    return note | ({"command": command_values(run)} if run is not None else {})
+
+
+def note_worker_call(
+    timeline: Timeline, worker: str, each: ToolResultEvent, tool: Tool | None, project: Path, worktree: str
+) -> None:
+    """Record the changes and the command of a worker's call in the lane of its parent, if it has any."""
+    if tool is None or tool.effect not in CHANGES:
+        return
+    command = str(each.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""
+    run = read_run(command, each.result.text, 0) if command else None
+    if run is not None or each.result.changed:
+        with suppress(NexusError):  # the session was deleted meanwhile
+            timeline.memo(WORK, work_note(project, each.result.changed, worker, run, worktree))

@@ -1,0 +1,216 @@
+"""The loop: the next step is decided from the tail of the window alone (`turn/README.md`).
+
+Calls without results are dispatched; if the last message is not the assistant's, the model is asked; otherwise the
+turn is done. A resume after a kill, a deferred approval or an interrupt is therefore the same path as the next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, assert_never, cast
+
+from nexus_cli.context.lane_window import unreported_tokens
+from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.groups import Dispatch, Done, ModelCall, flatten
+from nexus_cli.core import event
+from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
+from nexus_cli.core.message import ToolCall
+from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.compaction.context_fit import (
+    ensure_fits,
+    ensure_fits_after_overflow,
+    notice_narrow_window,
+    prune_if_due,
+)
+from nexus_cli.engine.requests.cache_expectation import record_rewrite, rewrite_memo
+from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.model_call import call_model
+from nexus_cli.engine.requests.refused_images import take_out_images
+from nexus_cli.engine.requests.spending import Spending
+from nexus_cli.engine.requests.user_input import deliver_steering
+from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import SectionObject
+    from nexus_cli.core.json_types.stream_lines import PlanObject
+
+TRIES = 2
+"""Most times that lost sections are attached again after a rewrite: making room for them may need another rewrite."""
+
+
+async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
+    """Run steps until the last message is a reply without calls. Raises `NexusError` if the turn ends early.
+
+    A step in which the ledger's server could not be read is taken again when the server answers.
+    """
+    while True:
+        try:
+            match lane_state.lane.next_step():
+                case Dispatch(calls):
+                    _stop_repetition(lane_state, dispatcher, calls)
+                    await dispatcher.run(lane_state, calls)
+                    lane_state.model_notices += _describe_repetition(lane_state.lane, dispatcher, calls)
+                    notice_narrow_window(lane_state)
+                    _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
+                    if dispatcher.hooks:
+                        dispatcher.hooks.end_step()
+                    dispatcher.step.stop_declined(is_steered=bool(lane_state.control.steering))
+                case ModelCall():
+                    if dispatcher.hooks:
+                        await dispatcher.hooks.admit_steering(lane_state.control)
+                    await deliver_steering(lane_state.window, lane_state.control)
+                    await request(lane_state)
+                case Done():
+                    if dispatcher.hooks:
+                        await dispatcher.hooks.admit_steering(lane_state.control)
+                    if lane_state.spending.ending or not await deliver_steering(lane_state.window, lane_state.control):
+                        return
+                case never:
+                    assert_never(never)
+        except LedgerAwayError as error:
+            await lane_state.lane.timeline.log.save(error)
+
+
+async def request(lane_state: LaneState) -> None:
+    """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
+    without new images that the provider refused."""
+    lane_state.control.check_ending()
+    lane_state.take_facts()
+    if told := lane_state.spending.begin_next(lambda: lane_state.window_request().tokens, lane_state.model.info):
+        lane_state.model_notices.append(told)
+    lane_state.spending.check_steps()
+    epoch = lane_state.lane.epoch.id
+    await attach_changes(lane_state)
+    await begin_pending_epoch(lane_state)
+    if lane_state.model.info.blind:
+        take_out_images(lane_state.window, lane_state.control)
+    prune_if_due(lane_state)
+    await ensure_fits(lane_state)
+    await _send_lost_again(lane_state, epoch)
+    lane_state.emit(event.ContextPlan(describe_request(lane_state)))
+    try:
+        await call_model(lane_state, lane_state.answer_cap())
+    except ProviderError as error:
+        before = lane_state.window_request().tokens
+        if take_out_images(lane_state.window, lane_state.control, error):
+            record_rewrite(lane_state, before)
+            lane_state.spending.steps -= 1
+            await call_model(lane_state, lane_state.answer_cap())
+            return
+        if error.kind != "overflow":
+            raise
+        lane_state.spending.steps -= 1
+        epoch = lane_state.lane.epoch.id
+        await ensure_fits_after_overflow(lane_state, error)
+        await _send_lost_again(lane_state, epoch)
+        await call_model(lane_state, lane_state.answer_cap())
+
+
+def describe_request(lane_state: LaneState) -> PlanObject:
+    """Return the request of the next step as `context.plan` of the JSON lines."""
+    request = lane_state.window_request()
+    sections = cast("list[SectionObject]", list(request.sections))
+    return {
+        "step": lane_state.step + 1,
+        "epoch": request.epoch.id,
+        "basis": request.basis,
+        "budget": request.budget.to_json(),
+        "sections": sections,
+        "entries": len(request.items),
+        "drops": [drop for one in sections if (drop := one.get("drop"))],
+        "facts": [dict(fact) for fact in lane_state.told_facts],
+        "limits": lane_state.limits_in_force().to_json(),
+    }
+
+
+async def begin_pending_epoch(lane_state: LaneState) -> None:
+    """Begin the epoch that a model switch or a reload has requested, if one has."""
+    if lane_state.pending_cause:
+        head = flatten(lane_state.lane.groups())
+        before = unreported_tokens(lane_state.window)
+        planned = await lane_state.prompt.draft_epoch(lane_state.window)
+        lane_state.begin_epoch(
+            head, lane_state.pending_cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)]
+        )
+        lane_state.pending_cause = ""
+
+
+async def attach_changes(lane_state: LaneState) -> None:
+    """Attach changed sections and notices to the newest unsent message; to a tool result only the notices."""
+    if lane_state.limits is not None:
+        lane_state.limits.record(lane_state)
+    lane_state.event_sections = lane_state.told_facts = ()
+    preamble = await lane_state.prompt.draft_preamble(lane_state.window, lane_state.model_notices)
+    if preamble.arrived and not lane_state.pending_cause:
+        lane_state.pending_cause = "reload"
+        late = f"context section {', '.join(preamble.arrived)} finished loading"
+        line = f"{late}; the next request includes it and will miss the prompt cache"
+        lane_state.emit(event.Notice(line, warning=False))
+    if preamble.text and lane_state.lane.attach_preamble(preamble.text):
+        preamble.settle()
+        lane_state.event_sections, lane_state.told_facts = preamble.sections, preamble.facts
+
+
+async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:
+    """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest."""
+    for _ in range(TRIES):
+        if lane_state.lane.epoch.id == epoch:
+            return
+        epoch = lane_state.lane.epoch.id
+        await attach_changes(lane_state)
+        await ensure_fits(lane_state)
+
+
+def _stop_asking(lane: Lane, spending: Spending, dispatcher: Dispatcher) -> None:
+    """Raise `NexusError("limit", ...)` after `SPARE` steps beyond the limit that still requested calls."""
+    limits = dispatcher.limits & dispatcher.assessed
+    started = dispatcher.starts.was_started
+    if limits.max_iterations is None and not limits.is_one_step:
+        return
+    batches = RunHistory.of(lane.timeline, lane.run).batches
+    most = len(batches) if limits.max_iterations is None else limits.max_iterations
+    if limits.is_one_step:
+        acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
+        most = min(most, next(acted, most))
+    if len(batches) < most + SPARE:
+        return
+    hint = "Ask in parts"
+    if not limits.is_one_step:
+        hint = spending.raised_by("max_iterations", "Ask in parts, or raise limits.max_iterations")
+    why = "the model keeps requesting calls that this run no longer allows"
+    raise NexusError("limit", "the turn was stopped", why, hint)
+
+
+def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
+    """Raise `NexusError` if one of `calls`, which have not run, was called too often without a new result."""
+    items = lane_state.lane.items
+    for call in calls:
+        row = repeated_calls(items, call, dispatcher.refused())
+        if len(row) >= END_AT:
+            is_refused = call.id in dispatcher.run_limits(lane_state).refusals(calls)
+            error = _repetition_error(dispatcher, row, is_refused)
+            dispatcher.stop_repeating(lane_state.lane, lane_state.control, calls)
+            raise error
+
+
+def _describe_repetition(lane: Lane, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> list[str]:
+    """Return the notices about those of `calls`, which have run, that brought the same result as before."""
+    rows = [repeated_calls(lane.items, call, dispatcher.refused()) for call in calls]
+    return [repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT]
+
+
+def _repetition_error(dispatcher: Dispatcher, row: Sequence[ToolCall], is_refused: bool) -> NexusError:
+    """Return the error that ends a turn for a `row` of same calls, newest first; the limits refuse the newest one if
+    `is_refused`."""
+    newest, *earlier = row
+    ran, refused = dispatcher.count_outcomes(earlier)
+    if is_refused:
+        refused += 1
+    why = f"{newest.name} was called {len(row)} times in a row with the same arguments"
+    if refused >= len(earlier):
+        why += ", and refused each time"
+    else:
+        why += f" and the same result; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
+    _, just_refused = dispatcher.count_outcomes(earlier[:1])
+    kind = "denied" if is_refused or just_refused else "limit"
+    return NexusError(kind, "the turn was stopped", why, "Rephrase the request")

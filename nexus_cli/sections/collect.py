@@ -1,0 +1,295 @@
+"""GATHER and SELECT: plan the sections of the contributors and make the texts of a request.
+
+The static layer becomes the system text of an epoch; the event layer becomes a preamble with only the changes since
+this epoch last sent it. `reader` reads contributors, `planner` applies the budget, and the session records drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from nexus_cli.conversation.epoch_draft import PendingDrop
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.sections.contributor import Contributor, View
+from nexus_cli.sections.learned import Misses, learned_multiplier
+from nexus_cli.sections.planner import (
+    JOINT,
+    MOST_TOKENS,
+    SectionChoice,
+    SectionPlan,
+    join_why,
+    left_out_line,
+    plan_sections,
+    section_budget,
+)
+from nexus_cli.sections.reader import SectionReader
+from nexus_cli.sections.recipe import Recipe
+from nexus_cli.sections.section import Layer, Section
+
+PREAMBLE_SHARE = 0.02
+PREAMBLE_TOKENS = 1000
+"""Most tokens of a preamble, which also takes at most this share of the window."""
+LINE_TOKENS = 200
+"""Tokens of the system text's line that names drops; in a preamble at most 60, and a quarter of it."""
+PLAIN = Recipe("")
+NOTICES = "notices"
+"""The section that is sent whenever it has text."""
+
+
+class OmissionRecorder(Protocol):
+    """Records omitted parts of sections, once for each text."""
+
+    def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
+        """Return the id of the drop with the whole text of `chosen`; a new one is recorded, or added to `later`."""
+        ...
+
+    def drop_id_of(self, section: Section) -> str:
+        """Return the id of the recorded drop, "" if nothing of this text was left out so far."""
+        ...
+
+
+def as_note(text: str) -> str:
+    """Return the text of a section marked as ours: one line as `[nexus: ...]`, several between two marker lines."""
+    if text.startswith("[nexus:"):
+        return text
+    if "\n" in text:
+        return f"[nexus:\n{text}\n]"
+    return f"[nexus: {text[1:-1] if text.startswith('[') and text.endswith(']') else text}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSections:
+    """The event sections that the next request sends."""
+
+    texts: Sequence[str]
+    plan: SectionPlan
+    sent: Mapping[str, str]
+    """The hash of the whole text of each section that is sent in any form."""
+    missed: tuple[str, ...] = ()
+    """Ids of the drops that the line for the model names."""
+
+    @property
+    def text(self) -> str:
+        """Return the preamble of a user message."""
+        return "\n".join(self.texts)
+
+    @property
+    def notes(self) -> str:
+        """Return the text to append to a tool result, with each section marked as not being part of it."""
+        return "\n".join(map(as_note, self.texts))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return its sections for `nexus docs json`."""
+        return [one.to_json(cached=False) for one in self.plan.chosen if not one.is_off]
+
+    def facts(self) -> list[Mapping[str, str]]:
+        """Return the facts that it contains as text: sticky ones may have shrunk to a pointer."""
+        in_words = (one for one in self.plan.sent if not one.section.sticky or one.name != "pointer")
+        return [one.section.fact for one in in_words if one.section.fact]
+
+    def fact_ids(self) -> list[str]:
+        """Return all facts of its sections, also those that only the drop of a section has."""
+        return [fact for one in self.plan.chosen if not one.is_off for fact in one.section.fact_ids]
+
+
+@dataclass
+class SectionCollector:
+    """Collects the sections of one lane."""
+
+    contributors: Mapping[str, Contributor]
+    reader: SectionReader
+    view: View
+    notify: Callable[[str], None]
+    """Receives each line once: skipped contributors with the reason, and problems with files that were read."""
+    left_out: OmissionRecorder
+    recipe: Recipe = PLAIN
+    budget: int = MOST_TOKENS
+    """Tokens of all static sections together."""
+    misses: Callable[[], Misses] = dict
+    """Counts the events of the project from which the multipliers of the next epoch are learned."""
+    sent: dict[str, str] = field(default_factory=dict)
+    """The hash of the last sent text of each event section in this epoch."""
+    _preambles: tuple[str, ...] = ()
+    """The preambles of the window at the beginning of this epoch."""
+    _sent_before: Mapping[str, str] = field(default_factory=dict)
+    _missed: set[str] = field(default_factory=set)
+    _notified: set[str] = field(default_factory=set)
+
+    def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> SectionCollector:
+        """Return a collector that reads the same sources anew and knows of nothing that was sent."""
+        reader = SectionReader(self.reader.sources)
+        return SectionCollector(
+            self.contributors, reader, self.view, notify, left_out, self.recipe, self.budget, self.misses
+        )
+
+    def set_budget(self, budget: TokenBudget) -> None:
+        """Use this budget for later plans."""
+        self.view = View.of(self.view.model, self.view.recipe, budget, self.view.count)
+        self.budget = section_budget(budget.available, self.recipe.section_budget)
+
+    # -- layer 1 -----------------------------------------------------------------------------------------------
+
+    async def system_plan(self) -> tuple[SectionPlan, tuple[PendingDrop, ...]]:
+        """Plan the system text; return the plan, with skipped contributors, and the drops, also of required ones."""
+        sections, skipped = await self.sections(Layer.SYSTEM)
+        left: list[PendingDrop] = []
+        learned = {name: learned_multiplier(*counts) for name, counts in self.misses().items()}
+        factor: Callable[[Section], float] = lambda one: self._multiplier(one) * learned.get(one.id, 1.0)  # noqa: E731
+        plan = plan_sections(sections, self.budget, self.view.count, factor)
+        told = (replace(one, learned=learned.get(one.section.id, 1.0)) for one in plan.chosen)
+        made = self._with_drops(replace(plan, chosen=tuple(told)), left)
+        lost = []
+        for name, why in skipped.items():
+            one = SectionChoice.skipped(name, why)
+            required = self.contributors[name].required
+            lost.append(replace(one, drop=self.left_out.record(one, left)) if required else one)
+        return replace(made, chosen=(*made.chosen, *lost)), tuple(left)
+
+    def read_in_background(self, names: Iterable[str]) -> None:
+        """Read these required contributors, which were missing at the beginning of an epoch; see `reader.arrived`."""
+        for name in names:
+            if name in self.contributors and self.contributors[name].required:
+                self.reader.read_in_background(self.contributors[name])
+
+    # -- layer 3 -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_sent_nothing(self) -> bool:
+        """True if this epoch has sent nothing of the event layer."""
+        return not self.sent and not self._preambles
+
+    @property
+    def has_prompt_sections(self) -> bool:
+        """True if a tool result should carry a section that cannot wait for the person's next message."""
+        return any(
+            one.id in self.recipe.overrides or not all(map(self._is_sent, self._rendered(one)))
+            for one in self.contributors.values()
+            if one.prompt
+        )
+
+    def _rendered(self, contributor: Contributor) -> Iterable[Section]:
+        """Render a contributor that is cheap to read, if the recipe has it."""
+        found = contributor.render(contributor.read(self.reader.sources), self.view)
+        return filter(self._multiplier, found)
+
+    @property
+    def preamble_cap(self) -> int:
+        """Tokens of one preamble."""
+        return max(0, min(PREAMBLE_TOKENS, int(self.view.window * PREAMBLE_SHARE)))
+
+    async def changed_sections(self, *, prompt: bool = False) -> ChangedSections:
+        """Return the event sections that have changed since they were last sent; with `prompt`, only those that cannot
+        wait.
+
+        The caller reports with `mark_sent` that a request has them. Sections without room are sent as soon as they fit.
+        """
+        count, cap = self.view.count, self.preamble_cap
+        found, _ = await self.sections(Layer.EVENT, prompt=prompt)
+        changed = [section for section in found if not self._is_sent(section)]
+        made = self._preamble_plan(changed, cap)
+        line_room = min(60, cap // 4)
+        if any(one.is_left_out for one in made.chosen):
+            made = self._preamble_plan(changed, cap - line_room)
+        made = self._with_drops(made)
+        missed = {one.section.id: one.drop for one in made.chosen if one.is_left_out and one.drop not in self._missed}
+        texts = [one.text for one in made.sent]
+        line = left_out_line(missed, line_room, count)
+        digests = {one.section.id: one.section.digest for one in made.sent}
+        used = made.used - JOINT + (count(line) + JOINT if line else 0)
+        made = _explain_raise(made, cap, used if used > cap else 0)
+        return ChangedSections([*texts, line] if line else texts, made, digests, tuple(missed.values()))
+
+    def _preamble_plan(self, changed: Sequence[Section], cap: int) -> SectionPlan:
+        """Plan the sections for `cap` tokens, or for the shortest forms of the sticky sections if these need more.
+
+        Notices with room only for a pointer wait for the next request, unless this one would send nothing else.
+        """
+        cap = max(0, cap) + JOINT  # n texts are joined by n - 1 line ends
+        made = plan_sections(changed, cap, self.view.count, self._multiplier)
+        if len(changed) > 1 and any(one.section.id == NOTICES and one.name == "pointer" for one in made.chosen):
+            others = [section for section in changed if section.id != NOTICES]
+            return plan_sections(others, cap, self.view.count, self._multiplier)
+        return made
+
+    def mark_sent(self, changed: ChangedSections) -> None:
+        """Record that a request has these sections."""
+        self.sent.update({key: digest for key, digest in changed.sent.items() if key != NOTICES})
+        self._missed.update(changed.missed)
+
+    def load_sent(self, preambles: Iterable[str], last: Mapping[str, str]) -> None:
+        """Begin an epoch, or resume a lane, whose window has `preambles`.
+
+        `last` has the hash of the last sent text of each section: an older text that is still in the window does not
+        count.
+        """
+        self.sent.clear()
+        self._missed.clear()
+        self._preambles = tuple(f"\n{preamble}\n" for preamble in preambles if preamble)
+        self._sent_before = last
+
+    def _is_sent(self, section: Section) -> bool:
+        """True if this text is the last one that the epoch sent of the section."""
+        digest = section.digest
+        if section.id == NOTICES:
+            return False
+        if section.id in self.sent:
+            return self.sent[section.id] == digest
+        if not self._preambles or self._sent_before.get(section.id, digest) != digest:
+            return False
+        forms = section.with_drop_id(self.left_out.drop_id_of(section)).forms
+        sent = (f"\n{text}\n" for form in forms for text in (form, as_note(form)))
+        if not any(text in preamble for text in sent for preamble in self._preambles):
+            return False
+        self.sent[section.id] = digest
+        return True
+
+    # -- both --------------------------------------------------------------------------------------------------
+
+    async def sections(
+        self, layer: Layer, only: str = "", *, prompt: bool = False
+    ) -> tuple[list[Section], dict[str, str]]:
+        """Return the current sections of a layer's contributors in order, and the reasons for skipped ones. `only`
+        names one contributor; `prompt` selects those that cannot wait."""
+        of_layer = (one for one in self.contributors.values() if one.layer is layer and only in ("", one.id))
+        asked = [one for one in of_layer if one.prompt or not prompt]
+        found, skipped, lines = await self.reader.sections(asked, self.view, self.recipe, self.budget)
+        for line in dict.fromkeys(lines):
+            if line not in self._notified:
+                self._notified.add(line)
+                self.notify(line)
+        return found, skipped
+
+    def _multiplier(self, section: Section) -> float:
+        return self.recipe.multiplier(section.phase.label, section.id)
+
+    def _with_drops(self, made: SectionPlan, later: list[PendingDrop] | None = None) -> SectionPlan:
+        """Return the plan with a drop for each section that is shortened or left out, recorded now or `later`."""
+        return replace(made, chosen=tuple(self._with_drop(one, later) if one.is_short else one for one in made.chosen))
+
+    def _with_drop(self, one: SectionChoice, later: list[PendingDrop] | None) -> SectionChoice:
+        drop = self.left_out.record(one, later)
+        named = replace(one, section=one.section.with_drop_id(drop), drop=drop)
+        return replace(named, tokens=self.view.count(named.text)) if named.text else named
+
+
+def _explain_raise(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
+    """Return the plan of a preamble. If its cap was raised, the first short sticky section has the reason, else the
+    first sticky one."""
+    made = replace(made, budget=cap, raised=raised)
+    sticky = [one for one in made.sent if one.section.sticky]
+    if not raised or not sticky:
+        return made
+    saying = next((one for one in sticky if one.is_short), sticky[0])
+    raise_note = "the pool of ", cap, " tokens was raised to ", raised, " for the shortest forms of sticky sections"
+    explained = replace(saying, why=join_why(saying.why, raise_note))
+    return replace(made, chosen=tuple(explained if one is saying else one for one in made.chosen))
+
+
+def system_text(made: SectionPlan, count: Callable[[str], int]) -> str:
+    """Return the system text of an epoch; its last lines name drops and contributors that could not be read."""
+    missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.is_left_out and not one.is_unread}
+    line = left_out_line(missed, LINE_TOKENS, count)
+    unread = [f"[nexus: {one.section.full}]" for one in made.chosen if one.drop and one.is_unread]
+    return "\n\n".join([*(one.text for one in made.sent), *([line] if line else []), *unread])

@@ -1,0 +1,108 @@
+"""Capabilities in a few lines (seed B): the text of `nexus status --brief`. A line for each category, with the number
+of items that are ready, need setup or are broken, and the reasons. Guides are read on demand. A request has only the
+lines that name something to act on.
+
+`nexus_cli.session.capability_snapshot` makes the value. Credentials are names; their values never get here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.elide import one_line
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.identity_files import shrink_forms
+from nexus_cli.sections.section import Layer, Phase, Section
+
+HEADER = "# Capabilities"
+SKILLS = 40
+"""Most skills that are described; the others are counted."""
+NAMES = 100
+SHORT = 100
+"""Most characters of a short description."""
+GUIDE = "`nexus skill use NAME` prints a guide"
+STATES = READY, SETUP, BROKEN = "ready", "needs_setup", "broken"
+"""States of an item."""
+SKILL = "skills"
+NAMED = ("tools", SKILL)
+"""Categories whose ready items are named elsewhere: in schemas, or in the list of skills."""
+LABELS = {"tools": "Tools", SKILL: "Skills", "servers": "MCP servers", "credentials": "Credentials"}
+
+
+def read(sources: Sources) -> Value:
+    """Return the forms of the text, which depend on no model's window: what is not ready, and the environment of
+    commands. The schemas, the list of skills and the model itself tell the rest."""
+    value = sources.capabilities()
+    unready = [
+        {**one, "items": items, "counts": {**one["counts"], READY: 0}}
+        for one in value.get("capabilities", ())
+        if (items := [item for item in one["items"] if item["state"] != READY])
+    ]
+    return list(capability_forms(value and {"capabilities": unready, "environment": value.get("environment", "")}))
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    if not value:
+        return ()
+    forms = shrink_forms([f"{HEADER}\n{form}" for form in value], view.count)
+    return (Section("capabilities", Phase.TOOLS + 10, forms, Layer.SYSTEM, priority=86, source="nexus status"),)
+
+
+def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lines as one text, in up to three forms: skills with descriptions, their names, their number."""
+    if not value:
+        return ()
+    model = [f"Model: {one_line(str(value['model'] or 'none'))}."] if "model" in value else []
+    found = {str(one["category"]): one for one in value.get("capabilities", ()) if one["items"]}
+    if (tools := found.get("tools")) and tools["counts"][READY] == len(tools["items"]):
+        del found["tools"]  # the schemas have them
+    lines = [*model, *(_category(one) for name, one in found.items() if name != SKILL)]
+    if environment := value.get("environment"):
+        lines.append(f"Sandboxed commands use {one_line(str(environment))}.")
+    skills = [(one_line(one["name"]), one_line(one["description"])[:SHORT]) for one in value.get("skills", ())]
+    if SKILL not in found:
+        return ("\n".join(lines),) if lines else ()
+    state = _category(found[SKILL])
+    if not skills:
+        return ("\n".join([*lines, state]),)
+    names = [name for name, _ in skills]
+    described = [f"- {name}: {said}" if said else f"- {name}" for name, said in skills[:SKILLS]]
+    if len(skills) > SKILLS:
+        described.append(f"- and {len(skills) - SKILLS} more: `nexus skill list`")
+    made = (
+        [*lines, f"{state} {GUIDE}:", *described],
+        [*lines, f"{state} {GUIDE}: {_list_names(names)}."],
+        [*lines, f"{state} `nexus skill list`, `nexus skill use NAME`."],
+    )
+    return tuple("\n".join(form) for form in made)
+
+
+def _category(value: Mapping[str, Any]) -> str:
+    """Return `Skills: 2 ready | 1 broken (notes: is empty).`"""
+    name = str(value["category"])
+    states = (_state(name, state, value) for state in STATES if value["counts"][state])
+    return f"{LABELS.get(name, name)}: {' | '.join(states)}."
+
+
+def _state(category: str, state: str, value: Mapping[str, Any]) -> str:
+    """Count the items in a state and name them; ready ones only if they are named nowhere else."""
+    count = value["counts"][state]
+    text = f"{count} {'need setup' if state == SETUP and count > 1 else state.replace('_', ' ')}"
+    if state == READY and category in NAMED:
+        return text
+    names = dict[str, list[str]]()
+    for one in value["items"]:
+        if one["state"] == state:
+            names.setdefault(one_line(one["why"]), []).append(one["name"])
+    whys = (": ".join(filter(None, (_list_names([*filter(None, named)]), why))) for why, named in names.items())
+    return f"{text} ({'; '.join(whys)})"
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Return the first of `names`, and the number of the others."""
+    some = [one_line(name) for name in names[:NAMES]]
+    return ", ".join([*some, *([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])])
+
+
+CONTRIBUTORS = (Contributor("capabilities", Layer.SYSTEM, read, render),)

@@ -1,0 +1,45 @@
+"""Past sessions of this project that are relevant to the newest message, a line for each (seed E's episodic)."""
+
+from __future__ import annotations
+
+from nexus_cli.core.elide import one_line
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.section import DROP, Layer, Phase, Section
+
+MOST = 2
+"""Most sessions with their own section."""
+LONGEST = 100
+"""Most characters of a title; the whole session is found by its id."""
+
+
+def read(sources: Sources) -> Value:
+    """Return one record per session, best first: `session`, `title`, `date`."""
+    found = sources.episodes(sources.about())
+    return [{"session": one.session, "title": _short(one.title), "date": one.at[:10]} for one in found]
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Render `- Earlier session 2026-11-03: fix the login test (01J...)`, and the number of other sessions."""
+    made = [_section(one["session"], (_line(one),), f"session {one['session']}") for one in value[:MOST]]
+    if rest := value[MOST:]:
+        many = "session that fits" if len(rest) == 1 else "sessions that fit"
+        pointer = f'- [{len(rest)} more earlier {many}: recall("{DROP}")]'
+        made.append(_section("more", ("\n".join(map(_line, rest)), pointer), "earlier sessions"))
+    return tuple(made)
+
+
+def _section(name: str, forms: tuple[str, ...], source: str) -> Section:
+    order, least = Phase.MEMORY + 60, len(forms) - 1
+    return Section(f"episodic.{name}", order, forms, Layer.EVENT, priority=40, source=source, least=least)
+
+
+def _line(one: Value) -> str:
+    return f"- Earlier session {one['date']}: {one['title']} ({one['session']})"
+
+
+def _short(title: str) -> str:
+    line = " ".join(one_line(title).split())
+    return line if len(line) <= LONGEST else line[:LONGEST].rstrip() + "..."
+
+
+CONTRIBUTORS = (Contributor("episodic", Layer.EVENT, read, render),)

@@ -1,0 +1,99 @@
+"""Facts of earlier sessions that are relevant to the newest message: of the person, of this project, of earlier work
+(seed E).
+
+Each fact is a line in its own section, so that none is sent twice; one section is for all facts without room.
+`Facts.relevant` chooses the facts; the three contributors differ only in slot, place and room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.core.memory import LONGEST, MemorySlot
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.section import DROP, Layer, Phase, Section
+
+LOOKED_AT = 200
+"""Most facts of one slot that are requested."""
+MOST = 12
+"""Most lines of one slot."""
+LONG = 160
+"""Most characters of a fact that is sent whole if room is short."""
+POINTED = 24
+"""Least tokens of a sticky fact for which a pointer is worthwhile."""
+SHARE = 0.01
+"""Largest share of the window for the lines of one slot, whatever their room."""
+NAMED = 8
+"""Most facts without a line that are named for the person; the others are counted."""
+ABOUT: Mapping[MemorySlot, str] = {
+    MemorySlot.USER: "of the person",
+    MemorySlot.PROJECT: "of this project",
+    MemorySlot.AGENT: "of earlier work",
+}
+
+
+def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, sticky: bool = False) -> Contributor:
+    """Return the contributor of one slot; `room` is the approximate number of tokens for its facts in one turn."""
+    name = f"{slot}_memory"
+
+    def read(sources: Sources) -> Value:
+        """Return one record per fact relevant to what the person just said, the best first: `id`, `text`, `date`."""
+        facts = sources.facts
+        if facts is None:
+            return []
+        found = facts.relevant(slot, sources.about(), LOOKED_AT)
+        return [{"id": fact.id, "text": fact.statement, "date": fact.at[:10]} for fact in found]
+
+    def render(value: Value, view: View) -> tuple[Section, ...]:
+        """Render `- TEXT (remembered 2026-11-20, m12)`: always the best fact, others as far as there is room, and one
+        line for the rest."""
+        chosen, rest, left = list[Section](), list[Value](), min(room, int(view.window * SHARE))
+        for fact in value:
+            forms = _forms(fact)
+            cost = view.count(forms[-1])
+            if chosen and (cost > left or len(chosen) == MOST):
+                rest.append(fact)
+                continue
+            left -= cost
+            if sticky and cost > POINTED:
+                forms += (f'[{fact["id"]} {ABOUT[slot]}: recall("{DROP}")]',)
+            source = f"fact {fact['id']} of {fact['date']}"
+            shown = {"id": fact["id"], "slot": str(slot), "text": fact["text"]}
+            section = Section(f"{name}.{fact['id']}", order, forms, Layer.EVENT, priority, sticky=sticky, source=source)
+            chosen.append(replace(section, fact=shown, fact_ids=(fact["id"],)))
+        if rest:
+            forms = ("\n".join(_forms(fact)[0] for fact in rest), _pointer(slot, len(rest), len(value) >= LOOKED_AT))
+            more = Section(f"{name}.more", order, forms, Layer.EVENT, priority, sticky=sticky, source=_names(rest))
+            chosen.append(replace(more, least=1, fact_ids=tuple(fact["id"] for fact in rest)))
+        return tuple(chosen)
+
+    return Contributor(name, Layer.EVENT, read, render, most=2 * LOOKED_AT * LONGEST)
+
+
+def _forms(fact: Mapping[str, Any]) -> tuple[str, ...]:
+    text, source = fact["text"], f"remembered {fact['date']}, {fact['id']}"
+    full = f"- {text} ({source})"
+    if len(text) <= LONG:
+        return (full,)
+    return (full, f'- {text[:LONG].rstrip()} [...] ({source}; whole: recall("{DROP}"))')
+
+
+def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:
+    """Return the pointer to `count` facts; `capped`: the search was limited to so many."""
+    many = f"at least {count}" if capped else str(count)
+    return f'[{many} more {"fact" if count == 1 else "facts"} {ABOUT[slot]}: recall("{DROP}")]'
+
+
+def _names(facts: Sequence[Value]) -> str:
+    names = [fact["id"] for fact in facts[:NAMED]]
+    rest = len(facts) - len(names)
+    return f"facts {', '.join(names)}" + (f" and {rest} more" if rest else "")
+
+
+CONTRIBUTORS = (
+    _contributor(MemorySlot.USER, Phase.CONSTRAINT + 30, priority=88, room=240, sticky=True),
+    _contributor(MemorySlot.PROJECT, Phase.MEMORY + 20, priority=75, room=40),
+    _contributor(MemorySlot.AGENT, Phase.MEMORY + 30, priority=70, room=40),
+)

@@ -1,0 +1,52 @@
+"""The work of the session in one line (seed E's footprint). It counts only work that is no longer in the window: it
+changes with the epoch, not with every turn, and is empty while the whole conversation is in the window."""
+
+from __future__ import annotations
+
+from nexus_cli.core.elide import one_line
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.identity_files import shrink_forms
+from nexus_cli.sections.section import DROP, Layer, Phase, Section
+
+NAMED = 5
+"""Most tools that are named; the others are counted together."""
+
+
+def read(sources: Sources) -> Value:
+    """Return `turns`, and `calls`: pairs of a tool's name and its number of results."""
+    found = sources.footprint()
+    return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Render `[nexus: earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)]`."""
+    turns, calls = value["turns"], value["calls"]
+    if not turns and not calls:
+        return ()
+    full = f"[nexus: {_text(turns, calls, len(calls))}]"
+    pointer = f'[nexus: earlier in this session: recall("{DROP}")]'
+    capped = len(calls) > NAMED
+    short = (f'[nexus: {_text(turns, calls, NAMED)}; all of them: recall("{DROP}")]', pointer) if capped else (pointer,)
+    forms = (full, *shrink_forms(short, view.count)) if capped else shrink_forms((full, *short), view.count)
+    order, least = Phase.HISTORY, int(capped)
+    return (
+        Section("footprint", order, forms, Layer.EVENT, priority=85, sticky=True, source="the session", least=least),
+    )
+
+
+def _text(turns: int, calls: Value, most: int) -> str:
+    """Return the line, with `most` of the tools named."""
+    parts = [_some(turns, "turn")] if turns else []
+    if calls:
+        named = [f"{count} {name}" for name, count in calls[:most]]
+        rest = sum(count for _, count in calls[most:])
+        inside = ", ".join([*named, f"{rest} others"] if rest else named)
+        parts.append(f"{_some(sum(count for _, count in calls), 'tool call')} ({inside})")
+    return f"earlier in this session: {', '.join(parts)}"
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+CONTRIBUTORS = (Contributor("footprint", Layer.EVENT, read, render),)

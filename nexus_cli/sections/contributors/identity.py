@@ -1,0 +1,93 @@
+"""The agent's identity: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own; and the person's
+preferences: PREFERENCES.md of the personal config folder (seed E).
+
+`nexus_cli.sections.identity_files` finds the files. A long one is shortened if the section budget is tight:
+seed E could only send it whole or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
+from nexus_cli.sections.identity_files import IDENTITY, LIMIT, PREFERENCES, IdentityFile, section_forms
+from nexus_cli.sections.section import Layer, Phase, Section
+
+PRIORITY = 100
+SLOTS = {"personal": 0, "project": 10}
+PREFERENCES_SLOT = 50
+STYLES = "styles"
+"""Folder of the person's styles, beside their settings."""
+
+
+def read_identity(sources: Sources) -> Value:
+    """Return one record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
+    texts = sources.persona(IDENTITY)
+    return [asdict(one) for one in texts]
+
+
+def render_identity(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section per file with text."""
+    return tuple(
+        Section(
+            _id(one),
+            Phase.PERSONA + SLOTS[one["origin"]] + IDENTITY.index(one["name"]),
+            section_forms(f"# Identity ({one['name']})", one["text"], view.count),
+            Layer.SYSTEM,
+            PRIORITY,
+            sticky=True,
+            source=one["path"],
+            unread_bytes=one["beyond"],
+        )
+        for one in value
+        if one["text"]
+    )
+
+
+def _id(one: Value) -> str:
+    stem = one["name"].partition(".")[0].lower()
+    return f"identity.{stem}" if one["origin"] == "personal" else f"identity.project.{stem}"
+
+
+def read_preferences(sources: Sources) -> Value:
+    """Return `text`, `path`, `notice` and `beyond` of the preferences, if the file exists, then those of the chosen
+    style, with its `style`."""
+    texts = sources.persona((PREFERENCES,))
+    value = [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
+    if sources.style:
+        name = f"{STYLES}/{sources.style}.md"
+        missing = IdentityFile(name, "", "", notice=f"ui.style: there is no {name} beside config.toml")
+        one = next(iter(sources.persona((name,))), missing)
+        value.append({**asdict(one), "style": sources.style})
+    return value
+
+
+def render_preferences(value: Value, view: View) -> tuple[Section, ...]:
+    """Return a section of the preferences and one of the style, if they have text."""
+    return tuple(
+        Section(
+            "preferences.style" if "style" in one else "preferences",
+            Phase.PERSONA + PREFERENCES_SLOT + ("style" in one),
+            section_forms(
+                f"# Style of answers ({one['style']})" if "style" in one else f"# Preferences ({PREFERENCES})",
+                one["text"],
+                view.count,
+            ),
+            Layer.SYSTEM,
+            priority=70,
+            source=one["path"],
+            unread_bytes=one["beyond"],
+        )
+        for number, one in enumerate(value)
+        if one["text"] and (number == 0 or "style" in one)
+    )
+
+
+CONTRIBUTORS = (
+    Contributor(
+        "identity", Layer.SYSTEM, read_identity, render_identity, notices, most=16 * LIMIT, verbatim=True, required=True
+    ),
+    Contributor(
+        "preferences", Layer.SYSTEM, read_preferences, render_preferences, notices, most=2 * LIMIT, verbatim=True
+    ),
+)

@@ -1,0 +1,225 @@
+"""The NEXUS.md layers (seed A), each a section of its own under a header that names its folder; and rules by path.
+
+The layers take together at most the instruction cap: short ones stay whole, the long ones share the rest. A long layer
+has four forms: whole, without its middle, its headings, and one line with file and size. The rules that name a file of
+the session, and the layers of the folders that lead to one, share half of that cap, and are sent once per epoch, also
+on a tool result.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.context.loader import ContextLayer
+from nexus_cli.core.elide import drop_marker, elide_text, one_line
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
+from nexus_cli.sections.instruction_files import layers_below
+from nexus_cli.sections.path_rules import PathRule, list_path_rules
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, unread_note
+
+SLOTS = {"global": 8, "ancestor": 9, "local": 10}
+SLOT_OF_RULES = 12
+SHOWN = 5
+"""Most globs of a rule that its header has."""
+PRIORITY = 92
+SHORT = 400
+"""Tokens up to which a layer has one form: whole."""
+OUTLINE = 300
+"""Tokens of an outline."""
+WIDE = 120
+"""Most characters of one headline in an outline."""
+MARGIN = 8
+"""Tokens of a layer beyond header and text: for joining, and for the error of counting in pieces."""
+_HEADINGS = re.compile(r"^ {0,3}(?:(#{1,6}[ \t]+\S.*)|(```|~~~).*)$", re.MULTILINE)
+
+Count = Callable[[str], int]
+
+
+def read(sources: Sources) -> Value:
+    """Return one record per layer, outermost first: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`."""
+    layers = sources.instructions()
+    root = project_root(sources.cwd)
+    numbers = {folder: number for number, folder in enumerate(dict.fromkeys(layer.folder for layer in layers))}
+    return [
+        {"slot": SLOTS[layer.name], **_record(_id(layer, numbers[layer.folder]), layer.header, layer, root)}
+        for layer in layers
+    ]
+
+
+def _record(name: str, header: str, one: ContextLayer | PathRule, root: Path) -> dict[str, Any]:
+    path = one.path or one.folder
+    return {
+        "id": name,
+        "header": replace_surrogates(header),
+        "text": replace_surrogates(one.text + unread_note(one.beyond, path.name)),
+        "source": _source(path, root),
+        "notice": one.notice,
+        "beyond": one.beyond,
+    }
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section per layer with a text; one above its share of the cap is never sent whole (`least`)."""
+    value = [layer for layer in value if layer["text"]]
+    headers = sum(view.count(layer["header"]) + MARGIN for layer in value)
+    return _sections(value, view, view.instruction_cap - headers, Layer.SYSTEM)
+
+
+def _sections(value: Value, view: View, cap: int, layer: Layer) -> tuple[Section, ...]:
+    """Return the sections of the records in `value`, which share `cap`. On a tool result one within its share is sent
+    whole."""
+    sizes = [view.count(one["text"]) for one in value]
+    sections = []
+    for one, size, room in zip(value, sizes, share(sizes, cap), strict=True):
+        forms = _forms(one, size, room, view.count)
+        sections.append(
+            Section(
+                one["id"],
+                Phase.CONSTRAINT + one.get("slot", SLOT_OF_RULES),
+                forms[:1] if layer is Layer.EVENT and size <= room else forms,
+                layer,
+                PRIORITY,
+                sticky=True,
+                source=one["source"],
+                least=1 if size > room and len(forms) > 1 else 0,
+                unread_bytes=one["beyond"],
+            )
+        )
+    return tuple(sections)
+
+
+def share(sizes: Sequence[int], room: int) -> list[int]:
+    """Share `room`: small ones get all they need, the others equal parts of the rest."""
+    shares = [0] * len(sizes)
+    for done, index in enumerate(sorted(range(len(sizes)), key=lambda index: (sizes[index], index))):
+        shares[index] = min(sizes[index], max(0, room) // (len(sizes) - done))
+        room -= shares[index]
+    return shares
+
+
+def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tuple[str, ...]:
+    """Return the forms of a layer: whole, in `room` tokens (half of it if it fits whole), as headings, as one line."""
+    text, header = layer["text"], layer["header"]
+    full = f"{header}\n{text}"
+    if size <= min(SHORT, room):
+        return (full,)
+    before = len(header) + 1
+
+    def marker(start: int, end: int, total: int, tokens: int) -> str:
+        return drop_marker(DROP)(before + start, before + end, before + total, tokens)
+
+    clipped = elide_text(text, room if size > room else size // 2, count, marker)
+    pointer = f'{layer["source"] or "NEXUS.md"} of {_folder(header)}: {size:,} tokens, read with recall("{DROP}")'
+    forms = [full]
+    if not clipped.is_whole and clipped.text:
+        forms.append(f"{header}\n{clipped.text}")
+        forms += outline(header, text, size, count)
+    return (*forms, pointer)
+
+
+def outline(header: str, text: str, size: int, count: Count) -> list[str]:
+    """Return the headings of `text` that fit, one per line, as one form; none if there are none."""
+    headings, fence = [], ""
+    for found in _HEADINGS.finditer(text):
+        line, mark = found.group(1), found.group(2)
+        if mark and fence in ("", mark):
+            fence = "" if fence else mark
+        elif line and not fence:
+            headings.append(line.strip() if len(line) <= WIDE else f"{line[:WIDE].strip()}...")
+    if not headings:
+        return []
+    first, last = f"{header}\n", f'[its headings alone: {size:,} tokens, read with recall("{DROP}")]'
+    left = OUTLINE - count(first) - count(last) - MARGIN
+    shown: list[str] = []
+    for heading in headings:
+        left -= count(heading) + 1
+        if left < 0:
+            break
+        shown.append(heading)
+    if len(shown) < len(headings):
+        shown.append(f"... and {len(headings) - len(shown):,} more headings")
+    return [first + "\n".join([*shown, last])]
+
+
+def _folder(header: str) -> str:
+    """Return the folder that a header names in its parentheses."""
+    return header.partition("(")[2].removesuffix(")") or header
+
+
+def _id(layer: ContextLayer, number: int) -> str:
+    part = f".{replace_surrogates(layer.part)}" if layer.part else ""
+    match layer.name:
+        case "global":
+            return f"instructions.global{part}"
+        case "ancestor":
+            return f"instructions.ancestor.{number:02}{part}"
+        case "local":
+            return f"instructions.project{part}"
+
+
+def _source(path: Path, root: Path) -> str:
+    return replace_surrogates(str(path.relative_to(root) if path.is_relative_to(root) else path))
+
+
+def read_path_rules(sources: Sources) -> Value:
+    """Return one record per layer of a folder that leads to a file of the session, and per rule with `paths` that name
+    one, as those of `read`."""
+    touched = _real_paths(sources.cwd, sources.touched())
+    root = Path(os.path.realpath(project_root(sources.cwd)))
+    found = [
+        (layer.header, layer) for layer in layers_below(sources.cwd, touched, sources.instructions, sources.is_denied)
+    ] + [
+        (f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})", rule)
+        for rule in list_path_rules(sources.cwd, sources.is_denied)
+        if rule.text and rule.globs and any(map(rule.names, touched))
+    ]
+    return [_record(f"path_rules.{_source(one.path or one.folder, root)}", header, one, root) for header, one in found]
+
+
+def _real_paths(cwd: Path, paths: Iterable[str]) -> set[str]:
+    """Return the real paths of files; the folder of several is resolved once. Called before every request."""
+    resolve, found = cache(os.path.realpath), set[str]()
+    for path in (os.path.join(cwd, one) for one in paths):
+        folder, name = os.path.split(path)
+        is_plain = name.strip(".") and not os.path.islink(path)
+        found.add(os.path.join(resolve(folder), name) if is_plain else os.path.realpath(path))
+    return found
+
+
+def render_path_rules(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section per rule: whole within its share of half the instruction cap, else shortened."""
+    return _sections([rule for rule in value if rule["text"]], view, view.instruction_cap // 2, Layer.EVENT)
+
+
+CONTRIBUTORS = (
+    Contributor(
+        "instructions",
+        Layer.SYSTEM,
+        read,
+        render,
+        notices,
+        tells_once=True,
+        most=1 << 30,
+        rest=True,
+        verbatim=True,
+        required=True,
+    ),
+    Contributor(
+        "path_rules",
+        Layer.EVENT,
+        read_path_rules,
+        render_path_rules,
+        notices,
+        tells_once=True,
+        most=1 << 30,
+        verbatim=True,
+        prompt=True,
+    ),
+)

@@ -1,0 +1,54 @@
+"""The permission level and the calls that ask under it. The model gets both before its first call, and again with the
+next request after a change, even in the middle of a turn."""
+
+from __future__ import annotations
+
+from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.section import Layer, Phase, Section
+
+ASKING = {
+    "read": "edits and commands that change something",
+    "edit": "commands that change something, and files outside the project,",
+    "run": "calls that need network or leave the project",
+}
+"""Calls that ask at a level; at a level without an entry, none does."""
+ASKING_UNCONFINED = {
+    "read": "edits and commands",
+    "edit": "commands, and files outside the project,",
+    "run": "commands, and files outside the project,",
+}
+"""The same without a sandbox for commands."""
+ONLY_READING = (
+    "only reading runs, every other call is refused. Look at what the task needs, then answer with a plan: the steps,"
+    " the files, how each step is checked"
+)
+
+
+def read(sources: Sources) -> Value:
+    """Return `level`, `asked` (True if somebody can be asked), `confined` (True if commands are), and perhaps `ahead`
+    (rules that came with scheduled work); nothing without tools."""
+    return dict(sources.permission()) if sources.tools() else {}
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Render `[nexus: permission level edit: commands that change something ... ask the person first]`."""
+    if not value:
+        return ()
+    text = f"[nexus: permission level {name_level(value['level'])}: {_describe(value)}]"
+    source = "permission level"
+    return (Section("permission", Phase.EVENT + 18, (text,), Layer.EVENT, priority=94, sticky=True, source=source),)
+
+
+def _describe(value: Value) -> str:
+    if value["level"] == PLAN:
+        return ONLY_READING
+    what = (ASKING if value["confined"] else ASKING_UNCONFINED).get(value["level"])
+    if what is None:
+        return "nothing asks"
+    said = f"{what} {'ask the person first' if value['asked'] else 'are refused, nobody can be asked'}"
+    ahead = ", ".join(value.get("ahead", ()))
+    return f"{said}. Allowed ahead, with `network` or `outside` too: {ahead}" if ahead else said
+
+
+CONTRIBUTORS = (Contributor("permission", Layer.EVENT, read, render, prompt=True),)

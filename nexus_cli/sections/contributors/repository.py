@@ -1,0 +1,45 @@
+"""The state of the git repository: branch, uncommitted files, newest commits.
+
+The model would ask for it first. Sent with the first message, and again when it differs. Names of files and subjects
+of commits are foreign text, so they are quoted and bounded.
+"""
+
+from __future__ import annotations
+
+from nexus_cli.core.elide import plural
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.section import Layer, Phase, Section
+
+NAMED = 5
+"""Most files that are named."""
+LONGEST = 60
+"""Most characters of a name or a subject."""
+
+
+def read(sources: Sources) -> Value:
+    """Return the `line`; nothing without a repository."""
+    found = sources.repository()
+    if not found:
+        return {}
+    dirty, commits = (", ".join(map(_quote, found[name][:NAMED])) for name in ("dirty", "subjects"))
+    left = f"{plural(len(found['dirty']), 'file')} ({dirty})" if dirty else "nothing"
+    branch, work = _quote(found["branch"]), found.get("work")
+    state = f"rebasing {branch}" if work == "rebase" else f"branch {branch}"
+    state += f" ({work} in progress)" if work and work != "rebase" else ""
+    return {"line": f"Git: {state}; uncommitted: {left}; newest commits: {commits or 'none'}"}
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Render `Git: branch "main"; uncommitted: 1 file ("a.py"); newest commits: "Fix a", "Add b"`."""
+    if not value:
+        return ()
+    order = Phase.MEMORY + 45
+    return (Section("repository", order, (value["line"],), Layer.EVENT, priority=82, source="the git repository"),)
+
+
+def _quote(text: str) -> str:
+    line = "".join(filter(str.isprintable, text)).replace('"', "'")
+    return f'"{line}"' if len(line) <= LONGEST else f'"{line[:LONGEST]}..."'
+
+
+CONTRIBUTORS = (Contributor("repository", Layer.EVENT, read, render),)

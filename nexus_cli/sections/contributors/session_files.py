@@ -1,0 +1,72 @@
+"""The files of the session that changed on disk since they were last seen (seed E). Each of the newest has its own
+section, so that one file can be reported without the others, and one section is for the rest. Files that the window no
+longer shows are in the record of the work, which every summary and every cut keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.core.elide import one_line
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.identity_files import shrink_forms
+from nexus_cli.sections.section import DROP, Layer, Phase, Section
+
+ALONE = 6
+"""Most files with their own section, newest first."""
+LONGEST = 80
+"""Most characters of a path."""
+MOST = 8_000_000
+"""Most characters of the value, for some ten thousand files."""
+
+
+def read(sources: Sources) -> Value:
+    """Return one record per changed file: `path`, `disk`, `moment`."""
+    root = project_root(sources.cwd)
+    altered = [one for one in sources.files() if one.disk != "same"]
+    return [{"path": _path(one.path, f"{root}/"), "disk": one.disk, "moment": one_line(one.moment)} for one in altered]
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Render `[nexus: file src/a.py: changed on disk at 14:35:12, after you last saw it]` for each of the newest, and
+    `[nexus: also changed on disk after you last saw them: c.py, d.py]`."""
+    alone = (_section(one["path"], (f"[nexus: {_line(one)}]",), one["path"]) for one in value[:ALONE])
+    return (*alone, *_rest(value[ALONE:], view))
+
+
+def _section(name: str, forms: tuple[str, ...], source: str) -> Section:
+    order = Phase.MEMORY + 50
+    return Section(f"session_files.{name}", order, forms, Layer.EVENT, priority=78, source=source)
+
+
+def _rest(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
+    """Return one section for the files without their own: their names, or only their number if these take too much; the
+    complete list is its drop."""
+    if not rest:
+        return ()
+    many = f"{len(rest):,} more file{'' if len(rest) == 1 else 's'}"
+    listed = ", ".join(map(_name, rest))
+    names = f'[nexus: also changed on disk after you last saw them: {listed}; when: recall("{DROP}")]'
+    pointer = f'[nexus: {many} changed on disk after you last saw them: recall("{DROP}") names them]'
+    forms = ("\n".join(map(_line, rest)), *shrink_forms((names, pointer), view.count))
+    return (replace(_section("more_changed", forms, many), least=1),)
+
+
+def _name(one: Value) -> str:
+    return f"{one['path']} (gone)" if one["disk"] == "gone" else str(one["path"])
+
+
+def _line(one: Value) -> str:
+    gone = one["disk"] == "gone"
+    state = "no longer there" if gone else f"changed on disk at {one['moment']}, after you last saw it"
+    return f"file {one['path']}: {state}"
+
+
+def _path(path: str, root: str) -> str:
+    """Return the path relative to the project if it is inside; on one line, and only the end of a long one."""
+    line = one_line(path.removeprefix(root))
+    return line if len(line) <= LONGEST else "..." + line[-LONGEST:]
+
+
+CONTRIBUTORS = (Contributor("session_files", Layer.EVENT, read, render, most=MOST),)

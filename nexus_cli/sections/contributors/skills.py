@@ -1,0 +1,104 @@
+"""The catalogue of skills in the system text, and the names of those that fit the newest message. A message that names
+nexus is told where its documentation is.
+
+A guide itself is never inserted: the tool `skill` reads it. The first skills are described, the next ones named, the
+others counted; the drop of the section has all names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.identity_files import shrink_forms
+from nexus_cli.sections.section import DROP, Layer, Phase, Section
+
+DESCRIBED, NAMED = 50, 100
+"""Most skills that are described, and most that are named after these."""
+LONG, SHORT = 280, 100
+"""Most characters of a description, and of a short one."""
+MANUAL = (
+    "- About nexus, the program that you run in: `nexus docs WORDS` searches its pages, `nexus docs PAGE` prints one"
+)
+HEADER = "# Skills\nGuides for certain tasks. Before work that one fits, read it: skill(NAME)."
+
+
+def read_catalogue(sources: Sources) -> Value:
+    """Return name and description of each skill."""
+    return list(sources.skills())
+
+
+def render_catalogue(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section: descriptions, short descriptions, names, or the number."""
+    if not value:
+        return ()
+    names = [one["name"] for one in value]
+    rest = [", ".join(names[DESCRIBED:])] if len(names) > DESCRIBED else []
+    full = "\n".join([HEADER, *_describe(value, LONG), *rest])
+    short = "\n".join([HEADER, *_describe(value, SHORT), *_name_rest(names, DESCRIBED)])
+    if rest:
+        forms = ["\n".join([HEADER, *_describe(value, LONG), *_name_rest(names, DESCRIBED)]), short]
+    else:
+        forms = [short, "\n".join([HEADER, *_name_rest(names, 0)])]
+    pointer = f'[{len(names)} skills, guides for certain tasks: recall("{DROP}") lists them, skill(NAME) reads one]'
+    shrunk = shrink_forms([full, *forms, pointer], view.count)
+    # All names are sent only where leaving some out saves nothing.
+    least = 1 if rest and shrunk[1:2] == tuple(forms[:1]) else 0
+    order, source = Phase.TOOLS + 20, "nexus skill list"
+    return (Section("skills", order, shrunk, Layer.SYSTEM, priority=84, source=source, least=least),)
+
+
+def catalogue_place(number: int) -> str:
+    """Return the form of the skill with this number, from 0, in the catalogue: `described`, `named` or `counted`."""
+    return "described" if number < DESCRIBED else "named" if number < DESCRIBED + NAMED else "counted"
+
+
+def _describe(value: Value, most: int) -> list[str]:
+    return [f"- {one['name']}: {_cut(one['description'], most)}".rstrip(": ") for one in value[:DESCRIBED]]
+
+
+def _name_rest(names: Sequence[str], first: int) -> list[str]:
+    """Return the line of the skills that are not described."""
+    left = names[first:]
+    if not left:
+        return []
+    more = f' and {len(left) - NAMED:,} more: recall("{DROP}")' if len(left) > NAMED else ""
+    return [f"{'Also: ' if first else ''}{', '.join(left[:NAMED])}{more}"]
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
+
+
+def read_matching(sources: Sources) -> Value:
+    """Return name and description of the skills that fit the newest message; the `way` to read them where the model
+    has no tool for it yet. The documentation of nexus counts as one, but in a run, whose messages name nexus always."""
+    way = "" if sources.has_tool("skill") else " (`nexus skill use {name}` prints it)"
+    is_about_nexus = not sources.is_run and "bash" in sources.tools() and "nexus" in sources.about().lower()
+    manual = [{"name": "nexus", "line": MANUAL}] if is_about_nexus else []
+    return [*({**one, "way": way.format(**one)} for one in sources.matching_skills()), *manual]
+
+
+def render_matching(value: Value, view: View) -> tuple[Section, ...]:
+    """Render `- The skill NAME may fit: DESCRIPTION`, a section per skill."""
+    return tuple(
+        Section(
+            f"skill_match.{one['name']}",
+            Phase.MEMORY + 60 + number,
+            (one.get("line") or _offer(one),),
+            Layer.EVENT,
+            priority=65,
+            source="nexus skill list",
+        )
+        for number, one in enumerate(value)
+    )
+
+
+def _offer(skill: Value) -> str:
+    return f"- The skill {skill['name']} may fit this message{skill['way']}: {_cut(skill['description'], SHORT)}"
+
+
+CONTRIBUTORS = (
+    Contributor("skills", Layer.SYSTEM, read_catalogue, render_catalogue, most=2_000_000),
+    Contributor("skill_match", Layer.EVENT, read_matching, render_matching),
+)

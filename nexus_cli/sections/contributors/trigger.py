@@ -1,0 +1,33 @@
+"""The trigger of a plain turn in one line (seed C); that of a structured run is in its TRIGGER block."""
+
+from __future__ import annotations
+
+from nexus_cli.core.elide import one_line
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.section import Layer, Phase, Section
+
+SAID = {
+    "person": "typed by the person",
+    "stdin": "read from stdin, nobody is at a prompt",
+    "client": "sent by another program over JSON-RPC",
+    "agent": "a task from the run that you work for",
+}
+"""Description of a trigger by its source."""
+
+
+def read(sources: Sources) -> Value:
+    """Return `type` and `source` of the turn's cause."""
+    found = sources.trigger()
+    return {key: one_line(str(found.get(key, "")))[:80] for key in ("type", "source")}
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Render `Trigger: ask (read from stdin, nobody is at a prompt)`; for another source only its type."""
+    if not value["type"].strip():
+        return ()
+    said = SAID.get(value["source"])
+    text = f"Trigger: {value['type']}" + (f" ({said})" if said else "")
+    return (Section("trigger", Phase.EVENT + 15, (text,), Layer.EVENT, priority=94, sticky=True, source="the turn"),)
+
+
+CONTRIBUTORS = (Contributor("trigger", Layer.EVENT, read, render),)

@@ -1,0 +1,75 @@
+"""The contents of the project (seed E): folders, languages and characteristic files, from names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nexus_cli.core.elide import one_line
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.identity_files import shrink_forms
+from nexus_cli.sections.section import Layer, Phase, Section
+
+HEADER = "# Project files"
+FOLDERS, FEW_FOLDERS = 16, 6
+LANGUAGES, FEW_LANGUAGES = 5, 2
+NOTABLE = 8
+LONGEST = 60
+"""Most characters of one name."""
+
+
+def read(sources: Sources) -> Value:
+    """Return `files`, `folders`, `languages`, `notable`, `whole` of the `Outline`, and `way`, the way to see all."""
+    found = sources.outline()
+    return {
+        "files": found.files,
+        "folders": [[_name(name), count] for name, count in found.folders],
+        "languages": [[name, count] for name, count in found.languages],
+        "notable": [_name(name) for name in found.notable],
+        "whole": found.whole,
+        "way": "; `glob` lists them." if "glob" in sources.tools() else ".",
+    }
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section; nothing for a project without files."""
+    if not value["files"]:
+        return ()
+    shown = [
+        _lines(value, FOLDERS, LANGUAGES, NOTABLE),
+        _lines(value, FEW_FOLDERS, FEW_LANGUAGES, 0),
+        [f"{_size(value)}{value['way']}"],
+    ]
+    forms = shrink_forms(["\n".join([HEADER, *lines]) for lines in shown], view.count)
+    return (Section("workspace", Phase.MEMORY, forms, Layer.SYSTEM, priority=50, source="the project's files"),)
+
+
+def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str]:
+    there, kinds = value["folders"], [f"{count:,} {name}" for name, count in value["languages"]]
+    lines = [f"{_size(value)}: {_some(kinds, languages, ' language')}" if kinds else _size(value)]
+    inside = [f"{name}/ ({count:,})" for name, count in there[:folders]]
+    if len(there) > folders:
+        inside.append(f"{len(there) - folders} more folders ({sum(count for _, count in there[folders:]):,})")
+    if inside:
+        lines.append(f"Folders (files): {', '.join(inside)}")
+    if notable and value["notable"]:
+        lines.append(f"At the top: {_some(value['notable'], notable)}")
+    return lines
+
+
+def _some(names: Sequence[str], most: int, what: str = "") -> str:
+    """Return the first of `names`, and the number of the others, which are `what` (singular)."""
+    left = len(names) - most
+    more = f"{left} more{what}{'s' * bool(what and left > 1)}"
+    return ", ".join([*names[:most], *([more] if left > 0 else [])])
+
+
+def _size(value: Value) -> str:
+    return f"{'' if value['whole'] else 'over '}{value['files']:,} file{'' if value['files'] == 1 else 's'}"
+
+
+def _name(name: str) -> str:
+    line = one_line(name)
+    return line if len(line) <= LONGEST else line[:LONGEST] + "..."
+
+
+CONTRIBUTORS = (Contributor("workspace", Layer.SYSTEM, read, render),)

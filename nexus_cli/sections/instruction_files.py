@@ -1,0 +1,231 @@
+"""The instruction files of a session: the layers of `context/loader`, the files that they import by `@PATH`, and the
+rules of the project that always count. Each import and each rule is a layer of its own, so that it has its own section.
+Other folders of the project have layers as soon as a file in them was read.
+
+An import is relative to the file that names it, and stays in that file's text. It counts outside of code, once, and at
+most `DEEPEST` files deep. A project's files import from the project alone; personal ones from anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from nexus_cli.config.paths import defaults_dir, project_root
+from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
+from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layers
+from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, trim_text
+from nexus_cli.context.text_file import read_text, read_unasked
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.sections.path_rules import FOLDER, PathRule, list_path_rules, list_rules
+from nexus_cli.sections.project_outline import walk_files
+
+DEEPEST = 5
+"""Most files between an instruction file and one that it imports through others, that one included."""
+MOST = 100
+"""Most imported files of a session."""
+MOST_FOLDERS = 100
+"""Most folders beside those of the session that have instructions."""
+LIMIT = 1024 * 1024
+"""Bytes of one imported file that are read."""
+LONGEST_LINE = 4000
+"""Characters of a line above which it is not searched: matching code spans takes quadratic time."""
+MOST_LOOKED_FOR = 2000
+"""Most names after `@` in a session that are looked for on disk."""
+NAMED = 5
+"""Most imports of one file that its notice names."""
+_NOT_OWN = MADE_BY_TOOLS | {".git", ".nexus", ".claude"}
+"""Folded names of folders whose files are not instructions for what is in them."""
+_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})([^`]*)$")
+_NO_TEXT = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|<!--.*?-->")
+"""A code span, or a comment."""
+_IMPORT = re.compile(r"(?<![^\s(\[\"'*_])@((?:\\ |[^\s\\@`<>])+)")
+_ENDS = ".,;:!?)]}\"'*_"
+_FILE = re.compile(r"(?:~|\.{1,2})?/|.*/.*\.\w+$|.*\.(?:md|mdc|txt|rst|adoc|json|toml|ya?ml)$", re.IGNORECASE)
+"""A name that can only be meant as a file: anything else that does not exist is a mention (`@alice`, `@types/node`)."""
+
+
+def instruction_layers(cwd: Path | None, is_denied: Callable[[Path], bool] | None = None) -> list[ContextLayer]:
+    """Return the layers of `cwd` with instructions, each followed by its imports and its rules, or with a notice about
+    their absence; without settings, servers and environment. If the folder has vanished, only the global layer remains.
+
+    No import and no link of a project leads to a real path that `is_denied`.
+    """
+    gate = UnaskedFiles(project_root(cwd), is_denied) if cwd is not None else None
+    layers = load_layers(cwd, for_session=True, gate=gate)
+    reader = _ImportReader({os.path.realpath(layer.path) for layer in layers if layer.path})
+    found: list[ContextLayer] = []
+    for layer in layers:
+        if gate is None or layer.name == "global":
+            found += reader.with_imports(layer, None)
+        else:
+            found += reader.with_rules(layer, gate)
+    return [layer for layer in found if layer.text or layer.notice]
+
+
+def layers_below(
+    cwd: Path,
+    paths: Iterable[str],
+    known: Callable[[], Sequence[ContextLayer]],
+    is_denied: Callable[[Path], bool] | None = None,
+) -> list[ContextLayer]:
+    """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, outermost first, without
+    those of `instruction_layers`, which `known` returns. Folders that tools install or build into have none, nor have
+    other repositories."""
+    here = Path(os.path.realpath(cwd))
+    gate = UnaskedFiles(project_root(here), is_denied)
+    below = os.path.join(gate.project, "")
+    inside = [path for path in paths if path.startswith(below)]
+    folders = _list_folders(inside, str(gate.project)) - {str(folder) for folder in (here, *here.parents)}
+    own = (Path(folder) for folder in sorted(folders) if any(map(os.path.lexists, _named_in(folder))))
+    layers = [load_folder(folder, gate) for folder in islice(own, MOST_FOLDERS) if _is_own(folder, gate.project)]
+    reader = _ImportReader({os.path.realpath(layer.path) for layer in known() if layer.path} if layers else set())
+    found: list[ContextLayer] = []
+    for layer in layers:
+        is_new = layer.path is None or reader.is_new(layer.path)
+        found += reader.with_rules(layer if is_new else ContextLayer(layer.name, layer.folder), gate, inside)
+    return [layer for layer in found if layer.text or layer.notice]
+
+
+def list_instructions(cwd: Path, is_denied: Callable[[Path], bool]) -> Iterator[tuple[ContextLayer, tuple[str, ...]]]:
+    """Yield all layers that a session in `cwd` can send, rules as well, with the globs or the folder of the files that
+    they are sent with. Blocks."""
+    root = Path(os.path.realpath(project_root(cwd)))
+    layers = instruction_layers(cwd, is_denied)
+    yield from ((layer, ()) for layer in layers)
+    names, _ = walk_files(root)
+    for layer in layers_below(cwd, (f"{root}/{name}" for name in names), lambda: layers, is_denied):
+        yield layer, (f"{layer.folder.relative_to(root)}/",)
+    for rule in list_path_rules(cwd, is_denied):
+        if rule.globs:
+            yield _rule_layer("local", rule), rule.globs
+
+
+def _list_folders(paths: Iterable[str], project: str) -> set[str]:
+    """Return the folders in `project` that lead to one of `paths`. Called before every request: no `Path` is made."""
+    found = set[str]()
+    for path in paths:
+        while len(path := os.path.dirname(path)) > len(project) and path not in found:
+            found.add(path)
+    return found
+
+
+def _named_in(folder: str) -> Iterator[str]:
+    return (f"{folder}/{name}" for name in (*INSTRUCTION_FILES, *FOREIGN_FILES, FOLDER))
+
+
+def _is_own(folder: Path, project: Path) -> bool:
+    """Return True if neither `folder` nor one between it and `project` is made by tools or a repository of its own."""
+    names = folder.relative_to(project).parts
+    is_repository = any(os.path.lexists(one / ".git") for one in (folder, *folder.parents)[: len(names)])
+    return not is_repository and _NOT_OWN.isdisjoint(map(str.casefold, names))
+
+
+def find_imports(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line number and path of each `@PATH` outside of code and comments."""
+    fence = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = _FENCE.match(line)
+        if mark and (not fence or (mark[1].startswith(fence) and not mark[2].strip())):
+            fence = "" if fence else mark[1]
+        elif not fence and "@" in line and len(line) <= LONGEST_LINE:
+            for found in _IMPORT.findall(_NO_TEXT.sub(" ", line)):
+                path = found.replace("\\ ", " ").partition("#")[0].rstrip(_ENDS)
+                if path:
+                    yield number, path
+
+
+def _rule_layer(name: Name, rule: PathRule) -> ContextLayer:
+    part = one_line(rule.name)
+    return ContextLayer(name, rule.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond, part=part)
+
+
+@dataclass
+class _ImportReader:
+    """Reads imported files, each once in a session."""
+
+    seen: set[str]
+    """Real paths of the instruction files, and of what was imported."""
+    count: int = 0
+    looked_for: int = 0
+
+    def is_new(self, path: Path) -> bool:
+        """Return True, once, for a rule that no file has imported."""
+        real = os.path.realpath(path)
+        is_new = real not in self.seen
+        self.seen.add(real)
+        return is_new
+
+    def with_rules(self, layer: ContextLayer, gate: UnaskedFiles, paths: Sequence[str] = ()) -> list[ContextLayer]:
+        """Return `layer` with its imports, and the rules of its folder that always count or name one of `paths`."""
+        found = self.with_imports(layer, gate)
+        for rule in list_rules(layer.folder, gate):
+            if (not rule.globs or any(map(rule.names, paths))) and self.is_new(rule.path):
+                made = _rule_layer(layer.name, rule)
+                found += [made] if rule.globs else self.with_imports(made, gate)
+        return found
+
+    def with_imports(
+        self, layer: ContextLayer, gate: UnaskedFiles | None, chain: Sequence[str] = ()
+    ) -> list[ContextLayer]:
+        """Return `layer`, with a notice about the imports that are not read, and those that are. Those of a project
+        pass its `gate`."""
+        if layer.path is None or "@" not in layer.text or layer.folder == defaults_dir():
+            return [layer]
+        chain = (*chain, os.path.realpath(layer.path))
+        parts: list[ContextLayer] = []
+        problems = dict[str, None]()
+        for number, name in find_imports(layer.text):
+            if self.looked_for >= MOST_LOOKED_FOR:
+                problems[f"all from line {number} on are beyond the {MOST_LOOKED_FOR:,} of a session"] = None
+                break
+            self.looked_for += 1
+            path = Path(os.path.normpath(os.path.join(layer.path.parent, os.path.expanduser(name))))
+            made, problem = self._read(layer, name, path, gate, chain)
+            if problem:
+                problems[one_line(f"@{name} (line {number}) {problem}")] = None
+            if made:
+                parts += self.with_imports(made, gate, chain)
+        if not problems:
+            return [layer, *parts]
+        told = list(problems)[:NAMED] + ([f"{len(problems) - NAMED} more"] if len(problems) > NAMED else [])
+        notice = f"{one_line(replace_surrogates(str(layer.path)))} imports what is not read: {'; '.join(told)}"
+        return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
+
+    def _read(
+        self, layer: ContextLayer, name: str, path: Path, gate: UnaskedFiles | None, chain: Sequence[str]
+    ) -> tuple[ContextLayer | None, str]:
+        """Return the layer of an import, or the reason why it is not read; neither if it is no import or was read."""
+        real = os.path.realpath(path)
+        if real in chain:
+            return None, "leads back to a file that imports it"
+        if real in self.seen:
+            return None, ""
+        if not os.path.isfile(real):
+            return None, "is not there" if _FILE.match(name) and not os.path.isdir(real) else ""
+        if len(chain) > DEEPEST:
+            return None, f"is more than {DEEPEST} files deep"
+        if self.count >= MOST:
+            return None, f"is beyond the {MOST} files of a session"
+        try:
+            found = read_unasked(gate, path, LIMIT) if gate else read_text(Path(real), LIMIT)
+        except FileRefused as refused:
+            return None, str(refused)
+        except NexusError as error:
+            return None, one_line(error.why)
+        if found is None:
+            return None, "is not a file"
+        self.seen.add(real)
+        self.count += 1
+        part = replace_surrogates(os.path.relpath(path, layer.folder) if gate else str(path))
+        text = trim_text(found.text)
+        return ContextLayer(
+            layer.name, layer.folder, path, text, found.notice, beyond=found.beyond, part=one_line(part)
+        ), ""

@@ -1,0 +1,161 @@
+"""Rules of a project by path: `.claude/rules/**/*.md`, whose front matter names files (`paths`, globs).
+
+A rule without `paths` always counts, like an instruction file. One with `paths` counts once a file that it names is
+read, edited or attached. Globs are those of Claude Code: relative to the folder that holds `.claude`, `**` for any
+folders, `{a,b}` for either; a plain name of a folder stands for all that is in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
+from nexus_cli.context.prompt_loader import trim_text
+from nexus_cli.context.text_file import read_unasked
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.path_globs import compile_parts, read_parts
+from nexus_cli.core.real_files import open_folder, walk_below
+from nexus_cli.core.version_memo import VersionMemo, file_version
+from nexus_cli.sections.front_matter import read_front_matter
+
+FOLDER = ".claude/rules"
+LIMIT = 256 * 1024
+"""Bytes of one rule that are read."""
+MOST = 200
+"""Most rules of one folder, and most globs of one rule."""
+_MOST_NAMES = 5000
+"""Most files and folders that are looked at for the rules of one folder."""
+_SIGNS = re.compile(r"((?<![^/])\*\*/|\*\*|\*|\?)")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_COMMA = re.compile(r",(?![^{]*\})")
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """One rule."""
+
+    path: Path
+    folder: Path
+    """The folder that holds `.claude`."""
+    globs: tuple[str, ...]
+    """() for a rule that always counts."""
+    text: str
+    notice: str = ""
+    """One line for the person about a problem with the file."""
+    beyond: int = 0
+    """Bytes of the file that were not read."""
+
+    @property
+    def name(self) -> str:
+        """Its path below `folder`: `.claude/rules/api.md`."""
+        return replace_surrogates(os.path.relpath(self.path, self.folder))
+
+    def names(self, path: str) -> bool:
+        """Return True if it names the file with this real path."""
+        inside = path.startswith(os.path.join(self.folder, ""))
+        below = os.path.relpath(path, self.folder) if inside else ""
+        return inside and any(_compile_glob(glob).match(below) for glob in self.globs)
+
+
+def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) -> tuple[PathRule, ...]:
+    """Return the rules of the folders from the project's root down to `cwd`, by folder and name. Never raises.
+
+    A rule that the project's gate refuses, with `is_denied`, has a notice and no text."""
+    folder = Path(os.path.realpath(cwd))
+    gate = UnaskedFiles(project_root(folder), is_denied)
+    found = [*list_rules(folder, gate)]
+    while folder != gate.project and folder.is_relative_to(gate.project):
+        folder = folder.parent
+        found[:0] = list_rules(folder, gate)
+    return tuple(found)
+
+
+def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
+    """Yield the rules of one folder in the project of `gate`."""
+    place = folder / FOLDER
+    try:
+        if not os.path.isdir(place):
+            return
+        with open_folder(gate.check(place, by_name=True)) as opened:
+            names = (path for path, _ in islice(walk_below(opened), _MOST_NAMES) if path.endswith(".md"))
+            found = [place / name for name in islice(names, MOST + 1)]
+    except OSError:
+        return
+    except FileRefused as refused:
+        yield PathRule(place, folder, (), "", f"{_shown(place)} {refused}: it is left out")
+        return
+    for path in sorted(found)[:MOST]:
+        try:
+            version = file_version(os.stat(path))
+            gate.check(path, by_name=True)
+        except OSError:
+            continue
+        except FileRefused as refused:
+            yield PathRule(path, folder, (), "", f"{_shown(path)} {refused}: it is left out")
+            continue
+        rule = _unchanged.find((path, folder), version)
+        if rule is None:
+            rule = _read_rule(path, folder, gate)
+            _unchanged.keep((path, folder), version, rule, len(rule.text))
+        yield rule
+
+
+_unchanged: VersionMemo[PathRule] = VersionMemo(2 * MOST, 2 * MOST * LIMIT)
+"""Rules are looked at before every request."""
+
+
+def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
+    shown = _shown(path)
+    try:
+        found = read_unasked(gate, path, LIMIT, by_name=True)
+    except FileRefused as refused:
+        return PathRule(path, folder, (), "", f"{shown} {refused}: it is left out")
+    except NexusError as error:
+        return PathRule(path, folder, (), "", f"{one_line(error.message)}; it is left out")
+    if found is None:
+        return PathRule(path, folder, (), "")
+    front = read_front_matter(found.text)
+    paths, problem = front.fields.get("paths", ""), front.problem
+    if len(paths) > 1 and paths.startswith("[") and "]" not in paths:
+        paths, problem = "", "has an unclosed list in `paths`"
+    globs = list(_expand(paths))
+    notice = found.notice or (f"{shown} {problem}: it always counts" if problem else "")
+    text = replace_surrogates(trim_text(front.text))
+    return PathRule(path, folder, tuple(globs[:MOST]), text, notice, found.beyond)
+
+
+def _shown(path: Path) -> str:
+    return one_line(replace_surrogates(str(path)))
+
+
+def _expand(value: str) -> Iterator[str]:
+    """Yield the globs of a list joined by commas, one for each reading of its `{a,b}`."""
+    left = [glob.strip().strip("\"'") for glob in reversed(_COMMA.split(value))]
+    for _ in range(MOST * 4):
+        if not left:
+            return
+        glob = left.pop()
+        if braces := _BRACES.search(glob):
+            options = reversed(braces[1].split(","))
+            left += [f"{glob[: braces.start()]}{option.strip()}{glob[braces.end() :]}" for option in options]
+        elif glob:
+            yield glob
+
+
+@lru_cache(512)
+def _compile_glob(glob: str) -> re.Pattern[str]:
+    """Return the expression of a glob for paths below its folder."""
+    plain = glob.removeprefix("./").strip("/")
+    while "**/**/" in plain:
+        plain = plain.replace("**/**/", "**/")
+    end = r"\Z" if _SIGNS.search(plain.rpartition("/")[2]) else r"/|\Z"
+    return compile_parts(read_parts(_SIGNS.split(plain)), end)

@@ -1,0 +1,51 @@
+"""The contributors of Python plugins, and a section `recall.PLUGIN` for each plugin that is a memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from nexus_cli.core.elide import one_line
+from nexus_cli.plugins.python_plugins import PythonPlugin, admit_objects, python_plugins
+from nexus_cli.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.sections.section import Layer, Phase, Section
+
+MOST_LINES, LONGEST_LINE = 20, 500
+"""Most lines that a memory may add, and most characters of one."""
+_ID = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+def plugin_contributors(taken: Collection[str]) -> Mapping[str, Contributor]:
+    """Return the contributors by id, without those whose id is `taken`. Their text is never taken for ours."""
+    found = admit_objects("contributors", _is_valid, lambda one: (one.id,), taken)
+    made = {name: replace(one, verbatim=False) for name, (one, _) in found.items()}
+    for plugin in python_plugins():
+        if plugin.has("nexus_recall"):
+            name = f"recall.{plugin.entry.name}"
+            made[name] = Contributor(
+                name, Layer.EVENT, partial(_recall, plugin), partial(_render, name, plugin.entry.package)
+            )
+    return made
+
+
+def _is_valid(one: Any) -> bool:
+    return isinstance(one, Contributor) and bool(_ID.fullmatch(one.id))
+
+
+def _recall(plugin: PythonPlugin, sources: Sources) -> Value:
+    about = sources.about()
+    found = plugin.call("nexus_recall", project=str(sources.cwd), about=about) if about and plugin.manager else None
+    if plugin.manager is None:
+        raise RuntimeError(plugin.problems[-1])  # the reader names it once
+    lines = [one for given in found or () for one in given]
+    return [one_line(str(line))[:LONGEST_LINE] for line in lines[:MOST_LINES]]
+
+
+def _render(name: str, package: str, value: Value, view: View) -> tuple[Section, ...]:
+    text = "\n".join(f"- {line}" for line in value if line.strip())
+    if not text:
+        return ()
+    return (Section(name, Phase.MEMORY + 70, (text,), Layer.EVENT, priority=40, source=f"plugin {package}"),)

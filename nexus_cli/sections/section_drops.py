@@ -1,0 +1,70 @@
+"""Record drops of sections, one for each section text of a session, also across resumes.
+
+A drop of the system text is recorded with the epoch that first omits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from nexus_cli.conversation.epoch_draft import PendingDrop
+from nexus_cli.core.clock import Clock, format_utc
+from nexus_cli.core.entry import Cause, Drop, Memo
+from nexus_cli.core.services import Log
+from nexus_cli.sections.planner import SectionChoice
+from nexus_cli.sections.section import Layer, Section
+
+KIND = "left_out"
+"""Kind of the memo of a dropped `section`: `sha256` of its whole text, and the id of the `drop`."""
+
+
+@dataclass
+class SectionDrops:
+    """Implements `OmissionRecorder` over the log of a lane."""
+
+    log: Log
+    clock: Clock
+    told: Callable[[Drop], None]
+    """Receives each new drop, without its text."""
+    _names: dict[tuple[str, str], str] | None = field(default=None)
+
+    def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
+        """See `OmissionRecorder`. The size of the drop is that of its first omission."""
+        section = chosen.section
+        key = (section.id, section.digest)
+        names = self._load_names()
+        if key in names:
+            return names[key]
+        name, at = self.log.next_drop(), format_utc(self.clock())
+        cause = Cause.INSTRUCTION_CAP if chosen.is_capped and section.layer is Layer.SYSTEM else Cause.SECTION_BUDGET
+        what = f"section {section.id}" if chosen.form is None else f"part of section {section.id}"
+        if chosen.is_unread:
+            what, cause = section.full, Cause.LIMIT
+        elif section.source:
+            what += f" ({section.source})"
+        if chosen.form == 0:  # the missing part was never read
+            cause = Cause.LIMIT
+        left = max(1, chosen.full_tokens - chosen.tokens)
+        drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.unread_bytes)
+        note = KIND, {"section": section.id, "sha256": section.digest, "drop": name}
+        if later is not None:
+            later.append(PendingDrop(drop, note))
+            self._names = None  # recorded when that epoch begins
+            return name
+        self.log.record_drop(drop)
+        self.log.record_memo(Memo(KIND, at, self.log.last_id(), note[1]))
+        names[key] = name
+        self.told(replace(drop, text=None))
+        return name
+
+    def drop_id_of(self, section: Section) -> str:
+        names = self._load_names()
+        return names.get((section.id, section.digest), "") if names else ""
+
+    def _load_names(self) -> dict[tuple[str, str], str]:
+        """Load the drop ids of the lane by section id and text hash, once."""
+        if self._names is None:
+            values = [memo.value for memo in self.log.memos(KIND)]
+            self._names = {(str(v["section"]), str(v["sha256"])): str(v["drop"]) for v in values}
+        return self._names

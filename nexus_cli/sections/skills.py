@@ -1,0 +1,370 @@
+"""Skills and commands of one's own: guides in Markdown that are read on demand (seed B).
+
+A skill is a folder with a SKILL.md below `skills`, a command a file NAME.md below `commands`. Both are found in the
+person's folders (`config`, `~/.nexus`, `~/.agents`, `~/.claude`), and among the trusted items of the folders of a
+project, whose bytes are those that were judged. Of two with one name the first counts: the person's before the
+project's, those of an inner folder before those of an outer one, then by the order of `FOLDERS`. A plugin's guide whose
+name another one has is `PLUGIN:NAME`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nexus_cli.config.foreign_items import ABOVE
+from nexus_cli.config.paths import places
+from nexus_cli.config.project_items import project_folders
+from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration
+from nexus_cli.config.trust_files import FOLDER
+from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, holds_credentials
+from nexus_cli.context.text_file import FileText, decode_head, read_text, read_unasked
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
+from nexus_cli.plugins.installed_plugins import installed_plugins
+from nexus_cli.sections.front_matter import FENCE, FrontMatter, read_front_matter
+
+FILE = "SKILL.md"
+SKILL, COMMAND = "skill", "command"
+PLACES: Mapping[str, str] = {SKILL: "skills", COMMAND: "commands"}
+"""The folder of each kind."""
+FOLDERS = (FOLDER, ".agents", ".claude")
+"""Folders of a project and of the home folder, in the order of precedence."""
+LIMIT = 1024 * 1024
+"""Bytes of one guide that are read."""
+HEAD = 64 * 1024
+"""Bytes of the file that must contain name and description."""
+MOST = 2500
+"""Most guides of one kind in one folder."""
+MOST_FILES = 100
+"""Most other files of a personal skill that are listed."""
+LONGEST_NAME, LONGEST_LINE = 64, 400
+"""Most characters of a shown name and a shown description."""
+
+
+_unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill or command, without its guide."""
+
+    name: str
+    """Its name: the front matter's `name`, else the folder's. That of a command is its path: `frontend:button`."""
+    description: str
+    """One line: the front matter's, else the first paragraph of the guide; may be ""."""
+    path: str
+    """Its file, in a form that can be shown."""
+    source: Path | bytes = field(repr=False)
+    """The file itself; for a project, its content when trust in the project was judged."""
+    origin: str = "personal"
+    """`personal`, `project` or `plugin`."""
+    shadowed: bool = False
+    """True if another one of the same name and kind comes before it."""
+    problem: str = ""
+    """The reason that it cannot be used; else ""."""
+    kind: str = SKILL
+    """`SKILL` or `COMMAND`."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """The front matter."""
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """The other trusted files of a project's or plugin's skill, by their path in its folder."""
+    plugin: str = ""
+    """The plugin that it is of."""
+    plugin_root: str = ""
+    """The folder of that plugin."""
+
+    @property
+    def whole_name(self) -> str:
+        """Return `PLUGIN:NAME` for one of a plugin, else its name."""
+        return self.name if self.name.startswith(f"{self.plugin}:") or not self.plugin else f"{self.plugin}:{self.name}"
+
+    @property
+    def shown_origin(self) -> str:
+        """Return `personal`, `project` or `plugin NAME`."""
+        return f"{self.origin} {self.plugin}".rstrip()
+
+    @property
+    def is_usable(self) -> bool:
+        """True if it is the one that counts of its name, and can be read."""
+        return not self.shadowed and not self.problem
+
+    @property
+    def is_offered(self) -> bool:
+        """True if the model may read it by itself."""
+        return self.is_usable and self.fields.get("disable-model-invocation") != "true"
+
+    @property
+    def is_callable(self) -> bool:
+        """True if the person may call it."""
+        return self.is_usable and self.fields.get("user-invocable") != "false"
+
+
+def personal_folders(kind: str) -> list[Path]:
+    """Return the person's folders of a kind, in the order of precedence."""
+    home = Path(os.path.expanduser("~"))
+    return [places().config / PLACES[kind], *(home / name / PLACES[kind] for name in FOLDERS)]
+
+
+def may_have_skills(cwd: Path) -> bool:
+    """Return True if a folder of skills exists that may count in `cwd`. Looks at no skill."""
+    home = os.path.expanduser("~")
+    own = [str(places().config), *(f"{home}/{name}" for name in FOLDERS)]
+    theirs = [f"{folder}/{name}" for folder in project_folders(cwd) for name in FOLDERS]
+    there = any(map(os.path.isdir, [f"{folder}/skills" for folder in (*own, *theirs)]))
+    return there or any(plugin.items(SKILL) for plugin in installed_plugins())
+
+
+def find_skills(cwd: Path) -> tuple[Skill, ...]:
+    """Return the active skills of `cwd` by name, a personal one before a project's. Raises nothing."""
+    return find_guides(cwd, SKILL)[0]
+
+
+def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
+    """Return the active guides of a kind by name, and the number of those in the project that are inactive, because
+    they are not trusted or have changed since. Raises nothing."""
+    personal = [one for folder in personal_folders(kind) for one in _in(folder, kind)]
+    mine, inactive = {one.path for one in personal}, 0
+    found = [*personal]
+    for folder in reversed(project_folders(cwd)):
+        if any(os.path.lexists(folder / name / PLACES[kind]) for name in FOLDERS):
+            configuration = read_configuration(folder, (kind,))
+            trusted = trusted_configuration(folder, configuration)
+            there = [*_in_project(folder, trusted, kind)]
+            inactive += sum(1 for _ in _names(configuration, kind)) - len(there)
+            found += [one for one in there if one.path not in mine]  # the home folder may be a project
+    taken = {one.name for one in found if not one.problem}
+    for guide in _in_plugins(kind):
+        found.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
+        taken.add(guide.name)
+    listed: list[Skill] = []
+    names: set[str] = set()
+    for guide in sorted(found, key=lambda one: one.name.casefold()):
+        listed.append(replace(guide, shadowed=guide.name in names) if guide.name in names else guide)
+        if not guide.problem:
+            names.add(guide.name)
+    return tuple(listed), max(0, inactive)
+
+
+def explain_uncallable(cwd: Path) -> dict[str, str]:
+    """Return the reason that a guide cannot be called, by its name: its file is not trusted or no guide, or it is for
+    the model alone. A name may also be that of a guide that can be called. Raises nothing."""
+    found: dict[str, str] = {}
+    for folder in project_folders(cwd):
+        configuration = read_configuration(folder, beside=PLACES)
+        active = trusted_configuration(folder, configuration).files if configuration.files else {}
+        for kind in PLACES:
+            waiting = [(key, name) for key, name in _names(configuration, kind) if key not in active]
+            found |= {_name(name): f"{_place(folder, key)} is not trusted: nexus trust" for key, name in waiting}
+    for one in (one for kind in PLACES for one in find_guides(cwd, kind)[0] if not one.is_callable):
+        if not one.shadowed:
+            found[one.name] = f"{one.path} {one.problem or 'is for the model alone (user-invocable)'}"
+    return found
+
+
+def count_untrusted(cwd: Path) -> int:
+    """Count the skills that are inactive because they are not trusted or have changed since."""
+    return find_guides(cwd, SKILL)[1]
+
+
+def read_guide(skill: Skill) -> str:
+    """Return the guide as written, without front matter; raise `NexusError("config", ...)` if that fails."""
+    found = _read(skill.source, skill.path, LIMIT)
+    if found is None:
+        raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` shows what is")
+    return read_front_matter(found.text).text.strip("\n")
+
+
+def list_files(skill: Skill) -> list[str]:
+    """Return the other files of a skill, by their path in its folder, at most `MOST_FILES`."""
+    if isinstance(skill.source, bytes) or skill.kind != SKILL:
+        return sorted(skill.files)[:MOST_FILES]
+    root, found = skill.source.parent, list[str]()
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in sorted(files)]
+        if len(found) > MOST_FILES:
+            break
+    return [name for name in found if name != FILE][:MOST_FILES]
+
+
+def read_file_of(skill: Skill, name: str) -> str:
+    """Return the text of a file in a skill's folder; raise `NexusError("config", ...)` if there is none, it is binary,
+    it holds credentials, or a link leads out of the folder."""
+    path, where = os.path.normpath(name), f"{skill.name}: {one_line(name)}"
+    try:
+        if isinstance(skill.source, bytes):
+            data = skill.files.get(path)
+            if data is not None and holds_credentials(os.path.basename(path), data):
+                raise FileRefused("holds credentials")
+            found = None if data is None else decode_head(data, path, LIMIT)
+        else:
+            root = Path(os.path.realpath(skill.source.parent))
+            found = read_unasked(UnaskedFiles(root), root / path, LIMIT)
+    except FileRefused as refused:
+        raise NexusError("config", where, str(refused)) from refused
+    if found is None:
+        raise NexusError("config", where, "the skill has no such file")
+    return found.text
+
+
+def _in(folder: Path, kind: str) -> Iterator[Skill]:
+    """Yield the personal ones of a folder."""
+    for name, path in _skill_files(folder) if kind == SKILL else _command_files(folder):
+        yield _find_guide(name, path, one_line(str(path)), "personal", kind)
+
+
+def _skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names[:MOST]:
+        place = folder / name
+        # A dangling link is listed with its problem.
+        is_skill = os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
+        if not name.startswith(".") and is_skill:
+            yield name, place / FILE
+
+
+def _command_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    count = 0
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.endswith(".md") and not name.startswith(".") and count < MOST:
+                count += 1
+                path = Path(where, name)
+                yield _command_name(str(path.relative_to(folder))), path
+
+
+def _command_name(path: str) -> str:
+    return path.removesuffix(".md").replace("/", ":")
+
+
+def _names(found: Configuration, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the key of each guide's file, and its name, in the order of precedence."""
+    for place in FOLDERS:
+        prefix = f"{PLACES[kind]}/" if place == FOLDER else f"{ABOVE}{place}/{PLACES[kind]}/"
+        for key in found.files:
+            if not key.startswith(prefix):
+                continue
+            inner = key.removeprefix(prefix)
+            folder, _, file = inner.partition("/")
+            if kind == SKILL and file == FILE and not folder.startswith("."):
+                yield key, folder
+            elif kind == COMMAND and inner.endswith(".md"):
+                yield key, _command_name(inner)
+
+
+def _in_project(root: Path, trusted: Configuration, kind: str) -> Iterator[Skill]:
+    """Yield the trusted ones from the bytes that were judged: nothing is read again."""
+    others = _other_files(trusted) if kind == SKILL else {}
+    for key, name in [*_names(trusted, kind)][:MOST]:
+        made = _find_guide(name, trusted.files[key], _place(root, key), "project", kind)
+        files = others.get(key.removesuffix(FILE))
+        yield replace(made, files=files) if files else made
+
+
+def _place(root: Path, key: str) -> str:
+    """Return the path of a project's file by its key, in a form that can be shown."""
+    return one_line(str(root / key.removeprefix(ABOVE) if key.startswith(ABOVE) else root / FOLDER / key))
+
+
+def _in_plugins(kind: str) -> Iterator[Skill]:
+    """Yield the accepted ones of the installed plugins, from the bytes that were compared with the record."""
+    for plugin in installed_plugins():
+        for item, state in plugin.items(kind):
+            if state != "active" or plugin.folder is None:
+                continue
+            path, _ = plugin.folder.guides[item.key]
+            above = f"{path.rpartition('/')[0]}/"
+            made = _make_guide(item.name, item.parts[path], one_line(str(plugin.root / path)), "plugin", kind)
+            files = {name.removeprefix(above): data for name, data in item.parts.items() if name not in ("", path)}
+            yield replace(made, files=files, plugin=plugin.name, plugin_root=str(plugin.root))
+
+
+def _other_files(trusted: Configuration) -> dict[str, dict[str, bytes]]:
+    """Return the files of all skills but their guides, by the skill's folder and their path in it."""
+    found: dict[str, dict[str, bytes]] = {}
+    for key, data in trusted.files.items():
+        before, mark, after = key.partition("skills/")
+        name, _, inner = after.partition("/")
+        if mark and inner and inner != FILE:
+            found.setdefault(f"{before}{mark}{name}/", {})[inner] = data
+    return found
+
+
+def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
+    """Return the guide of a file; one that has not changed since is read once per process."""
+    key, status = (name, where, origin, kind), None
+    try:
+        status = os.stat(source) if isinstance(source, Path) else None
+    except (OSError, ValueError):
+        return _make_guide(name, source, where, origin, kind)
+    version = file_version(status) if status else source
+    made = _unchanged.find(key, version)
+    if made is None:
+        made = _make_guide(name, source, where, origin, kind)
+        if status is None or is_settled(status):
+            _unchanged.keep(key, version, made, len(source) if isinstance(source, bytes) else len(made.description))
+    return made
+
+
+def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
+    name = _name(name)
+    try:
+        found = _read(source, where, HEAD)
+    except NexusError as error:
+        return Skill(name, "", where, source, origin, problem=one_line(error.why), kind=kind)
+    if found is None:
+        return Skill(name, "", where, source, origin, problem="is not a regular file", kind=kind)
+    front = read_front_matter(found.text, cut=found.beyond > 0)
+    described = front.fields.get("description", "")
+    said = described or ("" if front.problem else _paragraph(front.text))
+    problem = front.problem or _problem(found.text, front, source, where)
+    if not problem and not said and kind == SKILL:
+        problem = "has no description"
+    named = _name(front.fields.get("name", "")) if kind == SKILL else ""
+    line = "" if problem and not described else _one_line(said)
+    return Skill(named or name, line, where, source, origin, problem=problem, kind=kind, fields=front.fields)
+
+
+def _problem(text: str, front: FrontMatter, source: Path | bytes, where: str) -> str:
+    """Return the reason that a readable file is not a guide, "" if it is one; `text` is its beginning."""
+    if not text.strip():
+        return "is empty"
+    if not front.text.strip().strip("-"):
+        whole = _read(source, where, LIMIT)
+        if not read_front_matter(whole.text if whole else "").text.strip().strip("-"):
+            return "has no guide behind its front matter"
+    return ""
+
+
+def _read(source: Path | bytes, where: str, limit: int) -> FileText | None:
+    return decode_head(source, where, limit) if isinstance(source, bytes) else read_text(source, limit)
+
+
+def _name(text: str) -> str:
+    """Return `text` as one word that can be typed; "" if nothing is left."""
+    return "-".join(one_line(text).split())[:LONGEST_NAME]
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(one_line(text[: 4 * LONGEST_LINE]).split())
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 3].rstrip() + "..."
+
+
+def _paragraph(body: str) -> str:
+    """Return the first text lines of `body`, without headings and rules."""
+    said: list[str] = []
+    for line in body.splitlines():
+        plain = line.strip()
+        if plain and not plain.startswith(("#", FENCE, "```")):
+            said.append(plain)
+        elif said:
+            break
+    return " ".join(said)

@@ -1,0 +1,187 @@
+"""Take the capability snapshot: tools, skills, servers, credentials. A credential is the name of a variable,
+never its value. Needs no model and no network, and starts no process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.config.foreign_items import KINDS, may_have_servers
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.trust import read_configuration, trust_state
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.ledger import Ledger
+from nexus_cli.plugins.installed_plugins import installed_plugins
+from nexus_cli.plugins.python_plugins import python_plugins
+from nexus_cli.provider.available_models import keys_present, keys_to_choose_from, unnamed_model
+from nexus_cli.provider.endpoint import describe_bad_key
+from nexus_cli.sections.contributors.capabilities import BROKEN, READY, SETUP, STATES
+from nexus_cli.sections.recipe import recipe_names
+from nexus_cli.sections.skills import SKILL, Skill, count_untrusted, find_guides
+from nexus_cli.session.recipes import FRONTS, project_recipes
+
+if TYPE_CHECKING:
+    from nexus_cli.mcp.server_entries import ServerFiles
+
+ENVIRONMENTS = frozenset(
+    ".venv venv uv.lock poetry.lock .pixi .conda env conda environment.yml environment.yaml node_modules".split()
+)
+"""Names in a project whose environments are looked for."""
+
+
+def _describe_environment(cwd: Path, environ: Mapping[str, str]) -> str:
+    root = project_root(cwd)
+    if not any((folder / name).exists() for folder in {root, cwd} for name in ENVIRONMENTS):
+        return ""
+    from nexus_cli.config.host_environment import host_environment  # noqa: PLC0415
+    from nexus_cli.config.project_environment import find_project_environment  # noqa: PLC0415
+
+    return find_project_environment(root, cwd, host_environment(environ, cwd)).describe()
+
+
+def snapshot(
+    cwd: Path,
+    settings: Settings,
+    environ: Mapping[str, str],
+    model: str,
+    tools: Sequence[str],
+    *,
+    skills: bool = True,
+    runs: bool = True,
+    find: Callable[[], tuple[Sequence[Skill], int]] | None = None,
+) -> dict[str, Any]:
+    """Return the part included in requests, see `sections/contributors/capabilities.py`. A broken file affects
+    only its own part. Pass `skills=False` if the model cannot read any, and `runs=False` if no command can run: the
+    environments of commands are left out then. `find` returns the skills and the number of inactive ones, by default
+    those of `cwd`."""
+    known, inactive = (find() if find else find_guides(cwd, SKILL)) if skills else ((), 0)
+    found = [skill for skill in known if not skill.shadowed]
+    servers = _servers(cwd)
+    # Only keys in the environment: commands of the model never get a stored key.
+    keys = {name: environ[name] for name in settings.default_models if environ.get(name)}
+    return {
+        "model": model,
+        "tools": list(tools),
+        "skills": [
+            {"name": skill.name, "description": skill.description, "origin": skill.origin}
+            for skill in found
+            if not skill.problem
+        ],
+        "environment": _describe_environment(cwd, environ) if runs else "",
+        "servers": list(servers.entries) if servers else [],
+        "credentials": sorted(name for name in keys_present(environ, settings) if environ.get(name)),
+        "capabilities": [
+            _category("tools", [(name, READY, "") for name in tools]),
+            _category(
+                "skills",
+                [
+                    *((skill.name, BROKEN if skill.problem else READY, skill.problem) for skill in found),
+                    # Only a trusted project's names are shown to the model.
+                    *[("", SETUP, "`nexus trust`")] * inactive,
+                ],
+            ),
+            _category(
+                "servers",
+                [
+                    *((name, READY, "") for name in (servers.entries if servers else ())),
+                    *(("", BROKEN, line) for line in (servers.problems if servers else ())),
+                ],
+            ),
+            _category("credentials", map(_credential, sorted(keys), (keys[name] for name in sorted(keys)))),
+        ],
+    }
+
+
+def _category(name: str, items: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return one category as JSON data: its items with name, state and reason, and the number of items per state."""
+    listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
+    counts = Counter(one["state"] for one in listed)
+    return {"category": name, "counts": {state: counts[state] for state in STATES}, "items": listed}
+
+
+def _credential(name: str, text: str) -> tuple[str, str, str]:
+    bad = describe_bad_key(text)
+    return name, BROKEN if bad else READY, bad
+
+
+def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Sequence[str]) -> dict[str, Any]:
+    """Return the whole snapshot as JSON data, with the default model of a run."""
+    from nexus_cli.config.unsupported import find_unsupported  # noqa: PLC0415  (not in requests)
+
+    model = unnamed_model(environ, settings)
+    root = project_root(cwd)
+    servers = _servers(cwd)
+    memory, trouble = _facts(root)
+    own = project_recipes(cwd)
+    return {
+        "version": 1,
+        **snapshot(cwd, settings, environ, model, tools),
+        "credentials": sorted(keys_present(environ, settings)),
+        "model": model or None,
+        "host": one_line(os.uname().nodename),
+        "model_why": "" if model else _no_model(settings, environ),
+        "servers": _list_servers(servers),
+        "plugins": [one.name for one in installed_plugins()] + [one.entry.name for one in python_plugins()],
+        "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
+        "project": {
+            "folder": str(root),
+            "trust": trust_state(root, read_configuration(root, KINDS)),
+            "skills_not_trusted": count_untrusted(cwd),
+            "unsupported": [{"path": one.path, "what": one.what} for one in find_unsupported(root)],
+        },
+        "memory": memory,
+        "notices": [*(servers.problems if servers else ()), *([trouble] if trouble else [])],
+    }
+
+
+def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
+    present = keys_to_choose_from(environ, settings)
+    if present:
+        return f"none is configured, and several keys are set: {', '.join(present)}"
+    return "none is configured, and no API key is set"
+
+
+def _servers(cwd: Path) -> ServerFiles | None:
+    """Return the MCP servers in effect in `cwd`, None if no file names any."""
+    if not may_have_servers(cwd):
+        return None
+    from nexus_cli.mcp.server_entries import read_servers  # noqa: PLC0415  (most folders have none)
+
+    return read_servers(cwd)
+
+
+def _list_servers(files: ServerFiles | None) -> list[dict[str, str]]:
+    if files is None:
+        return []
+    from nexus_cli.mcp.tool_cache import read_list  # noqa: PLC0415  (not in requests)
+
+    states = ("not listed", "listed")
+    return [{"name": name, "state": states[read_list(one) is not None]} for name, one in files.entries.items()]
+
+
+def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
+    """Count the facts by slot, and the proposals (None without a ledger); also return a ledger problem, or ""."""
+    place = ledger_place()
+    if not ledger_exists(place):
+        return None, ""
+    try:
+        ledger = Ledger.open_for_reading(place)
+    except NexusError as error:
+        return None, error.message
+    try:
+        known = ledger.facts.list_facts(str(root))
+    except NexusError as error:
+        return None, error.message
+    finally:
+        ledger.close()
+    kept = Counter(str(fact.slot) for fact in known if fact.state is FactState.KEPT)
+    counts = {str(slot): kept[str(slot)] for slot in MemorySlot}
+    return {**counts, "proposed": len(known) - kept.total()}, "; ".join(ledger.notices)

@@ -1,0 +1,99 @@
+"""Open the ledger and the session of a run, and load the facts of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
+from nexus_cli.core.errors import InUseError, LedgerAwayError, NexusError
+from nexus_cli.ledger import RUN, Ledger, SessionInfo
+from nexus_cli.ledger.store import read_facts
+from nexus_cli.session.options import Options
+
+
+def open_ledger(options: Options, notices: list[str]) -> Ledger:
+    """Open the person's ledger, or one in memory if nothing is to be saved or the ledger cannot be written.
+
+    With `save` off it still has the person's facts, read-only. A session may be resumed from a read-only ledger.
+    Raises `NexusError("ledger", ...)` if that cannot be read either, or on any failure with `require_save`.
+    """
+    if not options.save:
+        ledger = Ledger.open(None)
+        ledger.facts.borrow(read_facts(ledger_place(), options.cwd))
+        return ledger
+    try:
+        ledger = _open_own(options)
+    except NexusError as error:
+        if options.require_save:
+            raise
+        if not needs_ledger(options):
+            return open_instead(error, notices)
+        ledger = Ledger.open_for_reading(ledger_place())
+        notices.append(f"{error.message}; what follows is kept in memory and lost when it ends")
+        return ledger
+    notices.extend(ledger.notices)
+    return ledger
+
+
+def _open_own(options: Options) -> Ledger:
+    """Open the person's ledger; wait for a server that is away as the front end does."""
+    while True:
+        try:
+            return Ledger.open(ledger_place())
+        except LedgerAwayError as error:
+            if options.wait_for_ledger is None or not options.wait_for_ledger(error):
+                raise
+
+
+def needs_ledger(options: Options) -> bool:
+    """True if this run cannot start without the ledger on disk."""
+    return options.require_save or bool(options.resume) or options.newest
+
+
+def open_instead(error: NexusError, notices: list[str]) -> Ledger:
+    """Open the ledger in memory of a session whose own cannot be used."""
+    notices.append(f"{error.message}; this session is kept in memory and lost when it ends")
+    return Ledger.open(None)
+
+
+def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
+    """Return the session to resume, None for a new one. Raises `NexusError("usage", ...)` if it does not exist."""
+    if options.resume:
+        return ledger.find_session(options.resume)
+    if not options.newest:
+        return None
+    folder = str(options.cwd)
+    newest = ledger.newest_session(folder, runs=options.front == RUN)
+    if newest is None:
+        why, hint = f"there is no session in {options.cwd}", "Omit --continue to start one"
+        if run := ledger.newest_session(folder):
+            why = f"there is no session in {options.cwd}, only runs of `nexus ask`"
+            hint = f"`nexus ask -c` continues the newest run; to open it here: nexus -r {ledger.short_ids([run.id])[0]}"
+        raise NexusError("usage", "nothing to continue", why, hint)
+    return newest
+
+
+def lock_session(ledger: Ledger, session: SessionInfo) -> None:
+    """Lock the session for this process. Raises `InUseError` if another process has it open."""
+    if not ledger.lock(session.id):
+        named = ledger.short_ids([session.id])[0]
+        raise InUseError(
+            f"session {named} is open elsewhere",
+            "another process is working in it",
+            f"Wait for it, or make a copy: nexus sessions fork {named}",
+        )
+
+
+@contextmanager
+def readonly_ledger() -> Iterator[Ledger]:
+    """Open the person's ledger for reading, or an empty one if it does not exist or cannot be opened."""
+    try:
+        place = ledger_place()
+        ledger = Ledger.open_for_reading(place) if ledger_exists(place) else Ledger.open(None)
+    except NexusError:
+        ledger = Ledger.open(None)
+    try:
+        yield ledger
+    finally:
+        ledger.close()

@@ -1,0 +1,88 @@
+"""Find the recipe of a run: in the person's folder, the package, then a trusted project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.trust import Configuration, State, read_configuration, trust_state, trusted_configuration
+from nexus_cli.config.trust_files import FOLDER
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import SessionInfo
+from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
+from nexus_cli.session.options import Options
+
+INSIDE = "recipes/"
+FRONTS = ("chat", "ask")
+"""Default recipes of the front ends: a session started in one front end can resume in the other."""
+NOT_TRUSTED: Mapping[State, str] = {
+    "changed": "it belongs to this project, and is new or has changed since that was trusted",
+    "untrusted": "it belongs to this project, which is not trusted",
+}
+"""Reasons for ignoring a recipe of the project, by its trust state."""
+TRUST = "`nexus trust` shows what it holds and enables it"
+
+
+def folders() -> list[Path]:
+    """Return the recipe folders outside projects, in order of precedence."""
+    return [places().config / "recipes", defaults_dir() / "recipes"]
+
+
+def own_recipe(name: str) -> Recipe:
+    """Return a recipe of the person or the package: a project cannot replace recipes that nexus uses internally."""
+    return load_recipe(name, folders())
+
+
+def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
+    """Load the recipe `name` for `cwd`, with notices; raises as `load_recipe`, also for one that is not trusted."""
+    here = project_recipes(cwd)
+    try:
+        found = load_recipe(name, folders(), here)
+    except NexusError as error:
+        hidden = error.kind == "usage" and not (here and name in here.names())
+        why = NOT_TRUSTED.get(_trust_of(name, cwd)) if hidden else None
+        if why is None:
+            raise
+        raise NexusError("usage", error.what, why, TRUST) from error
+    shadowed = here is not None and name in here.names() and name in recipe_names(folders())
+    notice = f"recipe {name} of this project is not used: another recipe of this name comes first"
+    return found, (notice,) if shadowed else ()
+
+
+def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
+    """Load the recipe of the resumed session `found` (None: a new one); also return notices.
+
+    A session keeps its recipe, with its limits, unless the person names another. Raises as `load_recipe` does; if the
+    session's recipe is missing or broken, the error explains how to resume.
+    """
+    if options.recipe or found is None:
+        return recipe_for(options.recipe or options.front, options.cwd)
+    own = found.recipe
+    try:
+        return recipe_for(options.front if own in FRONTS and options.front else own, options.cwd)
+    except NexusError as error:
+        why = f"the session has the limits of its recipe: {error.message}"
+        hint = "Continue in another recipe: --recipe ask"
+        hint = f"{TRUST}; or continue in another recipe: --recipe ask" if error.hint == TRUST else hint
+        raise NexusError(error.kind, f"session {found.id} cannot continue", why, hint) from error
+
+
+def project_recipes(cwd: Path) -> ProjectRecipes | None:
+    """Return the trusted recipes of the project that contains `cwd`, None if it has none."""
+    root = project_root(cwd)
+    return _recipes_in(root, trusted_configuration(root))
+
+
+def _trust_of(name: str, cwd: Path) -> State:
+    """Return the trust state of the project that contains `cwd` if it has a recipe `name`, else `nothing`."""
+    root = project_root(cwd)
+    found = read_configuration(root)
+    here = _recipes_in(root, found)
+    return trust_state(root, found) if here and name in here.names() else "nothing"
+
+
+def _recipes_in(root: Path, found: Configuration) -> ProjectRecipes | None:
+    files = {name.removeprefix(INSIDE): data for name, data in found.files.items() if name.startswith(INSIDE)}
+    here = {name: data for name, data in files.items() if "/" not in name}
+    return ProjectRecipes(root / FOLDER / "recipes", here) if files else None

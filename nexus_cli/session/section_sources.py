@@ -1,0 +1,446 @@
+"""Build the section collector of a session, and read the session data that contributors need.
+
+`SessionSources` reads files, hidden history and the trigger of the turn.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import project_root, repository_root
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.sysinfo import SERVER_MODE
+from nexus_cli.conversation.entry_ranges import ranges_of
+from nexus_cli.conversation.goals import list_goals
+from nexus_cli.conversation.groups import is_request
+from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import Clock
+from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.services import Footprint, Log, SeenFile
+from nexus_cli.core.surrogates import replace_surrogates
+from nexus_cli.core.tool import Effect
+from nexus_cli.engine.requests.lane_state import newest_words
+from nexus_cli.engine.requests.user_input import ATTACHMENTS, TRIGGER
+from nexus_cli.sections.collect import SectionCollector
+from nexus_cli.sections.contributor import Contributor, Sources, View, discover
+from nexus_cli.sections.identity_files import read_identity_files
+from nexus_cli.sections.learned import Misses
+from nexus_cli.sections.planner import section_budget
+from nexus_cli.sections.project_outline import Outline, outline_files, walk_files
+from nexus_cli.sections.reader import SectionReader
+from nexus_cli.sections.recipe import Recipe
+from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section_drops import SectionDrops
+from nexus_cli.sections.skills import SKILL, Skill, find_guides, may_have_skills
+from nexus_cli.session.capability_snapshot import snapshot
+from nexus_cli.session.options import CHAT, Options
+from nexus_cli.tools.files import ToolError, read_real_file
+from nexus_cli.tools.registry import find_tool
+
+_CALL = re.compile(r"<(skill|command) name=.*?</\1>|\A/([\w:-]+)|(?<![\w$\\])\$([A-Za-z][\w:-]*)", re.DOTALL)
+"""A call of a guide in a message, and the guide that was put behind the words."""
+MOST_NAMED = 2
+"""Most skills that are named for one message."""
+
+
+@dataclass
+class SkillCatalogue:
+    """Reads the skills of a folder. The methods block and may be called in a thread."""
+
+    cwd: Path
+    about: Callable[[], str] = str
+    """Returns the person's newest message."""
+    _last: tuple[tuple[Skill, ...], int] | None = field(default=None)
+    _is_new: bool = False
+
+    def read(self) -> tuple[tuple[Skill, ...], int]:
+        """Read the skills again; return them, and the number of inactive ones."""
+        self._last, self._is_new = find_guides(self.cwd, SKILL), True
+        return self._last
+
+    def offered(self) -> list[dict[str, Any]]:
+        """Return name and description of the skills for the model, as the newest `read` found them; read them if that
+        was used for another epoch."""
+        if self._last is None or not self._is_new:
+            self.read()
+        self._is_new = False
+        return _describe(self._last[0] if self._last else ())
+
+    def matching(self) -> list[dict[str, Any]]:
+        """Return those of now that fit the words of the newest message, the best first, without those that it calls."""
+        message = self.about()
+        if not message or not may_have_skills(self.cwd):
+            return []
+        from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
+
+        called = {found[2] or found[3] for found in _CALL.finditer(message)}
+        skills = [one for one in _describe(find_guides(self.cwd, SKILL)[0]) if one["name"] not in called]
+        texts = [f"{one['name'].replace('-', ' ')} {one['description']}" for one in skills]
+        return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
+
+
+def _describe(skills: tuple[Skill, ...]) -> list[dict[str, Any]]:
+    return [{"name": one.name, "description": one.description} for one in skills if one.is_offered]
+
+
+LARGEST = 16 * 1024 * 1024
+"""Largest file in bytes that is compared by content; a larger one is compared by time."""
+MOST = 64 * 1024 * 1024
+"""Most bytes read for one check of all files."""
+LISTING = 0.7
+"""Time limit in seconds for git to list a project."""
+GIT_SECONDS = 1.5
+"""Time limit of one run of git that looks at a repository."""
+SUBJECTS = 3
+TYPES = {"client": "client", "agent": "worker"}
+"""Type of a trigger by its source, if it is not the front end."""
+BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory", "session_start"})
+"""Contributors that blocks replace in a structured run."""
+BLOCK_RULES = "run_instructions"
+SKILL_TOOL = "skill"
+"""The tool that reads guides."""
+
+
+@dataclass
+class SessionSources:
+    """Reads data of one running session. The methods block and may be called in a thread."""
+
+    context: ContextManager
+    seen: Callable[[], Sequence[SeenFile]]
+    """Returns the files that the session read or changed, newest first."""
+    waiting: list[str]
+    """Lines for the model that wait for the next request."""
+    away: Sequence[Mapping[str, str]] = ()
+    """See `Sources.away`; may grow later."""
+    front: str = ""
+    """The front end: the source of typed messages."""
+    run_facts: Callable[[], Mapping[str, Any]] | None = None
+    """See `RunFacts.facts`; None in a plain session."""
+    folder: Path = Path()
+    """The working folder."""
+    noted: Collection[str] | None = None
+    """Files that this process notes for the session, as it does; None where nobody keeps them."""
+    _looked: dict[str, Any] = field(default_factory=lambda: {"head": "", "subjects": []})
+    """The newest state of the repository; {} once git has not answered."""
+    _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
+    """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
+    _footprints: dict[int, Footprint] = field(default_factory=dict)
+    """Footprint of the present epoch, by its id."""
+    _earlier: Sequence[str] | None = None
+    """Files that the session had seen when they were first asked for; None before that."""
+    _about: tuple[Any, str] = ((), "")
+    """The person's newest message, after the state of the window that it was read from."""
+    _attached: tuple[int, Sequence[str]] = (-1, ())
+    """The newest request, and the files that were attached to it and the ones before."""
+
+    def source_fields(self) -> Mapping[str, Any]:
+        """Return the fields of `Sources` that this object fills."""
+        return {
+            "files": self.files,
+            "footprint": self.footprint,
+            "touched": self.touched,
+            "trigger": self.trigger,
+            "run": self.run,
+            "notices": lambda: self.waiting,
+            "away": lambda: self.away,
+            "about": self.about,
+            "goals": lambda: list_goals(self.context.lane.timeline),
+            "repository": self.repository,
+            "has_tool": lambda name: any(tool["function"]["name"] == name for tool in self.context.lane.epoch.tools),
+        }
+
+    def about(self) -> str:
+        """Return the person's newest message. Many sections ask for it; the ledger is read once."""
+        lane = self.context.lane
+        if self._about[0] != (state := (lane, lane.changes)):
+            self._about = state, newest_words(lane)
+        return self._about[1]
+
+    def files(self) -> Sequence[SeenFile]:
+        """Return the session's files with their present state on disk; none if the ledger fails."""
+        try:
+            found = self.seen()
+        except NexusError:
+            return ()
+        left, looked = MOST, []
+        for one in found:
+            disk, moment, used = self._look_at(one, left)
+            left -= used
+            looked.append(replace(one, disk=disk, moment=moment))
+        return looked
+
+    def touched(self) -> Sequence[str]:
+        """Return the files that the session read, edited or was given; none if the ledger fails.
+
+        Asked before every request: the ledger is read once, and again for what a new message attaches.
+        """
+        lane = self.context.lane
+        newest = max((item.entry for item in lane.items if is_request((item,))), default=0)
+        try:
+            if self._earlier is None or self.noted is None:
+                self._earlier = [one.path for one in self.seen()]
+            if self._attached[0] != newest:
+                memos = lane.timeline.memos(ATTACHMENTS)
+                paths = [os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"]]
+                self._attached = newest, paths
+        except NexusError:
+            return ()
+        return [*self._earlier, *(self.noted or ()), *self._attached[1]]
+
+    def repository(self) -> Mapping[str, Any]:
+        """Return the state of the repository with the `subjects` of its newest commits, as `contributors/repository.py`
+        has it; {} without one, or if git fails or takes too long, which ends the looks. The first look asks for both at
+        the same time, later ones for the commits only if there is a new one."""
+        if not self._looked or not repository_root(self.folder):
+            return {}
+        from nexus_cli.worktrees.repository_state import list_commits, look_at_repository  # noqa: PLC0415  (runs git)
+
+        before = self._looked
+        with ThreadPoolExecutor(1) as pool:
+            read_subjects = partial(list_commits, self.folder, "HEAD", "%s", SUBJECTS, seconds=GIT_SECONDS)
+            commits = None if before["subjects"] else pool.submit(read_subjects)
+            state = look_at_repository(self.folder, seconds=GIT_SECONDS)
+            if state:
+                is_new = commits is None and before["head"] != state["head"]
+                state["subjects"] = read_subjects() if is_new else commits.result() if commits else before["subjects"]
+        self._looked = state  # only now: another thread may look at the same time
+        return state
+
+    def footprint(self) -> Footprint:
+        """Count the turns and calls that the window no longer shows, unless a summary or a marker in it tells them."""
+        lane = self.context.lane
+        if any(item.form in (ItemForm.SUMMARY, ItemForm.MARKER) for item in lane.items):
+            return Footprint()
+        epoch = lane.epoch
+        if epoch.id not in self._footprints:
+            calls, turns = Counter[str](), 0
+            for (kind, actor), count in self._count_hidden(lane.timeline, epoch.base).items():
+                if kind in (Kind.USER, Kind.STEER) and actor != "nexus":
+                    turns += count
+                elif kind is Kind.TOOL:
+                    calls[actor.removeprefix("tool:")] += count
+            self._footprints = {epoch.id: Footprint(turns, dict(calls.most_common()))}
+        return self._footprints[epoch.id]
+
+    def _count_hidden(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
+        """Count the entries up to `last` that the window does not show, by kind and actor."""
+        found = Counter[tuple[Kind, str]]()
+        for kind, actor, count in timeline.log.count_entries(last):
+            found[kind, actor] += count
+        for first, end in ranges_of(entry for entry in self._visible() if entry <= last):
+            found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
+        return +found
+
+    def trigger(self) -> Mapping[str, str]:
+        """Return `type` and `source` of the newest turn's trigger; {} in a structured run, see `run`."""
+        newest = self._newest_trigger()
+        if self.run_facts or (newest is not None and newest.value.get("facts")):
+            return {}
+        return plain_trigger(self.front, "person" if newest is None else str(newest.value.get("source", "")))
+
+    def run(self) -> Mapping[str, Any]:
+        """Return the facts of a structured run: those of its newest trigger, and `run_facts`; {} in others."""
+        newest = self._newest_trigger()
+        if newest is None or not newest.value.get("facts"):
+            return {}
+        try:
+            given = self.run_facts() if self.run_facts else {}
+        except NexusError:  # the trigger is known even if the ledger fails
+            given = {}
+        return {**given, "trigger": newest.value["facts"], "time": newest.at}
+
+    def _newest_trigger(self) -> Memo | None:
+        """Return the memo of the newest turn's trigger, None if the person typed it. In a structured run later messages
+        are not triggers."""
+        lane = self.context.lane
+        memos = lane.timeline.memos(TRIGGER)
+        newest = memos[-1] if memos else None
+        if newest is None or self.run_facts:
+            return newest
+        typed = any(item.entry > newest.entry and is_request((item,)) for item in lane.items)
+        return None if typed else newest
+
+    def _visible(self) -> set[int]:
+        """Return the entries that the window shows."""
+        return {item.entry for item in self.context.lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+
+    def _look_at(self, one: SeenFile, left: int) -> tuple[str, str, int]:
+        """Return the state of a file (`same`, `changed`, `gone`), the time of a change and the number of bytes read."""
+        try:
+            status = os.stat(one.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "gone", "", 0
+        except (OSError, ValueError):
+            return "same", "", 0
+        if not stat.S_ISREG(status.st_mode):
+            return "gone", "", 0
+        key = (one.path, one.digest, status.st_ctime_ns, status.st_size)
+        used = 0
+        if key not in self._known:
+            small = status.st_size <= min(LARGEST, left)
+            used = status.st_size if small else 0
+            self._known[key] = _compare_file(one, status.st_ctime, status.st_mtime, small)
+        disk = self._known[key]
+        moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
+        return disk, moment, used
+
+
+def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:
+    """Return `type` and `source` of a trigger in a plain session, for `Sources.trigger`."""
+    front = "repl" if front == CHAT else "ask"
+    return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}
+
+
+def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) -> str:
+    """Compare a file with its last use; return `same` or `changed`. A file with an older ctime is not read."""
+    at = datetime.fromisoformat(one.at).timestamp()
+    if touched <= at:
+        return "same"
+    if not small:
+        return "changed" if changed > at else "same"
+    try:
+        return "same" if read_real_file(Path(one.path), LARGEST).digest == one.digest else "changed"
+    except (OSError, ToolError):
+        return "same"
+
+
+def project_outline(cwd: Path) -> Outline:
+    """Return the outline of the project that contains `cwd`. Blocks for at most about a second; raises nothing."""
+    root = project_root(cwd)
+    names = _list_project(root) if repository_root(cwd) else []
+    if names:
+        return outline_files(names)
+    found, whole = walk_files(root)
+    return outline_files(found, whole=whole)
+
+
+def _list_project(root: Path) -> Sequence[str]:
+    """Return the files listed by git; none on a failure or after `LISTING` seconds."""
+    from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped  # noqa: PLC0415  (in a repository only)
+    from nexus_cli.tools.listing import list_files  # noqa: PLC0415
+
+    stop = StopFlag()
+    timer = threading.Timer(LISTING, stop.press)
+    timer.daemon = True
+    timer.start()
+    try:
+        real = Path(os.path.realpath(root))
+        return list_files(real, real, stop)
+    except (ThreadStopped, OSError, ValueError):
+        return ()
+    finally:
+        timer.cancel()
+
+
+def _given_prompt(text: str) -> dict[str, Contributor]:
+    """Make a contributor with `text`, the system text given in the options, as its only section; {} if blank."""
+    text = replace_surrogates(text).replace("\0", "\ufffd")
+    if not text.strip():
+        return {}
+    name = "system_prompt"
+    section = Section(name, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 100, sticky=True, source="given")
+    made = Contributor(
+        name,
+        Layer.SYSTEM,
+        lambda sources: "",
+        lambda value, view: (section,),
+        most=len(text),
+        verbatim=True,
+        required=True,
+    )
+    return {name: made}
+
+
+def _is_news(options: Options, name: str, text: str) -> bool:
+    """Return False if a person was told `text` in this project before. What saves nothing, and programs, are told."""
+    if not options.save or options.served:
+        return True
+    from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (few projects have any)
+
+    return is_news(f"{name}:{options.front}:{os.path.realpath(project_root(options.cwd))}", text)
+
+
+def make_collector(
+    options: Options,
+    info: ModelInfo,
+    recipe: Recipe,
+    budget: TokenBudget,
+    *,
+    count: Callable[[str], int],
+    log: Log,
+    clock: Clock,
+    started: datetime,
+    failed: Callable[[str], None],
+    dropped: Callable[[Drop], None] = lambda drop: None,
+    settings: Settings,
+    tools: Callable[[], Sequence[str]],
+    runs: bool = True,
+    is_run: bool = False,
+    misses: Callable[[], Misses] = dict,
+    **seams: Any,
+) -> SectionCollector:
+    """Build the section collector of one lane.
+
+    `tools` returns the names of the offered tools. `dropped` receives each new drop of a section. `runs` is true if
+    commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector;
+    `seams` are the session's fields of `Sources`.
+    """
+    found = (find_tool(name) for name in tools())
+    can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
+    catalogue = SkillCatalogue(options.cwd, seams.get("about", str))
+    reads_skills = SKILL_TOOL in tools()
+    own: dict[str, Any] = {
+        "mode": SERVER_MODE if options.served else "",
+        "is_run": is_run,
+        "style": settings.ui.style if options.interactive and not is_run else "",
+        "persona": lambda names: read_identity_files(names, options.cwd),
+        "outline": lambda: project_outline(options.cwd),
+        "tools": tools,
+        "trigger": lambda: plain_trigger(options.front),
+        "capabilities": lambda: snapshot(
+            options.cwd,
+            settings,
+            os.environ,
+            info.name,
+            tools(),
+            skills=reads_skills,
+            runs=can_run,
+            find=catalogue.read,
+        ),
+    }
+    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
+    if reads_skills:
+        own |= {"skills": catalogue.offered}
+    if reads_skills or can_run:  # a skill that comes later can be printed by a command
+        own |= {"matching_skills": catalogue.matching}
+    admitted = (name for name in discover() if name not in without and recipe.admits(name))
+    contributors = {name: discover()[name] for name in admitted}
+    if options.system_prompt is not None:
+        contributors = {name: one for name, one in contributors.items() if one.layer is not Layer.SYSTEM}
+        contributors |= _given_prompt(options.system_prompt)
+    collector = SectionCollector(
+        contributors,
+        SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams}), partial(_is_news, options)),
+        View.of(info.name, recipe.name, budget, count),
+        failed,
+        SectionDrops(log, clock, dropped),
+        recipe,
+        section_budget(budget.available, recipe.section_budget),
+        misses if settings.sections.learn else dict,
+    )
+    return collector

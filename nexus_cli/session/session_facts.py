@@ -1,0 +1,214 @@
+"""The memory of a session: `Facts` over the ledger, and the person's own commands on facts.
+
+A fact from the model is kept at once only if the person typed its quote in this session (`user_evidence`), else it is a
+proposal. The text may misrepresent the quote, so that requests state the quote (`Fact.statement`) until the person
+accepts the text. The ledger stores and finds facts; contributors and reports show them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.entry import PERSON
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
+from nexus_cli.core.typed_text import typed_text
+from nexus_cli.ledger import Ledger
+from nexus_cli.sections.learned import Misses
+from nexus_cli.sections.section_drops import KIND
+from nexus_cli.session.open_session import readonly_ledger
+from nexus_cli.text.untrusted_text import neutralize
+
+ALL = "all"
+"""The argument for all proposals."""
+LONGEST_TOPIC = 2_000
+"""Most characters of a stored quote, and of a message without typed text that are used as its topic."""
+LEARNED = 200
+"""Newest sessions of the project that count for learned multipliers, so that old ones are forgotten."""
+_FACT_ID = re.compile(r"m\d+")
+_ANSWERS = re.compile(
+    r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
+    r"(?!(?:\W+to\b)?\W+(?:address(?:es)?|times?|keys?|codes?|files?|headers?|body|rate|queue)\b)",
+    re.IGNORECASE,
+)
+"""Words of facts about how to answer, which are relevant to every request, but not "reply address" and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts(Facts):
+    """Implements `nexus_cli.core.memory.Facts` for one session. Safe in threads."""
+
+    ledger: Ledger
+    session: str
+    project: str
+    clock: Clock = local_now
+    saves: bool = True
+    """False if the session is not saved, so that facts are read-only."""
+
+    @classmethod
+    def of(cls, ledger: Ledger, session: str, folder: Path, clock: Clock) -> SessionFacts:
+        """Return the memory of the session with this id, which works in `folder`."""
+        kept = ledger.is_kept and ledger.writes
+        return cls(ledger, session, ledger.project_of(folder), clock, kept)
+
+    def source_fields(self) -> Mapping[str, Any]:
+        """Return the arguments of `make_collector` that this object fills."""
+        return {"facts": self, "episodes": self.episodes, "misses": self.misses}
+
+    def misses(self) -> Misses:
+        """Count the left-out sections of this project, and those recalled; empty if the ledger cannot be read."""
+        try:
+            return self.ledger.count_misses(self.project, KIND, LEARNED)
+        except NexusError:
+            return {}
+
+    def episodes(self, about: str) -> Sequence[Episode]:
+        """Return past sessions of this project with a title relevant to the message `about`, most relevant first.
+
+        Of sessions with the same title only the newest is returned; this session and its relatives are excluded. Never
+        raises.
+        """
+        message, newest = typed_text(about), dict[str, Episode]()
+        if not message.strip():
+            return ()
+        try:
+            for episode in self.ledger.episodes(self.project, self.session):
+                newest.setdefault(episode.title.casefold(), episode)
+        except NexusError:
+            return ()
+        if not newest:
+            return ()
+        from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (a new project has no past)
+
+        return [list(newest.values())[index] for index in rank_relevant(list(newest), message)]
+
+    def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
+        text = fact_text(text)
+        self._require_saving("kept")
+        from nexus_cli.session.user_evidence import find_origin  # noqa: PLC0415  (few sessions learn a fact)
+
+        origin = find_origin(self.ledger.log(self.session), quote)
+        return self.ledger.facts.add(
+            slot,
+            text,
+            state=FactState.KEPT if origin.is_person else FactState.PROPOSED,
+            at=format_utc(self.clock()),
+            actor=origin.actor,
+            project=self.project,
+            session=self.session,
+            entry=origin.entry,
+            quote=" ".join((origin.words or quote).split())[:LONGEST_TOPIC],
+        )
+
+    def forget(self, fact_id: str) -> Fact | None:
+        fact = self._find_visible(fact_id)
+        if fact is None:
+            return None
+        if fact.state is FactState.KEPT:  # kept facts were stated or accepted by the person, in any slot
+            raise ValueError(f"{fact.id} is for the person to forget, tell them: /memory forget {fact.id}")
+        self._require_saving("forgotten")
+        return self.ledger.facts.forget(fact.id, format_utc(self.clock()))
+
+    def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
+        """See `nexus_cli.core.memory.FactMerger`."""
+        self._require_saving("merged")
+        for fact_id in fact_ids:
+            fact = self._find_visible(fact_id)
+            if fact is None:
+                raise NexusError("usage", f"no fact {one_line(fact_id)[:40]}", "no fact has this id here")
+            if fact.slot is MemorySlot.USER:
+                raise NexusError("usage", f"not merged: {fact.id}", "what the person said of themselves stays as it is")
+        return self.ledger.facts.merge(fact_ids, text, format_utc(self.clock()))
+
+    def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
+        found = [fact for fact in self._find(text, slots, limit) if fact.statement]
+        return [replace(fact, text=neutralize(fact.text), quote=neutralize(fact.quote)) for fact in found]
+
+    def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
+        if not self.ledger.facts.has_kept(self.project):
+            return ()
+        if not text.strip():
+            return self.ledger.facts.list_facts(self.project, slots, FactState.KEPT, limit)
+        if _FACT_ID.fullmatch(text.strip()):
+            fact = self._find_visible(text)
+            return [fact] if fact and fact.state is FactState.KEPT and (not slots or fact.slot in slots) else []
+        return self.ledger.facts.search(text, self.project, slots, limit)
+
+    def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
+        """See `Facts`. A fact of the person about how to answer is relevant for every message."""
+        if not about.strip():
+            return ()
+        facts = self.ledger.facts
+        try:
+            if not facts.has_kept(self.project):
+                return ()
+            found = facts.find_relevant(typed_text(about) or about[:LONGEST_TOPIC], self.project, slot, limit)
+            if slot is MemorySlot.USER:
+                every = facts.list_facts(self.project, (slot,), FactState.KEPT)
+                found += [fact for fact in every if _ANSWERS.search(fact.statement)]
+        except NexusError:
+            return ()
+        standing = {fact.id: fact for fact in found if fact.statement}
+        return list(standing.values())[:limit]
+
+    def _require_saving(self, done: str) -> None:
+        """Raise `NexusError("ledger", ...)` if the session is not saved."""
+        if not self.saves:
+            raise NexusError("ledger", f"not {done}", "this session saves nothing")
+
+    def _find_visible(self, fact_id: str) -> Fact | None:
+        fact = self.ledger.facts.find(fact_id)
+        return fact if fact and fact.project in ("", self.project) else None
+
+
+def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
+    """Keep a fact that the person typed in project `root`; raise `NexusError("usage", ...)` for a wrong length."""
+
+    try:
+        return ledger.facts.add(slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session)
+    except ValueError as error:
+        raise NexusError("usage", "this cannot be remembered", str(error), "Give a short sentence") from error
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedFacts:
+    """The result of accepting proposals."""
+
+    kept: Sequence[Fact]
+    forgotten: Sequence[Fact]
+    """The replaced facts."""
+
+
+def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> AcceptedFacts:
+    """Accept proposals by id, or `all` of `root`; for an unknown id raise `NexusError("usage", ...)`, accept none."""
+    if [one.strip().casefold() for one in which] == [ALL]:
+        ids = [fact.id for fact in ledger.facts.list_facts(root) if fact.waits]
+    else:
+        ids = list(dict.fromkeys(ledger.facts.get(one).id for one in which))
+    kept, forgotten = list[str](), dict[str, Fact]()
+    for proposal in filter(None, map(ledger.facts.find, ids)):
+        old = filter(None, map(ledger.facts.find, proposal.replaces))
+        forgotten.update({fact.id: fact for fact in old if fact.id != proposal.id})
+        ledger.facts.accept(proposal.id, at)
+        kept.append(proposal.id)
+    return AcceptedFacts([fact for fact in map(ledger.facts.find, kept) if fact is not None], list(forgotten.values()))
+
+
+def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
+    """Forget a fact of any slot and project, and return it; raise `NexusError("usage", ...)` if there is none."""
+    known = ledger.facts.get(fact_id)
+    return ledger.facts.forget(known.id, at) or known
+
+
+@contextmanager
+def open_facts(folder: Path) -> Iterator[SessionFacts]:
+    """Open the facts of sessions in `folder`; empty if the ledger cannot be opened."""
+    with readonly_ledger() as ledger:
+        yield SessionFacts(ledger, "", ledger.project_of(folder))

@@ -1,0 +1,64 @@
+"""Find the message of the person that supports a fact.
+
+Text from a model or a tool must not become a standing instruction by itself. A fact is therefore kept at once only if
+the person typed its quote in this session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import merge
+
+from nexus_cli.core.entry import PERSON, members_of
+from nexus_cli.core.typed_text import enclosing_words, typed_text
+from nexus_cli.engine.requests.user_input import PASTED
+from nexus_cli.engine.requests.user_messages import read_refusals, read_sources, without_pastes
+from nexus_cli.ledger import LaneLog
+
+RECENT = 200
+"""Number of newest entries whose tool results and space messages are searched for a quote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The entry that a quote comes from."""
+
+    actor: str
+    """`person`, another source of a user message, members of a space, `tool:NAME`, or `agent` if the quote occurs
+    nowhere."""
+    entry: int
+    words: str = ""
+    """The person's whole sentences with the quote: a part of one may mean the opposite."""
+
+    @property
+    def is_person(self) -> bool:
+        """True if the person typed the quote."""
+        return self.actor == PERSON
+
+
+def find_origin(log: LaneLog, quote: str) -> Origin:
+    """Return the newest entry in which the person typed `quote`, else another with it, else the last of the lane."""
+    other = None
+    sources = read_sources(log.memos)
+    refusals = ((one.entry, one.text, one.source) for one in read_refusals(log.memos))
+    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in log.memos(PASTED)}
+    messages = (
+        (entry, typed_text(without_pastes(message, pasted.get(entry, ()))), sources.get(entry, PERSON))
+        for entry, message in log.user_messages(members=False)
+    )
+    for entry, typed, source in merge(refusals, messages, key=lambda one: -one[0]):
+        if words := enclosing_words(typed, quote):
+            if source == PERSON:
+                return Origin(PERSON, entry, words)
+            other = other or Origin(source, entry)
+    last = log.last_id()
+    if other is None:
+        for one in reversed(log.read(max(1, last - RECENT + 1), last)):
+            if (one.actor.startswith("tool:") or members_of(one.actor)) and has_quote(one.message.content, quote):
+                return Origin(one.actor, one.id)
+    return other or Origin("agent", last)
+
+
+def has_quote(text: str, quote: str) -> bool:
+    """Return True if `quote` occurs in `text`, ignoring white space and case; False for one without letter or digit."""
+    return bool(enclosing_words(text, quote))

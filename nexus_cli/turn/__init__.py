@@ -1,1 +1,0 @@
-"""The loop of a turn, and the way of a tool call."""

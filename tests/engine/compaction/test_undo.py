@@ -1,0 +1,211 @@
+"""A compaction is taken back: the former head and everything since, over restarts, over several of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from session.played import Played, the_ledger
+from session.summed import Summariser, done, ended, living, noted, turn, window_hash
+
+from nexus_cli.conversation.undo import compaction_in_force, restored_head
+from nexus_cli.core.entry import Epoch, ItemForm
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.acts.compaction import uncompaction
+from nexus_cli.session.replay import check
+from nexus_cli.session.session import Session
+
+TURNS = tuple(f"TURN{number} make a list" for number in range(5))
+
+
+def shown(session: Session) -> list[str]:
+    return [item.message.content for item in session.context.lane.items]
+
+
+def assert_replays(session: str) -> None:
+    with the_ledger() as ledger:
+        assert check(ledger, session)["ok"]
+
+
+@pytest.mark.matrix
+def test_undo_gives_back_every_message_and_what_came_since(tmp_path: Path) -> None:
+    provider = Played(Summariser())
+
+    async def live() -> str:
+        async with living(tmp_path, None, *TURNS, provider=provider) as session:
+            before = shown(session)
+            assert ended(await session.compact()).ok and shown(session) != before
+            await turn(session, "SINCE make a list")
+            since = [item.message.content for item in session.context.lane.tail]
+            said = noted(await done(session, uncompaction()))
+            assert "compaction undone" in said and shown(session) == before + since
+            epoch = session.context.lane.epoch
+            assert epoch.cause == "undo" and not any(item.form is ItemForm.SUMMARY for item in epoch.head)
+            await turn(session, "go on")
+            assert "TURN0 make a list" in json.dumps(provider.seen[-1])
+            assert "CONTEXT SUMMARY" not in json.dumps(provider.seen[-1])
+            return session.id
+
+    assert_replays(asyncio.run(live()))
+
+
+@pytest.mark.matrix
+def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: Path) -> None:
+    async def live() -> str:
+        hashes = []
+        async with living(tmp_path, Summariser(), *TURNS, window=40_000) as session:
+            for number in range(2):
+                hashes.append(shown(session))
+                assert ended(await session.compact()).ok
+                for more in range(4):
+                    await turn(session, f"MORE{number}{more} make a list")
+        async with living(tmp_path, Summariser(), again=session.id, window=40_000) as again:
+            tail = [item.message.content for item in again.context.lane.tail]
+            await done(again, uncompaction())
+            assert shown(again) == hashes[1] + tail
+            await turn(again, "BETWEEN make a list")
+        async with living(tmp_path, Summariser(), again=session.id, window=40_000) as third:
+            await done(third, uncompaction())
+            assert shown(third)[: len(hashes[0])] == hashes[0]
+            assert [t for t in shown(third) if t.startswith(("TURN", "MORE", "BETWEEN"))] == [
+                *TURNS,
+                *(f"MORE{a}{b} make a list" for a in range(2) for b in range(4)),
+                "BETWEEN make a list",
+            ]
+            with pytest.raises(NexusError, match="nothing to undo"):
+                await done(third, uncompaction())
+            await turn(third, "go on")
+        return session.id
+
+    assert_replays(asyncio.run(live()))
+
+
+@pytest.mark.matrix
+def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS) as asked:
+            before = asked.context.lane.epoch
+        async with living(tmp_path, Summariser(), again=asked.id, interactive=True) as session:
+            assert ended(await session.compact()).ok
+            assert session.context.lane.epoch.tools == before.tools, "also where a person is there"
+            await done(session, uncompaction())
+            after = session.context.lane.epoch
+            assert (after.system, after.tools) == (before.system, before.tools)
+            await turn(session, "go on")
+            assert session.context.lane.epoch.tools == before.tools
+        return session.id
+
+    assert_replays(asyncio.run(live()))
+
+
+def test_undo_gives_back_the_instructions_that_the_provider_has_cached(tmp_path: Path) -> None:
+    provider = Played(Summariser())
+    (tmp_path / "NEXUS.md").write_text("Always run the linter.\n")
+
+    async def live() -> str:
+        async with living(tmp_path, None, *TURNS, provider=provider) as session:
+            before, sent = session.context.lane.epoch, provider.seen[-1]
+            (tmp_path / "NEXUS.md").write_text("Never run the linter.\n")
+            assert ended(await session.compact()).ok
+            await turn(session, "SINCE make a list")
+            assert "Never run the linter." in session.context.lane.epoch.system
+            said = noted(await done(session, uncompaction()))
+            assert session.context.lane.epoch.system == before.system and "/reload reads them" in said
+            await turn(session, "go on")
+            assert provider.seen[-1][: len(sent)] == sent, "the cached beginning"
+        return session.id
+
+    assert_replays(asyncio.run(live()))
+
+
+@pytest.mark.matrix
+def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS * 3, window=26_000) as session:
+            assert ended(await session.compact()).ok
+        async with living(tmp_path, Summariser(), again=session.id, window=9000) as small:
+            before = window_hash(small)
+            with pytest.raises(NexusError, match=r"it would take [\d,]+ of [\d,]+ tokens") as caught:
+                await done(small, uncompaction())
+            assert caught.value.kind == "overflow" and window_hash(small) == before
+        return session.id
+
+    assert_replays(asyncio.run(live()))
+
+
+@pytest.mark.matrix
+def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
+    script = Summariser()
+
+    async def live() -> None:
+        async with living(tmp_path, script, *TURNS * 2, window=26_000) as session:
+            assert ended(await session.compact()).ok
+            await done(session, uncompaction())
+            lane_state = session.state.lane_state
+            lane_state.settings = replace(lane_state.settings, compact=replace(lane_state.settings.compact, at=0.3))
+            asked = len(script.asked)
+            for number in range(3):
+                await turn(session, f"AFTER{number} make a list")
+            assert len(script.asked) == asked
+
+    asyncio.run(live())
+
+
+@pytest.mark.matrix
+def test_an_undone_session_that_is_forked_replays_whole(tmp_path: Path) -> None:
+    async def live() -> tuple[str, str]:
+        async with living(tmp_path, Summariser(), *TURNS) as session:
+            assert ended(await session.compact()).ok
+            await turn(session, "SINCE make a list")
+            await done(session, uncompaction())
+            await turn(session, "go on")
+        with the_ledger() as ledger:
+            fork = ledger.fork_session(session.id, at="2026-01-13T09:30:00Z").id
+        async with living(tmp_path, Summariser(), "only here", again=fork) as forked:
+            with pytest.raises(NexusError, match="nothing to undo"):
+                await done(forked, uncompaction())
+        return session.id, fork
+
+    for name in asyncio.run(live()):
+        assert_replays(name)
+
+
+def epochs(causes: list[str]) -> list[Epoch]:
+    return [
+        Epoch(number, number - 1 if number else None, cause, "m", "", (), "", (), number)
+        for number, cause in enumerate(["start", *causes])
+    ]
+
+
+@given(st.lists(st.sampled_from(["compaction", "overflow", "truncation", "model", "undo"]), max_size=12))
+def test_each_undo_takes_back_the_newest_compaction_in_force(causes: list[str]) -> None:
+    """Beside a model that keeps a stack."""
+    made = epochs(causes)
+    stack: list[int] = []
+    for epoch in made:
+        if epoch.cause in ("compaction", "overflow"):
+            stack.append(epoch.id)
+        elif epoch.cause == "undo" and stack:
+            stack.pop()
+        elif epoch.cause == "undo":
+            return  # nothing was there to undo: such an epoch is never made
+    found = compaction_in_force(made[-1], lambda number: made[number])
+    assert (found.id if found else None) == (stack[-1] if stack else None)
+
+
+@pytest.mark.matrix
+def test_a_window_shows_what_it_adds_to_a_message_also_when_it_is_restored(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS) as session:
+            lane = session.context.lane
+            head = restored_head(
+                replace(lane.epoch, head=(), base=0), lane.items, lane.timeline.read(1, lane.timeline.last)
+            )
+            assert list(head) == lane.items and any(item.preamble for item in head)
+
+    asyncio.run(live())

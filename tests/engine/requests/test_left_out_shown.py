@@ -1,0 +1,306 @@
+"""What is left out is told once, in words that name it; what an undo brought back is left out no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine.requests.test_replan_sections import lived
+from hypothesis import given
+from hypothesis import strategies as st
+from session.played import MODEL, Played, opened, say, the_ledger
+from session.summed import Summariser, done, ended, living
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
+from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
+from nexus_cli.core.message import Message, Role
+from nexus_cli.engine.requests.drop_list import NAMED, returned_drops, session_drops, window_drops
+from nexus_cli.reports.context import context_report, context_text
+from nexus_cli.reports.drops import drops_text
+from nexus_cli.session.acts.compaction import uncompaction
+from nexus_cli.session.options import Options
+
+
+def of(undone: Sequence[Memo]) -> Callable[[str], Sequence[Memo]]:
+    """The memos of a lane in which this was undone."""
+    return lambda kind: undone if kind == "undone" else ()
+
+
+RULES = "Never do this before that.\n" * 6000
+TURNS = tuple(f"TURN{number} make a list" for number in range(5))
+
+
+def dropped(events: Sequence[Event]) -> list[Drop]:
+    return [event.drop for event in events if isinstance(event, ContextDrop)]
+
+
+@pytest.mark.matrix
+def test_instructions_that_do_not_fit_are_told_once_in_a_session(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text(RULES)
+    session = opened(Played(lambda request: "well"), tmp_path)
+
+    async def live() -> tuple[list[Event], list[Event]]:
+        try:
+            first = [event async for event in session.run("one")]
+            session.reload()
+            return first, [event async for event in session.run("two")]
+        finally:
+            await session.aclose()
+
+    first, second = asyncio.run(live())
+    assert isinstance(first[0], SessionStart), "before it nothing can be told"
+    (drop,) = dropped(first)
+    assert drop.cause is Cause.INSTRUCTION_CAP and drop.tokens > 20_000 and drop.text is None
+    assert "NEXUS.md" in drop.what
+    assert not dropped(second), "the same text again is the same drop"
+    again, outcome = say(opened(Played(lambda request: "well"), tmp_path, session.id), "three")
+    assert outcome.ok and not dropped(again)
+    with the_ledger() as ledger:
+        assert [one.id for one in ledger.log(session.id).drops()] == [drop.id]
+
+
+def test_instructions_that_stand_whole_again_are_left_out_no_more(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text(RULES[:30_000])
+    provider = Played(lambda request: "well")
+    session, _, _ = lived(provider, tmp_path, 16_000, "one")
+    with the_ledger() as ledger:
+        assert [one["back"] for one in session_drops(ledger, session)["drops"]] == [False]
+    lived(provider, tmp_path, 600_000, "two", again=session, model="openai/wide")
+    asked, settings = Options(tmp_path, ""), Settings()
+    for step, out in ((1, 1), (2, 0), (None, 0)):
+        shown = context_report(asked, settings, session, step)
+        form = next(one["form"] for one in shown["sections"] if one["id"] == "instructions.project")
+        assert (shown["left_out"], form == "full") == (out, not out)
+    with the_ledger() as ledger:
+        assert session_drops(ledger, session)["left_out"] == 0
+    (tmp_path / "NEXUS.md").write_text("Be brief.")
+    lived(provider, tmp_path, 16_000, "three", again=session, model="openai/third")
+    with the_ledger() as ledger:
+        assert session_drops(ledger, session)["left_out"] == 1, "other words do not bring these back"
+
+
+@pytest.mark.matrix
+def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text(RULES[:30_000])
+    provider = Played(lambda request: "well")
+    session, _, _ = lived(provider, tmp_path, 24_000, "one")
+    lived(provider, tmp_path, 12_000, "two", again=session, model="openai/narrow")
+    left = []
+    for step in (1, 2):
+        shown = context_report(Options(tmp_path, ""), Settings(), session, step)
+        row = next(one for one in shown["sections"] if one["id"] == "instructions.project")
+        left += [one["tokens"] for one in shown["drops"]]
+        assert abs(left[-1] - (row["full_counted"] - row["counted"])) <= NAMED
+    assert len(left) == 2 and left[0] < left[1] - NAMED
+    with the_ledger() as ledger:
+        assert [one["tokens"] for one in session_drops(ledger, session)["drops"]] == left[1:]
+
+
+def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS[:3]) as session:
+            (tmp_path / "NEXUS.md").write_text(RULES)
+            events = await session.compact()
+            assert "it would not get smaller" in ended(events).why, "with so many rules"
+            assert not dropped(events) and session.status().drops == 0 and not session.state.drops()
+            session.reload()
+            (drop,) = dropped([event async for event in session.run("go on")])
+            assert "NEXUS.md" in drop.what and [one.id for one in session.state.drops()] == [drop.id]
+
+    asyncio.run(live())
+
+
+@pytest.mark.matrix
+def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path: Path) -> None:
+    places().config.mkdir(parents=True, exist_ok=True)
+    (places().config / "MEMORY.md").write_text("a line of notes\n" * 9_000)
+    (places().config / "IDENTITY.md").write_text("Be calm.\n" * 200_000)
+    session = opened(Played(lambda request: "well"), tmp_path)
+    events, _ = say(session, "one")
+    counted = {drop.what.partition(" (")[0]: drop.uncounted for drop in dropped(events)}
+    assert counted == {"part of section identity.identity": 751_424, "part of section memory": 78_464}
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert any("MEMORY.md: only the first 65,536 bytes are read" in text for text in notices)
+    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), session.id, 1)
+    assert {one["id"]: one["unread_bytes"] for one in shown["sections"] if one["unread_bytes"]} == {
+        "identity.identity": 751_424,
+        "memory": 78_464,
+    }
+    text = " ".join(context_text(shown, 120).split())
+    assert "78,464 bytes of its file are not read; what was read is d2" in text
+
+
+@pytest.mark.matrix
+def test_a_result_that_was_cut_is_named_by_its_call_and_what_it_was_about(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("some line of a file\n" * 9000)
+
+    def script(request: Any) -> Any:
+        over = any(message["role"] == "tool" for message in request.messages)
+        return "done" if over else [("read_file", {"path": "long.txt"}), ("bash", {"command": "seq 1 60000 # " * 20})]
+
+    events, _ = say(opened(Played(script), tmp_path), "look at it")
+    assert [drop.what for drop in dropped(events)] == ["result of read_file long.txt", f"result of bash {BASH}"]
+
+
+BASH = ("seq 1 60000 # " * 20)[:80].rstrip()
+
+
+@pytest.mark.matrix
+def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS) as session:
+            assert ended(await session.compact()).ok
+            assert session.status().drops == len(session.state.drops()) == 1
+            await done(session, uncompaction())
+            assert session.status().drops == 0
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        value = session_drops(ledger, session)
+        ledger.log(session).count_recall("d1")
+    assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
+    assert "back in the window: messages" in drops_text(value, 120)
+    assert "Nothing is left out now: it is back in the window." in drops_text(value, 120)
+    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
+    assert [one["back"] for one in shown["drops"]] == [True] and (shown["left_out"], shown["recalled"]) == (0, 0)
+    text = context_text(shown, 120)
+    assert "back in the window: messages" in text and "nothing is left out now: it is back" in text
+
+
+@pytest.mark.matrix
+def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS) as session:
+            assert ended(await session.compact()).ok
+            await done(session, uncompaction())
+            assert ended(await session.compact()).ok
+            session.state.ledger.log(session.id).count_recall("d1")  # type: ignore[union-attr]
+            assert session.status().drops == 2
+            await done(session, uncompaction())
+            assert session.status().drops == 0, "and both are back when that is undone too"
+            assert ended(await session.compact()).ok
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        value = session_drops(ledger, session)
+    assert [(one["id"], one["back"]) for one in value["drops"]] == [("d1", False), ("d2", False), ("d3", False)]
+    assert "1 of 3 recalled." in drops_text(value, 120)
+    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
+    assert [one["back"] for one in shown["drops"]] == [False] * 3 and shown["recalled"] == 1
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["compact", "cut"]), st.integers(1, 6)),
+            st.tuples(st.sampled_from(["undo", "say"]), st.integers(1, 3)),
+        ),
+        max_size=14,
+    )
+)
+def test_a_drop_is_back_only_while_all_that_left_with_it_stands_in_the_window(acts: list[tuple[str, int]]) -> None:
+    there, last = list(range(1, 7)), 6
+    drops: list[tuple[Drop, set[int]]] = []
+    made: list[tuple[Drop, list[int], int]] = []
+    memos: list[Memo] = []
+    undone = ""
+    for act, number in acts:
+        undone = undone if act == "say" else ""
+        gone, name = there[: min(number, len(there) - 1)], f"d{len(drops) + 1}"
+        if act == "say":
+            there += range(last + 1, last + number + 1)
+            last += number
+        elif act == "undo" and made:
+            newest, before, then = made.pop()
+            there = [*before, *range(then + 1, last + 1)]
+            undone = newest.id
+            memos.append(Memo("undone", "", last, {"epoch": 1, "drops": [undone]}))
+        elif act != "undo" and gone:
+            left = drop(name, (1 if act == "compact" else gone[0], gone[-1]))
+            drops.append((left, set(gone)))
+            if act == "compact":
+                made.append((left, there, last))
+            there = there[len(gone) :]
+    items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in there]
+    found = returned_drops([one for one, _ in drops], items, of(memos))
+    assert found <= {one.id for one, gone in drops if gone <= set(there)}
+    spans = [(one.id, one.entries or (1, 0)) for one, _ in drops]
+    assert {name for name, (a, b) in spans if {*range(a, b + 1)} <= set(there)} | ({undone} - {""}) <= found
+
+
+def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_longer() -> None:
+    drops = [drop("d1", (1, 3)), drop("d2", None), drop("d3", (1, 3))]
+    memos = [Memo("undone", "", 4, {"epoch": 1, "drops": ["d1", "d2"]})]
+    whole = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in range(1, 5)]
+    assert returned_drops(drops[:2], whole, of(memos)) == {"d1", "d2"}
+    assert returned_drops(drops, whole[3:], of(memos)) == set()
+
+
+@pytest.mark.matrix
+def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: Path) -> None:
+    async def live() -> str:
+        async with living(tmp_path, Summariser(), *TURNS, window=40_000) as session:
+            assert ended(await session.compact()).ok
+            for number in range(4):
+                _ = [event async for event in session.run(f"MORE{number} make a list")]
+            assert ended(await session.compact()).ok
+            await done(session, uncompaction())
+            assert session.status().drops == 1
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        assert [(one["id"], one["back"]) for one in session_drops(ledger, session)["drops"]] == [
+            ("d1", False),
+            ("d2", True),
+        ]
+
+
+def drop(name: str, span: tuple[int, int] | None) -> Drop:
+    return Drop(name, "x", 1, Cause.TRUNCATION, "", span)
+
+
+@given(st.sets(st.integers(1, 12)), st.integers(1, 12), st.integers(0, 5))
+def test_a_range_is_back_when_every_message_of_it_stands_whole(whole: set[int], first: int, more: int) -> None:
+    items = [
+        WindowItem(entry, ItemForm.FULL if entry in whole else ItemForm.ELIDED, Message(Role.USER, "x"))
+        for entry in range(1, 13)
+    ]
+    last = min(12, first + more)
+    found = returned_drops([drop("d1", (first, last)), drop("d2", None)], items, of([]))
+    assert found == ({"d1"} if set(range(first, last + 1)) <= whole else set())
+    assert returned_drops([drop("d2", None)], (), of([Memo("undone", "", 1, {"epoch": 1, "drops": ["d2"]})])) == {"d2"}
+
+
+def test_the_listing_counts_recalls_of_what_is_still_out_alone() -> None:
+    drops = [Drop("d1", "x", 1, Cause.COMPACTION, "", (1, 2), recalls=1), Drop("d2", "y", 1, Cause.OUTPUT_CAP, "")]
+    items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in (1, 2)]
+    value = window_drops("s", drops, items, of([]))
+    assert (value["left_out"], value["recalled"]) == (1, 0)
+
+
+def test_the_status_counts_what_a_person_could_miss(tmp_path: Path) -> None:
+    causes = [
+        ("section episodic.more (earlier sessions)", Cause.SECTION_BUDGET),
+        ("result of bash", Cause.OUTPUT_CAP),
+        ("result of read_file", Cause.PRUNED),
+        ("part of section instructions.project (NEXUS.md)", Cause.SECTION_BUDGET),
+        ("part of a.log", Cause.INPUT_CAP),
+        ("messages 1 to 4", Cause.TRUNCATION),
+    ]
+
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS[:1]) as session:
+            log = session.state.lane_state.lane.timeline.log
+            for what, cause in causes:
+                log.record_drop(Drop(log.next_drop(), what, 57, cause, "2026-01-01T00:00:00Z", text="words"))
+            assert len(session.state.drops()) == 6 and session.status().drops == 3
+
+    asyncio.run(live())

@@ -1,0 +1,83 @@
+"""What a resumed session reads of former requests says the same as all of them would."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from ledger.conftest import AT, epoch, manifest, new, on, user
+from search import sample
+
+from nexus_cli.core.usage import Usage
+from nexus_cli.engine.requests.request_history import read_requests, reported_tokens
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.requests import MOST_REPORTED, RequestRow
+
+LONG, SHORT = 8, 3
+"""Requests, and forks, at most."""
+
+
+def known(ledger: Ledger, session: str, which: str) -> dict[str, Any]:
+    """What `resume` makes of the requests: of each epoch the newest and the smallest, when it was used, and whether the
+    provider told of a cache."""
+    found = read_requests(ledger, session, which)
+    rows = [row for row in (*found.source, *found.lanes[ledger.session(session).main_lane]) if reported_tokens(row)]
+    newest: dict[int, RequestRow] = {}
+    smallest: dict[int, int] = {}
+    for row in rows:
+        newest.pop(row.manifest.epoch, None)
+        newest[row.manifest.epoch] = row
+        smallest[row.manifest.epoch] = min(reported_tokens(row), smallest.get(row.manifest.epoch, reported_tokens(row)))
+    return {
+        "proven": found.proven,
+        "used": {number: times[-1] for number, times in found.used.items()},
+        "newest": [(number, row.lane, row.manifest.step) for number, row in newest.items()],
+        "smallest": smallest,
+    }
+
+
+def grow(ledger: Ledger, session: str, chance: random.Random, clock: list[datetime], back: bool) -> None:
+    """Some requests more: answered, refused, without figures or without an end; now and then a new epoch."""
+    lane = ledger.session(session).main_lane
+    for _ in range(chance.randint(1, LONG)):
+        entry = on(ledger, lane).last_id() + 1
+        on(ledger, lane).append(user(entry))
+        current = on(ledger, lane).current_epoch()
+        if current is None or chance.random() < 0.25:
+            current = epoch(on(ledger, lane).next_epoch(), current.id if current else None, (), entry - 1)
+            on(ledger, lane).begin_epoch(current, [])
+        step = on(ledger, lane).step() + 1
+        clock[0] += timedelta(seconds=chance.choice([1, 1, -3600]) if back else 1)
+        at = clock[0].isoformat().replace("+00:00", "Z")
+        on(ledger, lane).record_request(replace(manifest(step, entry, current.id), at=at), [], [])
+        end = chance.random()
+        if end < 0.15:
+            on(ledger, lane).record_reply(None, step, Usage(chance.choice([0, 500]), 1), "error", False)
+        elif end < 0.85:
+            read = 64 if chance.random() < 0.3 else 0
+            on(ledger, lane).record_reply(None, step, Usage(chance.randint(100, 1000), 1, read), "stop", True)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("back", sample([False, True], 2), ids=["a clock that goes on", "a clock that is set back"])
+def test_the_notable_requests_say_what_all_of_them_would(back: bool) -> None:
+    for seed in range(60):
+        chance, clock = random.Random(seed), [datetime.fromisoformat(AT.replace("Z", "+00:00"))]
+        ledger = Ledger.open(None)
+        sessions = [str(new(ledger).id)]  # type: ignore[attr-defined]
+        grow(ledger, sessions[0], chance, clock, back)
+        for _ in range(chance.randint(0, SHORT)):
+            source = chance.choice(sessions)
+            last = ledger.log(source).last_id()
+            fork = ledger.fork_session(source, at=AT, entry=chance.choice([None, chance.randint(1, last)]))
+            sessions.append(fork.id)
+            grow(ledger, chance.choice(sessions), chance, clock, back)
+        for session in sessions:
+            assert known(ledger, session, "notable") == known(ledger, session, "all"), f"seed {seed}"
+            every = ledger.log(session).requests()
+            of_epoch = [row for row in every if row.reported and row.manifest.epoch == every[-1].manifest.epoch]
+            assert ledger.log(session).requests("reported") == of_epoch[-MOST_REPORTED:], f"seed {seed}"
+        ledger.close()

@@ -1,0 +1,34 @@
+"""Front matter as other programs accept it."""
+
+from __future__ import annotations
+
+from nexus_cli.sections.front_matter import read_front_matter
+
+
+def test_values_that_are_no_yaml_by_themselves_are_text() -> None:
+    text = """---
+description: Plan: with *care*
+argument-hint: [user prompt] [depth]
+pattern: *.py
+name: "quoted: so"
+allowed-tools: [Bash, "Read"]
+hooks:
+  Stop:
+    - hooks:
+        - type: command
+          command: >-
+            uv run x.py
+---
+Body
+"""
+    found = read_front_matter(text)
+    assert not found.problem and found.text == "Body"
+    fields = dict(found.fields)
+    assert fields["description"] == "Plan: with *care*" and fields["pattern"] == "*.py"
+    assert fields["argument-hint"] == "[user prompt] [depth]" and fields["name"] == "quoted: so"
+    assert fields["allowed-tools"] == "Bash, Read"
+
+
+def test_a_hint_keeps_its_brackets_and_what_is_broken_stays_named() -> None:
+    assert read_front_matter("---\nargument-hint: [file]\nn: 1\n---\nx").fields["argument-hint"] == "[file]"
+    assert "no YAML" in read_front_matter("---\ndescription: |\n  a\n b: [\n---\nx").problem

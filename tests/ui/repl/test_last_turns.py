@@ -1,0 +1,144 @@
+"""A resumed session is shown as it was seen live, the last screenful at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import Played, opened, say
+
+from nexus_cli.core import event as e
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.usage import Usage
+from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.session.session import Session
+from nexus_cli.text.cells import cells, without_codes
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.last_turns import Screenful, describe_session, last_screenful
+
+DARK, PLAIN = Theme(), Theme(colour=False)
+BAR = PLAIN.signs.person
+WORDS = "make it <b>bold</b>"
+STEPS: list[Any] = [
+    [("write_file", {"path": "made.py", "content": "x = 1\n"}), ("read_file", {"path": "missing.py"})],
+    [("edit_file", {"path": "made.py", "edits": [{"old": "x = 1", "new": "x = 22"}]})],
+    [("bash", {"command": "seq 9; echo to stderr >&2; exit 3"})],
+    "It is **done**.\n\n```py\nx = 22\n```\n",
+]
+
+
+def worked(folder: Path) -> tuple[Session, list[e.Event]]:
+    """A session with a turn of many kinds of results, and the events of the turn."""
+    steps = iter(STEPS)
+    session = opened(Played(lambda request: next(steps)), folder)
+    events = say(session, WORDS)[0]
+    return opened(Played(lambda request: "nothing"), folder, session.id), events
+
+
+def live(events: list[e.Event], words: str, width: int, theme: Theme) -> str:
+    """What a person saw."""
+    put: list[str] = []
+    renderer = RichRenderer(put.append, lambda: width, theme)
+    renderer.show_user_message(words)
+    for one in events:
+        renderer.feed(one)
+    return "".join(put)
+
+
+def without_times(events: list[e.Event]) -> list[e.Event]:
+    """Return the events as if no call took time: from a second on it is shown, and rounded where it is stored."""
+    return [replace(one, seconds=0.0) if isinstance(one, e.ToolResultEvent) else one for one in events]
+
+
+def without_totals(text: str) -> list[str]:
+    kept = [line for line in text.split("\n") if not re.search(r" steps | files? · ", line)]
+    return "\n".join(kept).strip("\n").split("\n")
+
+
+@pytest.mark.matrix
+def test_a_turn_is_shown_again_as_it_was_seen(tmp_path: Path) -> None:
+    session, events = worked(tmp_path)
+    for width, theme in product((60, 100, 160), (DARK, PLAIN)):
+        shown = last_screenful(map(without_times, newest_turns(session)), 200, width, theme, drawn=True)
+        assert list(shown.lines) == without_totals(live(without_times(events), WORDS, width, theme))
+    text = without_codes("\n".join(shown.lines))
+    for part in ("made.py", "+1 -1", "22", "missing.py", "exit 3", "to stderr", "It is done."):
+        assert part in text
+    assert shown.turns == 1 and shown.output is not None and "to stderr" in shown.output[1]
+
+
+def turns(count: int, lines: int) -> Iterator[list[e.Event]]:
+    """Turns, the newest first, each with an answer of so many lines."""
+    for number in range(count, 0, -1):
+        call, result = ToolCall("c1", "bash", {"command": "ls"}), ToolResult("out\n[exit status 0]", status=0)
+        answer = "\n\n".join(f"answer {number} line {line}" for line in range(lines))
+        yield [
+            e.TurnStart(f"words {number}"),
+            e.ToolCallEvent(call, "ls"),
+            e.ToolResultEvent(call, result, 3, 0.0),
+            e.Text(answer),
+            e.TurnEnd(e.Outcome(True, 0, answer, "stop", None, 0, Usage(), 0.0)),
+        ]
+
+
+def screenful(count: int, lines: int, rows: int) -> Screenful:
+    return last_screenful(turns(count, lines), rows, 60, PLAIN, drawn=True)
+
+
+def test_only_turns_that_fit_are_shown_and_the_older_ones_are_not_even_drawn() -> None:
+    drawn: list[int] = []
+
+    def counted() -> Iterator[list[e.Event]]:
+        for one in turns(500, 1):
+            drawn.append(1)
+            yield one
+
+    shown = last_screenful(counted(), 20, 60, PLAIN, drawn=True)
+    assert len(shown.lines) <= 20 and shown.turns == 3 and len(drawn) <= 4
+    assert shown.lines[-1] == "answer 500 line 0" and shown.lines[0] == f"{BAR} words 498"
+
+
+def test_of_a_turn_that_is_too_long_the_words_and_the_end_are_shown() -> None:
+    shown = screenful(3, 100, 16)
+    assert len(shown.lines) <= 17 and shown.turns == 1
+    assert shown.lines[0] == f"{BAR} words 3" and shown.lines[-1] == "answer 3 line 99"
+    assert any("lines more: /transcript" in line for line in shown.lines)
+
+
+@pytest.mark.parametrize("width", [20, 40, 160])
+def test_no_row_is_wider_than_the_terminal(width: int) -> None:
+    shown = last_screenful(turns(4, 3), 30, width, DARK, drawn=True)
+    assert shown.lines and all(cells(without_codes(line)) <= width for line in shown.lines)
+
+
+def test_the_head_names_the_session_and_the_way_to_the_rest() -> None:
+    value = {
+        "session": "01J5ZK",
+        "short": "01J",
+        "name": "page",
+        "entries": 9,
+        "turns": 12,
+        "at": "2026-01-02T03:04:05Z",
+    }
+    head = describe_session(value, 3)
+    assert "session 01J, page" in head and "9 earlier turns: /transcript" in head and "UTC" not in head
+    assert "transcript" not in describe_session(value, 12)
+    assert "no messages yet" in describe_session({**value, "entries": 0}, 0)
+
+
+@pytest.mark.matrix
+def test_a_session_of_an_older_version_is_shown_without_what_it_did_not_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, _ = worked(tmp_path)
+    assert session.record is not None
+    read: Callable[..., Any] = session.record.memos
+    monkeypatch.setattr(session.record, "memos", lambda kind, **more: [] if kind == "result" else read(kind, **more))
+    text = "\n".join(last_screenful(newest_turns(session), 200, 80, PLAIN, drawn=True).lines)
+    assert "made.py" in text and "It is done." in text
