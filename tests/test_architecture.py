@@ -137,7 +137,7 @@ LAZY = {
     "config/trust.py": {"nexus_cli"},  # the items of a project's files, which few have
     "engine/calls/waiting.py": {"nexus_cli"},  # a session that waits
     "session/session_state.py": {"nexus_cli"},  # a resumed session
-    "session/start_lane.py": {"nexus_cli"},  # what may follow a reply in few turns; guides
+    "session/start_conversation.py": {"nexus_cli"},  # what may follow a reply in few turns; guides
     "session/capability_snapshot.py": {"nexus_cli"},  # what only `nexus status` tells; environments; servers
     "session/context_tool_service.py": {"nexus_cli"},  # the list of drops, when the model asks for it
     "tools/files.py": {"nexus_cli"},  # the spelling of a path, once there is one
@@ -735,7 +735,7 @@ def test_one_module_says_how_large_a_request_is() -> None:
 
 
 WHOLE_LANE = 62
-"""Functions of engine and session that take a whole `LaneState`. Only ever lowered."""
+"""Functions of engine and session that take a whole `Engine`. Only ever lowered."""
 
 
 def test_functions_take_the_part_of_a_lane_that_they_use() -> None:
@@ -745,7 +745,7 @@ def test_functions_take_the_part_of_a_lane_that_they_use() -> None:
         if room(path) in ("engine", "session")
         for function in functions(path)
         for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-        if argument.annotation is not None and "LaneState" in ast.unparse(argument.annotation).split(" | ")
+        if argument.annotation is not None and "Engine" in ast.unparse(argument.annotation).split(" | ")
     ]
     why = "take the window, the lane, the cache or the notices; where fewer take the whole lane state, lower the bound"
     assert len(whole) == WHOLE_LANE, f"{why}:\n" + "\n".join(whole)

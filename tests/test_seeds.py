@@ -1,7 +1,7 @@
 """`tests/SEEDS.md`, the stranger's questions of `tests/README.md`, the READMEs of the rooms: what they name exists.
 
-The tests of `tests/SEEDS.md` and of the rooms `FROZEN_ROOMS` are frozen: `tests/frozen.json` has the digest of each, and
-a change of one is refused until `python tests/test_seeds.py renew NAME...` has renewed its digest.
+The tests of `tests/SEEDS.md` and of the rooms `FROZEN_ROOMS` are frozen: `tests/frozen.json` has the digest of each,
+and a change of one is refused until `python tests/test_seeds.py renew NAME...` has renewed its digest.
 """
 
 from __future__ import annotations

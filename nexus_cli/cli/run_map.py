@@ -511,12 +511,12 @@ class _Map:
         if begun and self._ledger is not None:
             with suppress(NexusError):  # deleted, or open elsewhere
                 session = opened(replace(options, resume=begun))
-                lane = session.state.lane_state.lane
+                lane = session.state.engine.conversation
                 if not lane.items:
                     return session, trigger
                 if not isinstance(lane.next_step(), Done):
                     return session, Trigger(schema=trigger.schema)
-                if not ends_unfinished(lane.timeline.log):  # else the answer would lack its beginning
+                if not ends_unfinished(lane.log):  # else the answer would lack its beginning
                     kept = _answered(lane.items[-1].message.content, trigger.schema)
                     if kept.ok:
                         return session, kept

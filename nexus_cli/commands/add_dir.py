@@ -19,16 +19,16 @@ async def add_folder(context: CommandContext, rest: str) -> None:
     instructions do not apply, workers do not have it, and /undo takes back edits there, not what commands change.
     """
     session = context.session
-    permission, lane_state = session.state.dispatcher.permission, session.state.lane_state
+    permission, engine = session.state.dispatcher.permission, session.state.engine
     if not rest:
         context.say("\n".join(map(str, permission.added)) or "No added folders")
         return
     project = session.state.dispatcher.project
     found: Path = await asyncio.to_thread(check_folder, rest, project, permission.added, "/add-dir")
     permission.added = (*permission.added, found)
-    timeline, folders = lane_state.lane.timeline, [str(one) for one in permission.added]
-    timeline.log.record_memo(Memo(ADDED_MEMO, timeline.now(), timeline.last, {"folders": folders}))
-    lane_state.model_notices.append(f"The person added the folder {found}: work in it like in the project.")
+    conversation, folders = engine.conversation, [str(one) for one in permission.added]
+    conversation.log.record_memo(Memo(ADDED_MEMO, conversation.now(), conversation.last, {"folders": folders}))
+    engine.model_notices.append(f"The person added the folder {found}: work in it like in the project.")
     context.say(f"Added {found}; {NOT_UNDONE}")
 
 

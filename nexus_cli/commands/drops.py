@@ -24,8 +24,10 @@ async def show_drops(context: CommandContext, rest: str) -> None:
         return
     drops = require_record(context).drops()
     if not rest:
-        lane = context.session.context.lane
-        value = reports.window_drops(context.session.id, drops, lane.items, lane.timeline.memos, lane.epoch.sections)
+        conversation = context.session.context.conversation
+        value = reports.window_drops(
+            context.session.id, drops, conversation.items, conversation.memos, conversation.epoch.sections
+        )
         context.show("drops", value)
         return
     drop_id, text, start, end = parse_drop_range(rest, context)

@@ -18,7 +18,7 @@ async def show_jobs(context: CommandContext, rest: str) -> None:
     end with the session.
     """
     jobs, state = context.session.jobs, context.session.state
-    if jobs is None and state.lane_state.lane.timeline.memos(JOB):
+    if jobs is None and state.engine.conversation.memos(JOB):
         state.services.find(Jobs)  # those of earlier processes, before the first message
         jobs = context.session.jobs
     if jobs is None:

@@ -24,9 +24,7 @@ async def pin_text(context: CommandContext, rest: str) -> None:
     numbers. remove ID removes a pin; the number of its message or a part of its text works too.
     """
     word, _, named = rest.partition(" ")
-    if word.casefold() == REMOVE and (
-        " " not in named.strip() or has_pin(context.session.context.lane.timeline, named)
-    ):
+    if word.casefold() == REMOVE and (" " not in named.strip() or has_pin(context.session.context.conversation, named)):
         if not named.strip():
             raise usage_error("pin", REMOVE, "the ID is missing", "/pin lists them")
         await run_act(context, "unpinning", unpin(named.strip()))
@@ -38,13 +36,13 @@ async def pin_text(context: CommandContext, rest: str) -> None:
 
 
 def _list_messages(context: CommandContext) -> list[dict[str, Any]]:
-    return newest_messages(context.session.context.lane.timeline, MESSAGES)
+    return newest_messages(context.session.context.conversation, MESSAGES)
 
 
 def _complete_pin(context: CommandContext) -> Sequence[str]:
     """Return the numbers of the person's newest messages, newest first, then the arguments that remove each pin."""
     numbers = [str(one["entry"]) for one in reversed(_list_messages(context))]
-    return [*numbers, *(f"{REMOVE} {one.id}" for one in list_pins(context.session.context.lane.timeline))]
+    return [*numbers, *(f"{REMOVE} {one.id}" for one in list_pins(context.session.context.conversation))]
 
 
 COMMANDS = (

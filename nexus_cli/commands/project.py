@@ -32,10 +32,10 @@ async def write_instructions(context: CommandContext, rest: str) -> None:
     def start(text: str, *, is_last: bool) -> None:
         async def check() -> None:
             state = context.session.state
-            await read_log_in_pieces(state.lane_state.lane, state.lane_state.work)
-            runs = state.lane_state.work.commands.values()
+            await read_log_in_pieces(state.engine.conversation, state.engine.work)
+            runs = state.engine.work.commands.values()
             path = project_root(context.session.folder) / "NEXUS.md"
-            count = state.lane_state.window.count
+            count = state.engine.window.count
             problems, price = check_written(path, count, most, [run.command for run in runs if run.status == 0])
             context.say("\n".join([price, *problems]))
             if problems and not is_last and price:

@@ -73,7 +73,7 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
     await asyncio.to_thread(write_setting, places(), defaults_dir(), key, value)
     path = str(places().settings)
     done = f"Set {key} in {with_tilde(path)}."
-    is_running = context.session.state.lane_state.control.running
+    is_running = context.session.state.engine.control.running
     context.say(f"{done} /reload applies it once the turn has ended." if is_running else done)
     if not is_running:
         await apply_settings(context)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Lane, Notes
+from nexus_cli.conversation.conversation import Conversation, Notes
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.request_plan import NextRequest, unreported_estimator
 from nexus_cli.conversation.section_rows import Sections
@@ -59,16 +59,16 @@ class LaneWindow:
 
     def __post_init__(self) -> None:
         self.context.resize(self.budget)
-        self.estimator.contents = WindowContents(lambda: (self.lane.epoch, self.lane.items))
+        self.estimator.contents = WindowContents(lambda: (self.conversation.epoch, self.conversation.items))
 
     def count(self, text: str) -> int:
         """Return the tokens of a text by our count."""
         return self.context.counter.count(text)
 
     @property
-    def lane(self) -> Lane:
+    def conversation(self) -> Conversation:
         """The lane of `context`."""
-        return self.context.lane
+        return self.context.conversation
 
     @property
     def least_output(self) -> int:
@@ -90,7 +90,7 @@ class LaneWindow:
             yield from (one.note for one in planned.left)
             yield from notes(epoch) if notes else ()
 
-        self.lane.rewrite(head, cause, drops, planned.frame, noted)
+        self.conversation.rewrite(head, cause, drops, planned.frame, noted)
         self.estimator.forget()
 
     def learn_from_overflow(self, counted: int, error: ProviderError) -> Notice | None:
@@ -130,7 +130,7 @@ class LaneWindow:
         """Record a window with the session, valid until the listed window changes; 0 removes it."""
         info = self.model.info
         value = {"model": info.served_name, "window": window, "listed": info.listed_window or info.window}
-        self.lane.timeline.memo(REFUSED_WINDOW, value)
+        self.conversation.memo(REFUSED_WINDOW, value)
 
     def size_for(self, info: ModelInfo) -> None:
         """Use these facts of the model."""
@@ -150,7 +150,7 @@ class LaneWindow:
 
     def fixed_parts(self) -> dict[str, int]:
         """Return the tokens of the parts that every request contains, by section name."""
-        epoch = self.lane.epoch
+        epoch = self.conversation.epoch
         sections = {str(section["id"]): int(section["tokens"]) for section in json.loads(epoch.sections)}
         rest = epoch.system_tokens - sum(sections.values())
         name = "what joins them" if sections else "system text"
@@ -158,14 +158,14 @@ class LaneWindow:
 
     def learn(self, counted: int, reported: int) -> None:
         """Learn from the input tokens reported for the newest request. With images it does not calibrate our count."""
-        images, info = any(item.message.parts for item in self.lane.items), self.model.info
+        images, info = any(item.message.parts for item in self.conversation.items), self.model.info
         if info.window_refused and info.window < reported <= info.listed_window:
             self._restore_window()
             self._keep_window(0)
         if 0 < self.estimator.calibration.window < reported:
             self.estimator.forget_window()
             self._store_calibration()
-        if self.estimator.learn(self.lane.cursor, counted, reported, teaches=not images):
+        if self.estimator.learn(self.conversation.cursor, counted, reported, teaches=not images):
             self._store_calibration()
 
     def _store_calibration(self) -> None:
@@ -186,15 +186,15 @@ def project(
 
     `texts` wait for the person's next message; `told` and `preamble` as for `NextRequest.of`.
     """
-    lane, count = window.lane, window.count
-    number = lane.timeline.last + 1
+    conversation, count = window.conversation, window.count
+    number = conversation.last + 1
     return NextRequest.of(
-        unreported_estimator(window.estimator, epoch, lane.items) if epoch else window.estimator,
-        epoch or lane.epoch,
-        lane.items,
+        unreported_estimator(window.estimator, epoch, conversation.items) if epoch else window.estimator,
+        epoch or conversation.epoch,
+        conversation.items,
         window.budget,
         waiting=[WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts],
-        sent=-1 if epoch else lane.last_sent,
+        sent=-1 if epoch else conversation.last_sent,
         told=told,
         preamble=preamble,
         room=window.room,
@@ -212,9 +212,9 @@ def rewritten_request(
 
 def unreported_tokens(window: LaneWindow) -> int:
     """Estimate the window's tokens without any report on it, to compare it with one that was just rewritten."""
-    return round(window.estimator.estimate_without_anchor(window.lane.counted))
+    return round(window.estimator.estimate_without_anchor(window.conversation.counted))
 
 
 def most_with(window: LaneWindow, added: int) -> int:
     """Return the upper bound for the window's tokens with one more message of `added` counted tokens."""
-    return window.estimator.upper(window.lane.counted + added)
+    return window.estimator.upper(window.conversation.counted + added)

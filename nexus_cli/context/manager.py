@@ -11,7 +11,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.conversation.conversation import EpochHeader, Lane, item_of
+from nexus_cli.conversation.conversation import Conversation, EpochHeader, item_of
 from nexus_cli.conversation.groups import (
     PLACEHOLDER,
     flatten,
@@ -20,8 +20,8 @@ from nexus_cli.conversation.groups import (
     is_placeholder,
     is_request,
 )
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.strategies import STRATEGIES, Strategy
-from nexus_cli.conversation.timeline import MemoryLog, Timeline
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_local_time, local_now
@@ -30,7 +30,7 @@ from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_
 from nexus_cli.core.services import Log
 
 if TYPE_CHECKING:
-    from nexus_cli.conversation.window_truncation import LaneTruncator
+    from nexus_cli.conversation.window_truncation import WindowTruncator
 
 
 @dataclass
@@ -68,9 +68,9 @@ class ContextManager:
         self.counter = token_counter or get_token_counter()
         self._clock = clock
         self._logged = logger is not None
-        self.lane = Lane(Timeline(logger or MemoryLog(), clock or local_now), self.measure)
+        self.conversation = Conversation(logger or MemoryLog(), clock or local_now, self.measure)
         self._low_water, self._markers = low_water, markers
-        self._origin = self.lane.epoch
+        self._origin = self.conversation.epoch
         self._hidden = False
         self._preambles: dict[int, str] = {}
         self._built: tuple[int, int, tuple[WindowItem, ...]] = (self._origin.id, 0, ())
@@ -117,7 +117,7 @@ class ContextManager:
     @property
     def system_prompt(self) -> str:
         """The current system prompt."""
-        return self.lane.epoch.system
+        return self.conversation.epoch.system
 
     @property
     def messages(self) -> list[Message]:
@@ -128,11 +128,11 @@ class ContextManager:
     @property
     def history(self) -> list[Message]:
         """Return a copy of all messages ever added."""
-        return [_own(entry.message) for entry in self.lane.timeline.read(1, self.lane.timeline.last)]
+        return [_own(entry.message) for entry in self.conversation.read(1, self.conversation.last)]
 
     def get_tool_definitions(self) -> list[dict[str, Any]]:
         """Return a copy of the tool schemas."""
-        return [deepcopy(dict(tool)) for tool in self.lane.epoch.tools]
+        return [deepcopy(dict(tool)) for tool in self.conversation.epoch.tools]
 
     def build_messages(self) -> list[Message]:
         """Return the message list of the next request: system message, then the window, truncated if it does not fit
@@ -146,13 +146,13 @@ class ContextManager:
         if not self._markers and self.is_over_budget():
             self._truncate()
         shown = tuple(self._window())
-        self._built = (self.lane.epoch.id, self.lane.timeline.last, shown)
+        self._built = (self.conversation.epoch.id, self.conversation.last, shown)
         system = [Message(Role.SYSTEM, self.system_prompt)] if self.system_prompt else []
         return system + [_own(_join_preamble(item.message, item.preamble)) for item in shown]
 
     def get_token_usage(self) -> dict[str, int]:
         """Return tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
-        epoch = self.lane.epoch
+        epoch = self.conversation.epoch
         messages = sum(item.tokens for item in self._window())
         return {
             "system": epoch.system_tokens,
@@ -199,7 +199,7 @@ class ContextManager:
         request = next((item for item in reversed(seen) if is_request((item,))), None)
         held = request is None or any(_same([request], [message]) for message in preserved)
         summary = WindowItem(
-            self.lane.timeline.last,
+            self.conversation.last,
             ItemForm.SUMMARY,
             _own(summary_message),
             tokens=self.measure(summary_message, ""),
@@ -215,7 +215,7 @@ class ContextManager:
     def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], frame: EpochHeader) -> None:
         """Raise `ValueError` if a window with this head and its additions would be larger and over the budget."""
         new = [
-            WindowItem(self.lane.timeline.last, ItemForm.FULL, message, "", self.measure(message, ""))
+            WindowItem(self.conversation.last, ItemForm.FULL, message, "", self.measure(message, ""))
             for message in added
         ]
         items = flatten(from_first_user_message(group_tool_calls([*head, *new], self.measure)))
@@ -250,24 +250,24 @@ class ContextManager:
 
     def reframe(self, frame: EpochHeader) -> None:
         """Change the frame: of this epoch if nothing of it was recorded or sent yet, else in a new one."""
-        if not self.lane.is_recorded:
-            self.lane.replace_header(frame)
+        if not self.conversation.is_recorded:
+            self.conversation.replace_header(frame)
         elif frame != self.frame():
-            self.lane.rewrite(self.lane.items, "reload", (), frame)
+            self.conversation.rewrite(self.conversation.items, "reload", (), frame)
 
     def frame(self) -> EpochHeader:
         """Return the current system prompt and tools."""
-        return EpochHeader.of(self.lane.epoch)
+        return EpochHeader.of(self.conversation.epoch)
 
     def resize(self, budget: TokenBudget) -> None:
         """Take window and reserves of a session's budget."""
         reserves = budget.window - budget.available
         self.config = replace(self.config, max_tokens=budget.window, reserve_tokens=reserves)
 
-    def fork(self, lane: Lane) -> ContextManager:
+    def fork(self, conversation: Conversation) -> ContextManager:
         """Return a manager like this one over another lane."""
         other = copy(self)
-        other.lane = lane
+        other.conversation = conversation
         return other
 
     def _frame_with(self, prompt: str) -> EpochHeader:
@@ -275,22 +275,22 @@ class ContextManager:
         return replace(self.frame(), system=prompt, system_tokens=self.system_cost(prompt))
 
     def _add(self, kind: Kind, message: Message, actor: str) -> None:
-        if self._logged and not self.lane.is_recorded:
-            self.lane.begin()
-        self.lane.append(kind, message, actor)
+        if self._logged and not self.conversation.is_recorded:
+            self.conversation.begin()
+        self.conversation.append(kind, message, actor)
 
     def _window(self) -> list[WindowItem]:
         """Return the contents of a list built now, if nothing were cut."""
-        return flatten(from_first_user_message(self.lane.groups()))
+        return flatten(from_first_user_message(self.conversation.groups()))
 
     def _visible_items(self) -> list[WindowItem]:
         """Return the last built items of this epoch and additions since; late results replace their placeholders."""
         epoch, last, shown = self._built
-        if epoch != self.lane.epoch.id:
-            return self.lane.items
+        if epoch != self.conversation.epoch.id:
+            return self.conversation.items
         seen = list(shown)
         waiting = {item.message.tool_call_id: index for index, item in enumerate(seen) if is_placeholder(item)}
-        for item in self.lane.items:
+        for item in self.conversation.items:
             if item.entry > last:
                 place = waiting.pop(item.message.tool_call_id, None) if item.message.role is Role.TOOL else None
                 if place is None:
@@ -301,50 +301,50 @@ class ContextManager:
 
     def _dress(self) -> None:
         """Return the date and time, fixed on the newest user message when it is first built."""
-        newest = next((item for item in reversed(self.lane.items) if is_request((item,))), None)
+        newest = next((item for item in reversed(self.conversation.items) if is_request((item,))), None)
         if self._clock is None or newest is None or newest.preamble:
             return
         moment = self._clock()
         preamble = f"Current date: {moment:%Y-%m-%d}, Current time: {moment:%H:%M} (local)"
         self._preambles[newest.entry] = preamble
-        if newest in self.lane.tail:
-            self.lane.attach_preamble(preamble)
+        if newest in self.conversation.tail:
+            self.conversation.attach_preamble(preamble)
         else:
-            head = [self._with_preamble(item) if item is newest else item for item in self.lane.items]
-            self.lane.rewrite(head, "reload", ())
+            head = [self._with_preamble(item) if item is newest else item for item in self.conversation.items]
+            self.conversation.rewrite(head, "reload", ())
 
     @property
-    def truncator(self) -> LaneTruncator:
+    def truncator(self) -> WindowTruncator:
         """The truncator of lanes for the current configuration."""
-        from nexus_cli.conversation.window_truncation import LaneTruncator  # noqa: PLC0415  (the window is too full)
+        from nexus_cli.conversation.window_truncation import WindowTruncator  # noqa: PLC0415  (the window is too full)
 
         strategy = _strategy(self.config.truncation_strategy)
-        return LaneTruncator(self.counter.count, strategy, self._low_water, self._markers, measure=self.measure)
+        return WindowTruncator(self.counter.count, strategy, self._low_water, self._markers, measure=self.measure)
 
     def _truncate(self) -> None:
         self._hidden = True
-        groups = list(from_first_user_message(self.lane.groups()))
+        groups = list(from_first_user_message(self.conversation.groups()))
         request = next((index for index in reversed(range(len(groups))) if is_request(groups[index])), -1)
         for index in {request, -1} if groups else ():
             groups[index] = tuple(map(self._whole, groups[index]))
-        self.truncator.truncate(self.lane, self.available, groups=groups)
+        self.truncator.truncate(self.conversation, self.available, groups=groups)
 
     def _whole(self, item: WindowItem) -> WindowItem:
         """Return the original of an elided item, so that a second cut starts from it."""
         if item.form is not ItemForm.ELIDED:
             return item
-        return self._with_preamble(item_of(self.lane.timeline.read(item.entry, item.entry)[0]))
+        return self._with_preamble(item_of(self.conversation.read(item.entry, item.entry)[0]))
 
     def _restore(self) -> None:
         """Show the whole history since the last compaction or clearing again, if it fits."""
         if not self._hidden:
             return
-        read = self.lane.timeline.read(self._origin.base + 1, self.lane.timeline.last)
+        read = self.conversation.read(self._origin.base + 1, self.conversation.last)
         items = [*self._origin.head, *(self._with_preamble(item_of(entry)) for entry in read)]
         whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
-        fixed = self.lane.epoch.system_tokens + self.lane.epoch.tools_tokens
+        fixed = self.conversation.epoch.system_tokens + self.conversation.epoch.tools_tokens
         if fixed + sum(item.tokens for item in whole) <= self.available:
-            self.lane.rewrite(items, "restore", ())
+            self.conversation.rewrite(items, "restore", ())
             self._hidden = False
 
     def _with_preamble(self, item: WindowItem) -> WindowItem:
@@ -352,9 +352,9 @@ class ContextManager:
         return replace(item, preamble=preamble, tokens=self.measure(item.message, preamble)) if preamble else item
 
     def _start_over(self, head: Sequence[WindowItem], cause: str, frame: EpochHeader | None = None) -> None:
-        self._origin = self.lane.rewrite(head, cause, (), frame)
+        self._origin = self.conversation.rewrite(head, cause, (), frame)
         self._hidden = False
-        self._built = (self._origin.id, self.lane.timeline.last, tuple(head))
+        self._built = (self._origin.id, self.conversation.last, tuple(head))
 
 
 def _strategy(name: str) -> Strategy:

@@ -1,4 +1,6 @@
-"""A lane: one line of requests, with its log, its epoch, the window and the cursor (`nexus docs context`).
+"""A conversation: its log, its epoch, the window of its next request and the cursor (`nexus docs context`).
+
+The log is append-only and read by range: nothing in it ever changes. A `Log` stores it, in a ledger or in memory.
 
 The window is the epoch's head and every item appended since. Only `rewrite` begins a new epoch; everything else
 appends. Each message is rendered once (`Wire`) and never again. A preamble may also be added to a message in a head,
@@ -23,10 +25,10 @@ from nexus_cli.conversation.groups import (
     next_step,
 )
 from nexus_cli.conversation.render import Wire
-from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.services import FixedValues
+from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.wire import WireRules
 
 Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
@@ -68,13 +70,14 @@ class FrozenRequest:
     """Slots of the head whose preamble was added or removed since the epoch was recorded."""
 
 
-class Lane:
-    """The window of one lane. All changes to the window are made here."""
+class Conversation:
+    """The entries of one conversation, and the window of its next request. All changes to the window are made here."""
 
-    def __init__(self, timeline: Timeline, measure: Measure, frame: EpochHeader | None = None) -> None:
-        self.timeline = timeline
+    def __init__(self, log: Log, clock: Clock, measure: Measure, frame: EpochHeader | None = None) -> None:
+        self.log = log
+        self._clock = clock
         self._measure = measure
-        self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), timeline.last)
+        self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), self.last)
         self.tail: list[WindowItem] = []
         self.cursor = 0
         """Id of the last entry that was sent to the model."""
@@ -93,27 +96,55 @@ class Lane:
         """Counts changes of the window: while it is the same, the next request is too."""
 
     @classmethod
-    def load(cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False) -> Lane:
-        """Restore a lane from its log; only the window is read. `head_open`: no request has settled the head yet."""
-        lane = cls(timeline, measure)
-        lane._head_open = head_open
-        lane.epoch, lane.cursor, lane.is_recorded = epoch, cursor, True
-        lane.tail = [item_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
-        lane._head_sent = cursor > 0 and cursor >= epoch.base
-        lane.run = lane._newest_run()
-        lane._count()
-        return lane
+    def load(
+        cls, log: Log, clock: Clock, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False
+    ) -> Conversation:
+        """Restore a conversation from its log; only the window is read. `head_open`: no request has settled the head
+        yet."""
+        made = cls(log, clock, measure)
+        made._head_open = head_open
+        made.epoch, made.cursor, made.is_recorded = epoch, cursor, True
+        made.tail = [item_of(entry) for entry in made.read(epoch.base + 1, made.last)]
+        made._head_sent = cursor > 0 and cursor >= epoch.base
+        made.run = made._newest_run()
+        made._count()
+        return made
 
-    def fork(self, timeline: Timeline) -> Lane:
-        """Return a lane that begins with this one's lines; `timeline` continues after this one's last entry."""
+    def fork(self, log: Log) -> Conversation:
+        """Return a conversation that begins with this one's lines; `log` continues after this one's last entry."""
         self._head_open = False  # the fork may send it
-        other = Lane(timeline, self._measure)
+        other = Conversation(log, self._clock, self._measure)
         other._changed_preambles = set(self._changed_preambles)
         other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
         other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
         other.messages_tokens, other.is_recorded, other.run = self.messages_tokens, self.is_recorded, self.run
         return other
+
+    # -- the log -------------------------------------------------------------------------------------------------
+
+    @property
+    def last(self) -> int:
+        """Id of the newest entry, 0 if there is none."""
+        return self.log.last_id()
+
+    def read(self, first: int, last: int) -> Sequence[Entry]:
+        """Return the entries from `first` to `last`, both included."""
+        return self.log.read(first, last) if first <= last else ()
+
+    def memo(self, kind: str, value: Mapping[str, Any]) -> None:
+        """Record a note about the conversation, see `Memo`."""
+        self.log.record_memo(Memo(kind, self.now(), self.last, value))
+
+    def memos(self, kind: str) -> Sequence[Memo]:
+        """Return all memos of one kind, oldest first."""
+        return self.log.memos(kind)
+
+    def now(self) -> str:
+        """Return the current time in the form that the ledger stores."""
+        return format_utc(self._clock())
+
+    # -- the window ----------------------------------------------------------------------------------------------
 
     @property
     def last_sent(self) -> int:
@@ -139,8 +170,8 @@ class Lane:
         return next_step(self.items)
 
     def new_entry(self, kind: Kind, message: Message, actor: str) -> Entry:
-        """Return the next entry: the caller records it in `timeline.log`, then calls `add`."""
-        return self.timeline.new_entry(kind, message, actor, self._measure(message, ""))
+        """Return the next entry: the caller records it in `log`, then calls `add`."""
+        return Entry(self.last + 1, self.now(), actor, kind, message, tokens=self._measure(message, ""))
 
     def add(self, entry: Entry) -> None:
         """Append a recorded entry to the window."""
@@ -156,7 +187,7 @@ class Lane:
         """Record an entry at the end of log and window; `notes` are its memos by kind."""
         entry = self.new_entry(kind, message, actor)
         memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]
-        self.timeline.log.append(entry, memos)
+        self.log.append(entry, memos)
         self.add(entry)
         return entry
 
@@ -228,7 +259,7 @@ class Lane:
             for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
         )
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
-        self.cursor, self._head_sent = self.timeline.last, True
+        self.cursor, self._head_sent = self.last, True
         self.changes += 1
         self._head_open, self._changed_preambles = False, set()
         return FrozenRequest(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
@@ -269,9 +300,9 @@ class Lane:
         unchanged."""
         kept = tuple(item for item in head if not is_placeholder(item))
         old = self.epoch
-        number = self.timeline.log.next_epoch()
+        number = self.log.next_epoch()
         parent = old.id if self.is_recorded else None
-        new = _epoch(frame or EpochHeader.of(old), number, parent, cause, kept, self.timeline.last)
+        new = _epoch(frame or EpochHeader.of(old), number, parent, cause, kept, self.last)
         before = dict(vars(self))
         self.epoch, self.tail, self._wire, self.is_recorded = new, [], None, True
         self._head_sent, self._sent_messages = False, 0
@@ -279,9 +310,9 @@ class Lane:
         self.changes += 1
         self._count()
         try:
-            now, last = self.timeline.now(), self.timeline.last
+            now, last = self.now(), self.last
             memos = [Memo(kind, now, last, value) for kind, value in (notes(new) if notes else ())]
-            self.timeline.log.begin_epoch(new, drops, memos)
+            self.log.begin_epoch(new, drops, memos)
         except BaseException:
             vars(self).update(before)
             raise
@@ -294,9 +325,9 @@ class Lane:
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
         """Record the first epoch of a new lane with the drops of its system text."""
-        self.epoch = replace(self.epoch, id=self.timeline.log.next_epoch())
-        now, last = self.timeline.now(), self.timeline.last
-        self.timeline.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
+        self.epoch = replace(self.epoch, id=self.log.next_epoch())
+        now, last = self.now(), self.last
+        self.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
         self.is_recorded = True
         self.changes += 1
 
@@ -304,7 +335,7 @@ class Lane:
         """Return the newest entry of the window that began a run: only the log tells a request from steering."""
         for item in reversed(self.items):
             if item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED):
-                entry = next(iter(self.timeline.read(item.entry, item.entry)), None)
+                entry = next(iter(self.read(item.entry, item.entry)), None)
                 if entry is not None and entry.kind is Kind.USER:
                     return entry.id
         return 0

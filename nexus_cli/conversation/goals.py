@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.services import Goal
 
 KIND = "goal"
@@ -16,10 +16,10 @@ UNTIL = "until"
 """Memo of a command that a `session` works for: `command` ("" ends the work), `goal` (id, may be "")."""
 
 
-def list_goals(timeline: Timeline) -> tuple[Goal, ...]:
+def list_goals(conversation: Conversation) -> tuple[Goal, ...]:
     """Return the goals and steps that were not dropped; each goal is followed by its steps."""
     found: dict[str, Goal] = {}
-    for memo in timeline.memos(KIND):
+    for memo in conversation.memos(KIND):
         value = memo.value
         for one in value.get("goals", ()):
             found[one["id"]] = Goal(one["id"], one["text"], parent=one.get("parent", ""))
@@ -32,45 +32,45 @@ def list_goals(timeline: Timeline) -> tuple[Goal, ...]:
     return tuple(one for goal in tops for one in (goal, *(step for step in found.values() if step.parent == goal.id)))
 
 
-def set_goal(timeline: Timeline, text: str, steps: Sequence[str]) -> Goal:
+def set_goal(conversation: Conversation, text: str, steps: Sequence[str]) -> Goal:
     """Record a goal with its steps. Ids are never reused."""
-    number = sum(len(memo.value.get("goals", ())) for memo in timeline.memos(KIND)) + 1
+    number = sum(len(memo.value.get("goals", ())) for memo in conversation.memos(KIND)) + 1
     goal = Goal(f"g{number}", text)
     made = [{"id": goal.id, "text": text}]
     made += [{"id": f"g{number + place}", "text": step, "parent": goal.id} for place, step in enumerate(steps, 1)]
-    timeline.memo(KIND, {"goals": made})
+    conversation.memo(KIND, {"goals": made})
     return goal
 
 
-def finish_goal(timeline: Timeline, name: str) -> tuple[Goal, ...]:
+def finish_goal(conversation: Conversation, name: str) -> tuple[Goal, ...]:
     """Mark an open goal with its steps, or one step, as done; the last open step also completes its goal. Returns the
     goals and steps marked, () if none with this id is open."""
-    now = list_goals(timeline)
+    now = list_goals(conversation)
     these = {goal.id: goal for goal in now if not goal.done and name in (goal.id, goal.parent)}
     if these and name in {goal.id for goal in now}:
         parent = next((goal for goal in now if goal.id == next(g.parent for g in now if g.id == name)), None)
         steps = [goal for goal in now if parent and goal.parent == parent.id]
         if parent and not parent.done and all(step.done or step.id in these for step in steps):
             these[parent.id] = parent
-        timeline.memo(KIND, {"done": list(these)})
+        conversation.memo(KIND, {"done": list(these)})
     return tuple(these.values())
 
 
-def drop_goal(timeline: Timeline, name: str) -> tuple[Goal, ...]:
+def drop_goal(conversation: Conversation, name: str) -> tuple[Goal, ...]:
     """Drop a goal with its steps, or one step. Returns the dropped ones, () for an unknown id."""
-    these = tuple(goal for goal in list_goals(timeline) if name in (goal.id, goal.parent))
+    these = tuple(goal for goal in list_goals(conversation) if name in (goal.id, goal.parent))
     if these:
-        timeline.memo(KIND, {"dropped": [goal.id for goal in these]})
+        conversation.memo(KIND, {"dropped": [goal.id for goal in these]})
     return these
 
 
-def set_until(timeline: Timeline, session: str, command: str, goal: str = "") -> None:
+def set_until(conversation: Conversation, session: str, command: str, goal: str = "") -> None:
     """Record the command that a session works for from now on, "" for none."""
-    timeline.memo(UNTIL, {"session": session, "command": command, "goal": goal})
+    conversation.memo(UNTIL, {"session": session, "command": command, "goal": goal})
 
 
-def open_until(timeline: Timeline, session: str) -> Mapping[str, str]:
+def open_until(conversation: Conversation, session: str) -> Mapping[str, str]:
     """Return the newest memo of a command that the session works for, {} without one. A fork has memos of its source,
     but none of their work."""
-    own = [memo.value for memo in timeline.memos(UNTIL) if memo.value["session"] == session]
+    own = [memo.value for memo in conversation.memos(UNTIL) if memo.value["session"] == session]
     return own[-1] if own and own[-1]["command"] else {}

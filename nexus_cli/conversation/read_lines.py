@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import EntryRange, join_ranges, subtract_ranges
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Memo
@@ -117,9 +117,9 @@ def _move(spans: Iterable[EntryRange], edits: Iterable[Sequence[int]]) -> list[E
     return moved
 
 
-def count_unread(lane: Lane, path: str, total: int) -> int:
+def count_unread(conversation: Conversation, path: str, total: int) -> int:
     """Return how many of the `total` lines of a file were neither sent nor written; 0 if nothing is known about it."""
-    known = read_lines(lane.timeline.memos(READ)).get(path)
+    known = read_lines(conversation.memos(READ)).get(path)
     if known is None:
         return 0
     return total - _count((first, min(last, total)) for first, last in known.spans if first <= total)

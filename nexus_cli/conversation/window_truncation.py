@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.conversation.conversation import EpochHeader, Lane, Notes
+from nexus_cli.conversation.conversation import Conversation, EpochHeader, Notes
 from nexus_cli.conversation.elide_message import MessageElider
 from nexus_cli.conversation.entry_ranges import (
     HOLE,
@@ -98,7 +98,7 @@ MARKER_ROOM = 128
 
 
 @dataclass
-class LaneTruncator:
+class WindowTruncator:
     """Truncates lanes to their budget."""
 
     count: Callable[[str], int]
@@ -111,7 +111,7 @@ class LaneTruncator:
 
     def truncate(
         self,
-        lane: Lane,
+        conversation: Conversation,
         available: int,
         *,
         groups: Sequence[Group] | None = None,
@@ -121,10 +121,10 @@ class LaneTruncator:
 
         `groups` are the candidates, by default those of the window; `notes` as in `Lane.rewrite`.
         """
-        frame = EpochHeader.of(lane.epoch)
+        frame = EpochHeader.of(conversation.epoch)
         fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
-        groups = lane.groups() if groups is None else groups
+        groups = conversation.groups() if groups is None else groups
         cited = cited_drops(groups)
         result = truncate_window(
             groups,
@@ -135,16 +135,16 @@ class LaneTruncator:
             elider=MessageElider(
                 self.count,
                 self.measure,
-                lambda item: self._marker(lane, item, ids, cited, drop_marker),
-                lambda item: self._marker(lane, item, ids, cited, inner_marker),
+                lambda item: self._marker(conversation, item, ids, cited, drop_marker),
+                lambda item: self._marker(conversation, item, ids, cited, inner_marker),
             ),
             summaries=self.markers,
-            run=lane.run,
+            run=conversation.run,
         )
         elided = [pair for pair in result.elided if pair[0].entry not in cited] if self.markers else []
-        drops = [self._elision_drop(lane, old, new, ids) for old, new in elided]
-        head = self._head(lane, result, drops)
-        lane.rewrite(head, "truncation", drops, frame, notes)
+        drops = [self._elision_drop(conversation, old, new, ids) for old, new in elided]
+        head = self._head(conversation, result, drops)
+        conversation.rewrite(head, "truncation", drops, frame, notes)
         return drops
 
     def _floor(self, available: int, room: int) -> int:
@@ -153,7 +153,7 @@ class LaneTruncator:
 
     def _marker(
         self,
-        lane: Lane,
+        conversation: Conversation,
         item: WindowItem,
         ids: dict[int, str],
         cited: Mapping[int, str],
@@ -164,10 +164,10 @@ class LaneTruncator:
         if item.entry in cited:
             return inner_marker(cited[item.entry])
         if item.entry not in ids:
-            ids[item.entry] = lane.timeline.log.next_drop()
+            ids[item.entry] = conversation.log.next_drop()
         return named(ids[item.entry])
 
-    def _elision_drop(self, lane: Lane, old: WindowItem, new: WindowItem, ids: dict[int, str]) -> Drop:
+    def _elision_drop(self, conversation: Conversation, old: WindowItem, new: WindowItem, ids: dict[int, str]) -> Drop:
         message = old.message
         text = message.content
         if message.tool_calls:
@@ -179,11 +179,11 @@ class LaneTruncator:
             what.get(message.role, "part of a reply"),
             old.tokens - new.tokens,
             Cause.TRUNCATION,
-            lane.timeline.now(),
+            conversation.now(),
             text=text,
         )
 
-    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
+    def _head(self, conversation: Conversation, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
         holes = {hole.before: hole for hole in result.holes}
         head: list[WindowItem] = []
         for position, group in enumerate(result.groups):
@@ -192,7 +192,7 @@ class LaneTruncator:
                 if hole.marker:
                     head.extend([hole.marker, *group])
                     continue
-                head.append(self._hole_item(lane, hole, drops))
+                head.append(self._hole_item(conversation, hole, drops))
             head.extend(group)
         return head
 
@@ -201,12 +201,12 @@ class LaneTruncator:
         """True if the model can read drops; otherwise none is named to it."""
         return True
 
-    def _hole_item(self, lane: Lane, hole: Hole, drops: list[Drop]) -> WindowItem:
+    def _hole_item(self, conversation: Conversation, hole: Hole, drops: list[Drop]) -> WindowItem:
         """Return the line that replaces removed groups; append the drops of this cut to `drops`."""
         found, ways = links_of_hole(hole, recalls=self.recalls), []
         for part in found.new:
-            ways.append(lane.timeline.log.next_drop())
-            drops.append(Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, lane.timeline.now(), part.entries))
+            ways.append(conversation.log.next_drop())
+            drops.append(Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, conversation.now(), part.entries))
         text = hole_line(hole.first, hole.last, [*found.known, *ways] if self.recalls else ())
         message = Message(Role.USER, text)
         return WindowItem(hole.last, ItemForm.MARKER, message, tokens=self.measure(message, ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nexus_cli.context.lane_window import LaneWindow
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
@@ -13,7 +13,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Role
 from nexus_cli.engine.calls.dispatch import PERSON, Dispatcher
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import GO_ON, ends_unfinished
 from nexus_cli.engine.requests.server_cut import SERVER_CUT
 from nexus_cli.engine.requests.user_input import TRIGGER, UNDONE_FILES, record_user_message
@@ -26,35 +26,33 @@ UNANSWERED = "the previous turn was stopped before your answer"
 """Notice for the model if nothing else in the window shows it: there was no text yet."""
 
 
-async def admit_trigger(
-    lane_state: LaneState, dispatcher: Dispatcher, trigger: Trigger, *, may_be_done: bool = False
-) -> None:
+async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger, *, may_be_done: bool = False) -> None:
     """Answer calls that an earlier process left open, then record the trigger's text; resume if it has none.
 
     Without text, and unless it `may_be_done`, raises `NexusError("usage", ...)` if the last reply is complete.
     """
     if not trigger.text and not trigger.parts:
-        await _go_on(lane_state.window, lane_state.control, may_be_done)
+        await _go_on(engine.window, engine.control, may_be_done)
         return
-    if isinstance(step := lane_state.lane.next_step(), Dispatch):
-        dispatcher.settle_open(lane_state.lane, lane_state.control, step.calls)
-    elif isinstance(step, ModelCall) and trigger.source != RESUME and not _shows_end(lane_state.lane):
-        lane_state.model_notices.append(UNANSWERED)
+    if isinstance(step := engine.conversation.next_step(), Dispatch):
+        dispatcher.settle_open(engine.conversation, engine.control, step.calls)
+    elif isinstance(step, ModelCall) and trigger.source != RESUME and not _shows_end(engine.conversation):
+        engine.model_notices.append(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.engine.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
 
         subjects = {tool.name: tool.subject for tool in dispatcher.registry.tools()}
-        await begin_resume_epoch(lane_state, subjects, trigger.came)
-    timeline, cursor = lane_state.lane.timeline, lane_state.lane.cursor
+        await begin_resume_epoch(engine, subjects, trigger.came)
+    conversation, cursor = engine.conversation, engine.conversation.cursor
     if cursor:  # untold if nothing was sent since; in the ledger, because a shell may have made the undo
-        untold = [m for kind in (SERVER_CUT, UNDONE_FILES) for m in timeline.memos(kind) if m.entry >= cursor]
-        lane_state.model_notices.extend(_drop_reversed(untold))
+        untold = [m for kind in (SERVER_CUT, UNDONE_FILES) for m in conversation.memos(kind) if m.entry >= cursor]
+        engine.model_notices.extend(_drop_reversed(untold))
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
-        timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, said))
+        conversation.log.record_memo(Memo(TRIGGER, conversation.now(), conversation.last + 1, said))
     await record_user_message(
-        lane_state.window,
-        lane_state.control,
+        engine.window,
+        engine.control,
         Kind.USER,
         _marked_text(trigger),
         parts=trigger.parts,
@@ -67,12 +65,14 @@ async def admit_trigger(
     )
 
 
-def _shows_end(lane: Lane) -> bool:
+def _shows_end(conversation: Conversation) -> bool:
     """Return True if the window shows why the last turn has no answer: the person stopped it, or its run waited."""
-    if PERSON in lane.items[-1].message.content:
+    if PERSON in conversation.items[-1].message.content:
         return True
-    waits = lane.timeline.memos(WAIT)
-    return bool(waits) and all(item.message.role is Role.TOOL for item in lane.items if item.entry >= waits[-1].entry)
+    waits = conversation.memos(WAIT)
+    return bool(waits) and all(
+        item.message.role is Role.TOOL for item in conversation.items if item.entry >= waits[-1].entry
+    )
 
 
 def _drop_reversed(untold: Iterable[Memo]) -> list[str]:
@@ -99,9 +99,9 @@ def _marked_text(trigger: Trigger) -> str:
 
 async def _go_on(window: LaneWindow, control: Control, may_be_done: bool) -> None:
     """Go on with open calls or an unfinished reply; raise `NexusError("usage", ...)` if the last is complete."""
-    if control.steering or not isinstance(window.lane.next_step(), Done):
+    if control.steering or not isinstance(window.conversation.next_step(), Done):
         return
-    if not ends_unfinished(window.lane.timeline.log):
+    if not ends_unfinished(window.conversation.log):
         if may_be_done:
             return
         why = "there is no prompt, and the last answer of this session is complete"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.lane_window import LaneWindow
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import PLAN, NextRequest
 from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.entry import Drop
@@ -38,7 +38,7 @@ def check_contract(
     `read_drops` returns the drops of the session. Raises `NexusError`: "usage" for an unknown section, "contract" if
     the first request of the turn breaks the contract, "limit" if a later one is too large.
     """
-    forms = _section_forms(window.lane, request) if is_first and contract.sections else {}
+    forms = _section_forms(window.conversation, request) if is_first and contract.sections else {}
     for name in contract.sections if is_first else ():
         _require_known(name, forms)
     if is_first and contract.full_input:
@@ -59,7 +59,7 @@ def _check_input(window: LaneWindow, contract: ContextContract, drops: Sequence[
     if contract.uncounted:
         why = f"{contract.largest_input} is {contract.uncounted:,} bytes larger than nexus can keep"
         raise _broken(option, why, hint)
-    left = sum(drop.tokens for drop in drops if drop.id in _clipped(window.lane))
+    left = sum(drop.tokens for drop in drops if drop.id in _clipped(window.conversation))
     if not left:
         alone, most = request.tokens - _parts(window, None, request)[HISTORY], request.budget.available
         if alone > most and not request.fits:  # the provider has refused it: the window is smaller than it was thought
@@ -72,9 +72,9 @@ def _check_input(window: LaneWindow, contract: ContextContract, drops: Sequence[
     raise _broken(option, f"{why} that it may have", hint)
 
 
-def _clipped(lane: Lane) -> frozenset[str]:
+def _clipped(conversation: Conversation) -> frozenset[str]:
     """Return the ids of the drops of this turn's input."""
-    values = [memo.value for memo in lane.timeline.memos(CLIPPED) if memo.entry >= lane.run]
+    values = [memo.value for memo in conversation.memos(CLIPPED) if memo.entry >= conversation.run]
     return frozenset(
         one for value in values for one in (value.get("drop"), *(part[2] for part in value.get("parts", ())))
     )
@@ -95,7 +95,7 @@ def _too_large(
 
 def _parts(window: LaneWindow, contract: ContextContract | None, request: NextRequest) -> dict[str, int]:
     """Return the parts of a request and their tokens, in the unit of the budget; by input with a `contract`."""
-    mine = sum(item.tokens for item in request.items if item.entry >= window.lane.run)
+    mine = sum(item.tokens for item in request.items if item.entry >= window.conversation.run)
     parts: dict[str, float] = {**window.fixed_parts()}
     parts[HISTORY] = sum(item.tokens for item in request.items) - mine
     parts |= {name: mine * contract.share(name) for name, _ in contract.inputs} if contract else {"this turn": mine}
@@ -109,14 +109,14 @@ def _check_drops(
     window: LaneWindow, contract: ContextContract, request: NextRequest, every: Sequence[Drop], settings: Settings
 ) -> None:
     """Raise `NexusError` if too much is left out, or would be by the compaction that is due."""
-    lane, most = window.lane, contract.max_drop or 0
+    conversation, most = window.conversation, contract.max_drop or 0
     option = f"--max-drop {most}" if most else "--no-drops"
-    back = returned_drops(every, request.items, lane.timeline.memos, request.epoch.sections)
+    back = returned_drops(every, request.items, conversation.memos, request.epoch.sections)
     drops = [drop for drop in every if drop.id not in back]
     left = sum(drop.tokens for drop in drops)
     if left > most:
         of = f", {left - most:,} too many" if most else ""
-        clipped = dict.fromkeys(_clipped(lane), f"part of {contract.largest_input}")
+        clipped = dict.fromkeys(_clipped(conversation), f"part of {contract.largest_input}")
         why = f"the request leaves out {left:,} tokens{of}: {_name_drops(drops, clipped)}"
         raise _broken(option, why, f"Send less, start a new session, or allow them: --max-drop {left}")
     threshold = compaction_threshold(window, settings)
@@ -138,14 +138,14 @@ def _name_drops(drops: Sequence[Drop], names: Mapping[str, str]) -> str:
 # -- sections ----------------------------------------------------------------------------------------------------------
 
 
-def _section_forms(lane: Lane, request: NextRequest) -> dict[str, str]:
+def _section_forms(conversation: Conversation, request: NextRequest) -> dict[str, str]:
     """Return the form of each section of the request, "" for a contributor that has none in it.
 
     An event section that the epoch sent before is in the window, and is not sent again.
     """
     forms: dict[str, str] = {}
     there = {item.entry for item in request.items}
-    for memo in lane.timeline.memos(PLAN):
+    for memo in conversation.memos(PLAN):
         if memo.entry in there:
             forms.update((str(one["id"]), str(one["form"])) for one in memo.value["sections"])
     forms.update((str(one["id"]), str(one["form"])) for one in request.sections)

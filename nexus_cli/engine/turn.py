@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never, cast
 
 from nexus_cli.context.lane_window import unreported_tokens
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall, flatten
 from nexus_cli.core import event
 from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
@@ -23,7 +23,7 @@ from nexus_cli.engine.compaction.context_fit import (
     prune_if_due,
 )
 from nexus_cli.engine.requests.cache_expectation import record_rewrite, rewrite_memo
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
 from nexus_cli.engine.requests.refused_images import take_out_images
 from nexus_cli.engine.requests.spending import Spending
@@ -38,136 +38,134 @@ TRIES = 2
 """Most times that lost sections are attached again after a rewrite: making room for them may need another rewrite."""
 
 
-async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
+async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
     """Run steps until the last message is a reply without calls. Raises `NexusError` if the turn ends early.
 
     A step in which the ledger's server could not be read is taken again when the server answers.
     """
     while True:
         try:
-            match lane_state.lane.next_step():
+            match engine.conversation.next_step():
                 case Dispatch(calls):
-                    _stop_repetition(lane_state, dispatcher, calls)
-                    await dispatcher.run(lane_state, calls)
-                    lane_state.model_notices += _describe_repetition(lane_state.lane, dispatcher, calls)
-                    notice_narrow_window(lane_state)
-                    _stop_asking(lane_state.lane, lane_state.spending, dispatcher)
+                    _stop_repetition(engine, dispatcher, calls)
+                    await dispatcher.run(engine, calls)
+                    engine.model_notices += _describe_repetition(engine.conversation, dispatcher, calls)
+                    notice_narrow_window(engine)
+                    _stop_asking(engine.conversation, engine.spending, dispatcher)
                     if dispatcher.hooks:
                         dispatcher.hooks.end_step()
-                    dispatcher.step.stop_declined(is_steered=bool(lane_state.control.steering))
+                    dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
                 case ModelCall():
                     if dispatcher.hooks:
-                        await dispatcher.hooks.admit_steering(lane_state.control)
-                    await deliver_steering(lane_state.window, lane_state.control)
-                    await request(lane_state)
+                        await dispatcher.hooks.admit_steering(engine.control)
+                    await deliver_steering(engine.window, engine.control)
+                    await request(engine)
                 case Done():
                     if dispatcher.hooks:
-                        await dispatcher.hooks.admit_steering(lane_state.control)
-                    if lane_state.spending.ending or not await deliver_steering(lane_state.window, lane_state.control):
+                        await dispatcher.hooks.admit_steering(engine.control)
+                    if engine.spending.ending or not await deliver_steering(engine.window, engine.control):
                         return
                 case never:
                     assert_never(never)
         except LedgerAwayError as error:
-            await lane_state.lane.timeline.log.save(error)
+            await engine.conversation.log.save(error)
 
 
-async def request(lane_state: LaneState) -> None:
+async def request(engine: Engine) -> None:
     """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
     without new images that the provider refused."""
-    lane_state.control.check_ending()
-    lane_state.take_facts()
-    if told := lane_state.spending.begin_next(lambda: lane_state.window_request().tokens, lane_state.model.info):
-        lane_state.model_notices.append(told)
-    lane_state.spending.check_steps()
-    epoch = lane_state.lane.epoch.id
-    await attach_changes(lane_state)
-    await begin_pending_epoch(lane_state)
-    if lane_state.model.info.blind:
-        take_out_images(lane_state.window, lane_state.control)
-    prune_if_due(lane_state)
-    await ensure_fits(lane_state)
-    await _send_lost_again(lane_state, epoch)
-    lane_state.emit(event.ContextPlan(describe_request(lane_state)))
+    engine.control.check_ending()
+    engine.take_facts()
+    if told := engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info):
+        engine.model_notices.append(told)
+    engine.spending.check_steps()
+    epoch = engine.conversation.epoch.id
+    await attach_changes(engine)
+    await begin_pending_epoch(engine)
+    if engine.model.info.blind:
+        take_out_images(engine.window, engine.control)
+    prune_if_due(engine)
+    await ensure_fits(engine)
+    await _send_lost_again(engine, epoch)
+    engine.emit(event.ContextPlan(describe_request(engine)))
     try:
-        await call_model(lane_state, lane_state.answer_cap())
+        await call_model(engine, engine.answer_cap())
     except ProviderError as error:
-        before = lane_state.window_request().tokens
-        if take_out_images(lane_state.window, lane_state.control, error):
-            record_rewrite(lane_state, before)
-            lane_state.spending.steps -= 1
-            await call_model(lane_state, lane_state.answer_cap())
+        before = engine.window_request().tokens
+        if take_out_images(engine.window, engine.control, error):
+            record_rewrite(engine, before)
+            engine.spending.steps -= 1
+            await call_model(engine, engine.answer_cap())
             return
         if error.kind != "overflow":
             raise
-        lane_state.spending.steps -= 1
-        epoch = lane_state.lane.epoch.id
-        await ensure_fits_after_overflow(lane_state, error)
-        await _send_lost_again(lane_state, epoch)
-        await call_model(lane_state, lane_state.answer_cap())
+        engine.spending.steps -= 1
+        epoch = engine.conversation.epoch.id
+        await ensure_fits_after_overflow(engine, error)
+        await _send_lost_again(engine, epoch)
+        await call_model(engine, engine.answer_cap())
 
 
-def describe_request(lane_state: LaneState) -> PlanObject:
+def describe_request(engine: Engine) -> PlanObject:
     """Return the request of the next step as `context.plan` of the JSON lines."""
-    request = lane_state.window_request()
+    request = engine.window_request()
     sections = cast("list[SectionObject]", list(request.sections))
     return {
-        "step": lane_state.step + 1,
+        "step": engine.step + 1,
         "epoch": request.epoch.id,
         "basis": request.basis,
         "budget": request.budget.to_json(),
         "sections": sections,
         "entries": len(request.items),
         "drops": [drop for one in sections if (drop := one.get("drop"))],
-        "facts": [dict(fact) for fact in lane_state.told_facts],
-        "limits": lane_state.limits_in_force().to_json(),
+        "facts": [dict(fact) for fact in engine.told_facts],
+        "limits": engine.limits_in_force().to_json(),
     }
 
 
-async def begin_pending_epoch(lane_state: LaneState) -> None:
+async def begin_pending_epoch(engine: Engine) -> None:
     """Begin the epoch that a model switch or a reload has requested, if one has."""
-    if lane_state.pending_cause:
-        head = flatten(lane_state.lane.groups())
-        before = unreported_tokens(lane_state.window)
-        planned = await lane_state.prompt.draft_epoch(lane_state.window)
-        lane_state.begin_epoch(
-            head, lane_state.pending_cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)]
-        )
-        lane_state.pending_cause = ""
+    if engine.pending_cause:
+        head = flatten(engine.conversation.groups())
+        before = unreported_tokens(engine.window)
+        planned = await engine.prompt.draft_epoch(engine.window)
+        engine.begin_epoch(head, engine.pending_cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
+        engine.pending_cause = ""
 
 
-async def attach_changes(lane_state: LaneState) -> None:
+async def attach_changes(engine: Engine) -> None:
     """Attach changed sections and notices to the newest unsent message; to a tool result only the notices."""
-    if lane_state.limits is not None:
-        lane_state.limits.record(lane_state)
-    lane_state.event_sections = lane_state.told_facts = ()
-    preamble = await lane_state.prompt.draft_preamble(lane_state.window, lane_state.model_notices)
-    if preamble.arrived and not lane_state.pending_cause:
-        lane_state.pending_cause = "reload"
+    if engine.limits is not None:
+        engine.limits.record(engine)
+    engine.event_sections = engine.told_facts = ()
+    preamble = await engine.prompt.draft_preamble(engine.window, engine.model_notices)
+    if preamble.arrived and not engine.pending_cause:
+        engine.pending_cause = "reload"
         late = f"context section {', '.join(preamble.arrived)} finished loading"
         line = f"{late}; the next request includes it and will miss the prompt cache"
-        lane_state.emit(event.Notice(line, warning=False))
-    if preamble.text and lane_state.lane.attach_preamble(preamble.text):
+        engine.emit(event.Notice(line, warning=False))
+    if preamble.text and engine.conversation.attach_preamble(preamble.text):
         preamble.settle()
-        lane_state.event_sections, lane_state.told_facts = preamble.sections, preamble.facts
+        engine.event_sections, engine.told_facts = preamble.sections, preamble.facts
 
 
-async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:
+async def _send_lost_again(engine: Engine, epoch: int) -> None:
     """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest."""
     for _ in range(TRIES):
-        if lane_state.lane.epoch.id == epoch:
+        if engine.conversation.epoch.id == epoch:
             return
-        epoch = lane_state.lane.epoch.id
-        await attach_changes(lane_state)
-        await ensure_fits(lane_state)
+        epoch = engine.conversation.epoch.id
+        await attach_changes(engine)
+        await ensure_fits(engine)
 
 
-def _stop_asking(lane: Lane, spending: Spending, dispatcher: Dispatcher) -> None:
+def _stop_asking(conversation: Conversation, spending: Spending, dispatcher: Dispatcher) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` steps beyond the limit that still requested calls."""
     limits = dispatcher.limits & dispatcher.assessed
     started = dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return
-    batches = RunHistory.of(lane.timeline, lane.run).batches
+    batches = RunHistory.of(conversation, conversation.run).batches
     most = len(batches) if limits.max_iterations is None else limits.max_iterations
     if limits.is_one_step:
         acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
@@ -181,21 +179,21 @@ def _stop_asking(lane: Lane, spending: Spending, dispatcher: Dispatcher) -> None
     raise NexusError("limit", "the turn was stopped", why, hint)
 
 
-def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
+def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
     """Raise `NexusError` if one of `calls`, which have not run, was called too often without a new result."""
-    items = lane_state.lane.items
+    items = engine.conversation.items
     for call in calls:
         row = repeated_calls(items, call, dispatcher.refused())
         if len(row) >= END_AT:
-            is_refused = call.id in dispatcher.run_limits(lane_state).refusals(calls)
+            is_refused = call.id in dispatcher.run_limits(engine).refusals(calls)
             error = _repetition_error(dispatcher, row, is_refused)
-            dispatcher.stop_repeating(lane_state.lane, lane_state.control, calls)
+            dispatcher.stop_repeating(engine.conversation, engine.control, calls)
             raise error
 
 
-def _describe_repetition(lane: Lane, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> list[str]:
+def _describe_repetition(conversation: Conversation, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> list[str]:
     """Return the notices about those of `calls`, which have run, that brought the same result as before."""
-    rows = [repeated_calls(lane.items, call, dispatcher.refused()) for call in calls]
+    rows = [repeated_calls(conversation.items, call, dispatcher.refused()) for call in calls]
     return [repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT]
 
 

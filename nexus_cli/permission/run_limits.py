@@ -13,8 +13,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.pruning import SAME
-from nexus_cli.conversation.timeline import Timeline
 from nexus_cli.core.entry import Entry, Kind, WindowItem
 from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import Role, ToolCall
@@ -157,9 +157,9 @@ class RunHistory:
     """The calls of each step that requested any, newest last."""
 
     @classmethod
-    def of(cls, timeline: Timeline, run: int) -> RunHistory:
+    def of(cls, conversation: Conversation, run: int) -> RunHistory:
         """Return the history since the newest message or instruction from entry `run` on (a fork adds its own)."""
-        entries = timeline.read(max(1, run), timeline.last)
+        entries = conversation.read(max(1, run), conversation.last)
         start = next((entry for entry in reversed(entries) if entry.kind in (Kind.USER, Kind.INSTRUCTION)), None)
         since = [entry for entry in entries if start is None or entry.id > start.id]
         return cls(start, tuple(e.message.tool_calls for e in since if e.message.tool_calls))

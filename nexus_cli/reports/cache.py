@@ -16,7 +16,7 @@ from nexus_cli.conversation.rewrite_cost import miss_cost
 from nexus_cli.conversation.sent_requests import source_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import round_dollars
-from nexus_cli.engine.requests.request_history import LaneRequests, RequestPair, read_lanes, was_answered
+from nexus_cli.engine.requests.request_history import ConversationRequests, RequestPair, read_lanes, was_answered
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import list_rewrites, rewrite_lines
@@ -65,7 +65,7 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
     return cast("MissReport", value | _details(main, asked, facts) | rewrites)
 
 
-def _row(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
+def _row(lane: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
     row, usage, verdict = asked.row, asked.row.usage, _verdict(asked, facts)
     dollars = miss_cost(lane.info(row), verdict.missed, usage) if usage and verdict.missed else 0.0
     return {
@@ -106,7 +106,7 @@ def _first_reason(step: int, read: int) -> str:
     return ELSEWHERE if read else ""
 
 
-def _details(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> dict[str, Any]:
+def _details(lane: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> dict[str, Any]:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     before, found = asked.before, facts.difference or lane.difference(asked)
     epochs = [lane.epoch(row.manifest.epoch) for row in (asked.row, before) if row]

@@ -98,7 +98,7 @@ def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: 
 
 def live_report(state: SessionState) -> ContextReport:
     """Return the report of the next request (`nexus docs json`); raise `NexusError` if the ledger fails."""
-    if state.lane_state.lane.is_recorded or state.options is None:
+    if state.engine.conversation.is_recorded or state.options is None:
         from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: with a running session)
 
         return request_value(_live_view(state, prepare_next_request(state)))
@@ -107,31 +107,31 @@ def live_report(state: SessionState) -> ContextReport:
 
 def _live_view(state: SessionState, request: NextRequest) -> RequestView:
     """Return the next request of a running session that has begun."""
-    lane_state = state.lane_state
-    lane, draft = lane_state.lane, lane_state.next_epoch
-    drops, notices = list(state.drops()), instruction_notices(state.dispatcher.cwd, lane_state.settings)
+    engine = state.engine
+    lane, draft = engine.conversation, engine.next_epoch
+    drops, notices = list(state.drops()), instruction_notices(state.dispatcher.cwd, engine.settings)
     if draft is not None:
         drops += draft.drops
         notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(lane.epoch, request.epoch)]
-    elif lane_state.begins_epoch:
+    elif engine.begins_epoch:
         notices.append("the next request rewrites the window; this shows it as it was sent")
     elif lane.is_recorded:
         notices += prune_notice(state)
-    _, bounds = state.dispatcher.in_force(lane_state, state.bounds)
+    _, bounds = state.dispatcher.in_force(engine, state.bounds)
     return RequestView(
         request,
         state.session_id,
-        lane_state.model.info.name,
+        engine.model.info.name,
         state.recipe,
         lane.cursor,
-        lane.timeline.last,
+        lane.last,
         drops,
         [bound.to_json() for bound in bounds],
-        lane_state.window.count,
+        engine.window.count,
         None,
-        last_told(lane.timeline.memos, lane.cursor),
+        last_told(lane.memos, lane.cursor),
         tuple(notices),
-        lane.timeline.memos,
+        lane.memos,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.context.lane_window import LaneWindow
 from nexus_cli.conversation.compaction.backoff import may_compact
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.reports.context import describe_rewrite, live_report
 from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, plural, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
@@ -30,30 +30,30 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
     """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
     value = live_report(state)
     used = value["budget"]["used"]["total"]
-    cached = 0 if state.lane_state.begins_epoch else state.lane_state.window_request().cached
+    cached = 0 if state.engine.begins_epoch else state.engine.window_request().cached
     value["cached"]["expected"] = min(value["cached"]["tokens"], cached) if used else 0
-    return {**value, "rewrite": next_rewrite(state.lane_state)}
+    return {**value, "rewrite": next_rewrite(state.engine)}
 
 
-def next_rewrite(lane_state: LaneState) -> dict[str, Any]:
+def next_rewrite(engine: Engine) -> dict[str, Any]:
     """Return the next rewrite of the window: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
     number of tokens. Stale tool results may be removed earlier."""
-    if lane_state.lane.is_recorded and lane_state.begins_epoch:
-        return {"by": "epoch", "at": None, "why": _epoch_cause(lane_state.window)}
-    request = lane_state.window_request()
+    if engine.conversation.is_recorded and engine.begins_epoch:
+        return {"by": "epoch", "at": None, "why": _epoch_cause(engine.window)}
+    request = engine.window_request()
     overflow = round(request.room * request.tokens / request.most) if request.most else request.room
-    if may_compact(lane_state.lane, lane_state.step, fits=True):
+    if may_compact(engine.conversation, engine.step, fits=True):
         return {
             "by": "summary",
-            "at": min(round(compaction_threshold(lane_state.window, lane_state.settings)), overflow),
+            "at": min(round(compaction_threshold(engine.window, engine.settings)), overflow),
             "why": "",
         }
-    by = "summary" if may_compact(lane_state.lane, lane_state.step, fits=False) else "truncation"
+    by = "summary" if may_compact(engine.conversation, engine.step, fits=False) else "truncation"
     return {"by": by, "at": overflow, "why": ""}
 
 
 def _epoch_cause(window: LaneWindow) -> str:
-    epoch, model = window.lane.epoch, window.model
+    epoch, model = window.conversation.epoch, window.model
     if epoch.model != model.info.name:
         return "another model"
     changed = epoch.effort != (model.effort or epoch.effort)

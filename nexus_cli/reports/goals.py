@@ -12,7 +12,7 @@ from nexus_cli.session.session_state import SessionState
 def goals_report(state: SessionState) -> dict[str, Any]:
     """Return every goal except dropped ones, with `id`, `text`, `done` and its `steps` with the same keys; `until` is
     the command that the session works for, or None."""
-    timeline = state.lane_state.lane.timeline
+    timeline = state.engine.conversation
     found, until = list_goals(timeline), open_until(timeline, state.session_id)
     rows = {goal.id: {"id": goal.id, "text": goal.text, "done": goal.done} for goal in found}
     steps = {goal.id: [rows[step.id] for step in found if step.parent == goal.id] for goal in found}

@@ -14,8 +14,8 @@ NAMES = tuple(f.name for f in fields(Limits))
 
 def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
     """Return the limit `name`, or all: `name`, `value`, `bound_by`, `said`. `signals` may bind in a run."""
-    limits = state.dispatcher.run_limits(state.lane_state)
-    _, bounds = state.dispatcher.in_force(state.lane_state, state.bounds)
+    limits = state.dispatcher.run_limits(state.engine)
+    _, bounds = state.dispatcher.in_force(state.engine, state.bounds)
     wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
     return {
         "version": 1,
@@ -24,7 +24,7 @@ def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
         "limits": wanted,
         "signals": {
             "bind": state.dispatcher.signals,
-            "token_pressure": state.lane_state.window_request().budget.pressure,
+            "token_pressure": state.engine.window_request().budget.pressure,
             "recent_errors": state.dispatcher.errors,
             "event_class": limits.now.event_class,
         },

@@ -12,8 +12,8 @@ from nexus_cli.session.session_state import SessionState
 
 def pins_report(state: SessionState) -> dict[str, Any]:
     """Return the session's pins with their tokens; `room` is their share after a compaction."""
-    lane_state = state.lane_state
-    pins, count = list_pins(lane_state.lane.timeline), lane_state.window.count
+    engine = state.engine
+    pins, count = list_pins(engine.conversation), engine.window.count
     rows: list[dict[str, Any]] = [
         {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count), "text": pin.text} for pin in pins
     ]
@@ -23,7 +23,7 @@ def pins_report(state: SessionState) -> dict[str, Any]:
         "session": state.session_id,
         "pins": rows,
         "tokens": tokens,
-        "room": pins_room(lane_state.window),
+        "room": pins_room(engine.window),
     }
 
 

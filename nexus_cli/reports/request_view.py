@@ -209,8 +209,8 @@ def prune_notice(state: SessionState) -> list[str]:
     from nexus_cli.engine.compaction.context_fit import find_due_batch  # noqa: PLC0415  (the engine)
 
     state.load_cache_history()
-    batch = find_due_batch(state.lane_state)
-    return [] if batch is None else [batch.describe(state.lane_state.window_request())]
+    batch = find_due_batch(state.engine)
+    return [] if batch is None else [batch.describe(state.engine.window_request())]
 
 
 def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:
@@ -225,12 +225,12 @@ def first_view(state: SessionState) -> RequestView:
     """Return the first request of a session that has sent nothing yet, with the texts that wait for it."""
     from nexus_cli.session.draft import draft_first  # noqa: PLC0415
 
-    lane_state, first = state.lane_state, draft_first(state)
-    info, count, epoch = lane_state.model.info, lane_state.window.count, first.next.epoch
-    texts = lane_state.control.waiting_texts()
+    engine, first = state.engine, draft_first(state)
+    info, count, epoch = engine.model.info, engine.window.count, first.next.epoch
+    texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
     preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
-    request = project(lane_state.window, epoch=epoch, told=first.told, preamble=preamble, texts=texts)
+    request = project(engine.window, epoch=epoch, told=first.told, preamble=preamble, texts=texts)
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     notices = [] if info.known or info.window_refused else assumed

@@ -217,7 +217,7 @@ class RunDriver:
             self.ledger.runs.put_back(self.run, now(), {NEEDS: needs})
         else:
             # A budget of one request always ends with the work. Read before the hook, which makes requests too.
-            ending = session.state.lane_state.spending.ending if self.run.options.get("max_steps") != 1 else ""
+            ending = session.state.engine.spending.ending if self.run.options.get("max_steps") != 1 else ""
             self.was_cut = bool(ending) or (error is not None and error["kind"] == "limit")
             has_more = KEY in self.run.options and (session.is_open() or self._untold(session))
             if has_more and error is None and not self.was_cut:
@@ -338,7 +338,7 @@ class RunDriver:
 
     def _tell(self, session: Session, *notices: str) -> None:
         """Add notices to the next request, without the empty ones."""
-        session.state.lane_state.model_notices += filter(None, notices)
+        session.state.engine.model_notices += filter(None, notices)
 
     def _has_begun(self, session: Session) -> bool:
         if self.run.waits is not None or self.run.resumes or self.run.type in PLAIN:

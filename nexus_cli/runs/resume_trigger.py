@@ -99,10 +99,10 @@ async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal],
     space, agent = ledger.spaces.get(value["space"]), ledger.spaces.get_entity(value["sender"])
 
     async def load(state: SessionState) -> None:
-        if isinstance(step := state.lane_state.lane.next_step(), Dispatch):
-            state.dispatcher.settle_open(state.lane_state.lane, state.lane_state.control, step.calls)
+        if isinstance(step := state.engine.conversation.next_step(), Dispatch):
+            state.dispatcher.settle_open(state.engine.conversation, state.engine.control, step.calls)
         reply = replies[-1] if replies else None
-        await load_replies(state.lane_state, ledger, space, agent, value["message"], reply)
+        await load_replies(state.engine, ledger, space, agent, value["message"], reply)
 
     async for _ in session.act(load):
         pass

@@ -44,13 +44,13 @@ class AnswerRounds(Continuation):
 
         Raises `NexusError("usage", ...)` if the schema is too large for the window.
         """
-        window, lane_state = self._state.lane_state.window, self._state.lane_state
+        window, engine = self._state.engine.window, self._state.engine
         tokens = window.count(self._schema.text)
         if tokens * MOST_SHARE > window.budget.available:
             why = f"its {tokens:,} tokens are more than a quarter of the window"
             raise NexusError("usage", "--schema", why, "Use a smaller schema, or a model with a larger window")
-        lane_state.response_format = self._provider_format()
-        if lane_state.response_format or not (trigger.text or trigger.parts):
+        engine.response_format = self._provider_format()
+        if engine.response_format or not (trigger.text or trigger.parts):
             return trigger
         told = f"{DEMAND}\n{self._block()}"
         self._is_told = True
@@ -59,18 +59,16 @@ class AnswerRounds(Continuation):
 
     async def next_message(self) -> str:
         """Validate the answer; return a request for a repair, or ""; raise `NexusError` after the last one."""
-        lane_state = self._state.lane_state
-        lane_state.control.check_ending()
+        engine = self._state.engine
+        engine.control.check_ending()
         # Not in a thread: a slow pattern of the schema can be interrupted in the main thread only.
-        newest = self._read_answer(lane_state.partial_reply)
+        newest = self._read_answer(engine.partial_reply)
         if not newest.problems:
             return ""
         if len(self._attempts) > MOST_REPAIRS:
             raise self._failure()
         number = f"repair {len(self._attempts)} of {MOST_REPAIRS}"
-        lane_state.emit(
-            event.Notice(f"the answer does not match the schema, {number}: {newest.problem}", warning=False)
-        )
+        engine.emit(event.Notice(f"the answer does not match the schema, {number}: {newest.problem}", warning=False))
         schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
         self._is_told = True
         problems = "\n".join(f"- {problem}" for problem in newest.problems)
@@ -79,7 +77,7 @@ class AnswerRounds(Continuation):
 
     def close(self, ended: event.Outcome) -> event.Outcome:
         """Return the outcome with the data of the answer; with the best attempt as its text if none matches."""
-        self._state.lane_state.response_format = ""
+        self._state.engine.response_format = ""
         if ended.ok:
             is_read = self._attempts and self._read == ended.text  # else a message of the person followed
             newest = self._attempts[-1] if is_read else self._read_answer(ended.text)
@@ -110,8 +108,10 @@ class AnswerRounds(Continuation):
     def _provider_format(self) -> str:
         """Return the provider's argument for the schema; "" if the cached beginning of the session was sent with
         another one, because providers put it before that."""
-        state, lane = self._state, self._state.lane_state.lane
-        made = answer_format(state.lane_state.model.info.name, self._schema.schema, has_tools=bool(lane.epoch.tools))
+        state, conversation = self._state, self._state.engine.conversation
+        made = answer_format(
+            state.engine.model.info.name, self._schema.schema, has_tools=bool(conversation.epoch.tools)
+        )
         last = state.record.last_request() if made and state.record else None
         is_cached = last is not None and last.manifest.arguments.get("response_format", "") != made
         return "" if is_cached else made

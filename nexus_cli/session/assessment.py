@@ -14,8 +14,8 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import MODES, Limits
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.compaction.context_fit import needs_room
-from nexus_cli.engine.requests.lane_forks import other_model
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.engine.turn import attach_changes
 from nexus_cli.session.acts.side_run import run_in_lane
 from nexus_cli.session.recipes import own_recipe
@@ -26,22 +26,22 @@ SHOWN = 4_000
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
-async def assess(lane_state: LaneState, dispatcher: Dispatcher, words: str) -> Limits:
+async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
     """Return the limits that the model recommends for a task; its cost counts for the turn. Raises `NexusError` if
     the request of the turn would break its contract."""
-    name = lane_state.settings.assess.model
-    if lane_state.check_request is not None:  # a broken contract must not send the task here either
-        await attach_changes(lane_state)
-        await needs_room(lane_state)
+    name = engine.settings.assess.model
+    if engine.check_request is not None:  # a broken contract must not send the task here either
+        await attach_changes(engine)
+        await needs_room(engine)
     try:
-        model = other_model(lane_state.window, lane_state.settings, name)
-        answer = await run_in_lane(lane_state, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
+        model = other_model(engine.window, engine.settings, name)
+        answer = await run_in_lane(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
     except NexusError as error:
-        lane_state.emit(Notice(f"the task was not assessed by {name}: {error.message}", warning=False))
+        engine.emit(Notice(f"the task was not assessed by {name}: {error.message}", warning=False))
         return Limits()
     limits = parse_assessment(answer)
     if said := ", ".join(f"{key} {value}" for key, value in limits.to_json().items()):
-        lane_state.emit(Notice(f"assessed by {name}: {said}", warning=False))
+        engine.emit(Notice(f"assessed by {name}: {said}", warning=False))
     return limits
 
 

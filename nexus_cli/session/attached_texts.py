@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.compaction.work_record import read_run
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.user_input import ATTACHED, COMMAND, RECALLED
 from nexus_cli.engine.requests.work_notes import command_values
 
@@ -19,7 +19,7 @@ from nexus_cli.engine.requests.work_notes import command_values
 class AttachedTexts:
     """The waiting texts of one session, whose front end keeps them."""
 
-    lane_state: LaneState
+    engine: Engine
     session_id: str
     is_saved: Callable[[], bool]
     """Returns True if another process can resume the session."""
@@ -28,21 +28,21 @@ class AttachedTexts:
         """Note the result of a `!` command; the work record has it once a message includes `attached`."""
         run = read_run(command, output, 0)
         if run:
-            self.lane_state.control.attachment_memos[attached] = {COMMAND: command_values(run)}
+            self.engine.control.attachment_memos[attached] = {COMMAND: command_values(run)}
 
     def note_recall(self, attached: str, drop_id: str) -> None:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
-        self.lane_state.control.attachment_memos[attached] = {RECALLED: {"drop": drop_id}}
+        self.engine.control.attachment_memos[attached] = {RECALLED: {"drop": drop_id}}
 
     def store(self, texts: Sequence[tuple[str, str]]) -> bool:
         """Store titled texts that wait for the next message; return False if the session cannot be resumed."""
-        timeline = self.lane_state.lane.timeline
-        if not self.is_saved() or not timeline.last:
+        conversation = self.engine.conversation
+        if not self.is_saved() or not conversation.last:
             return False
-        memos = self.lane_state.control.attachment_memos
+        memos = self.engine.control.attachment_memos
         now = [{"text": text, "what": what, COMMAND: None, **memos.get(text, {})} for text, what in texts]
         if now != self._read_stored():
-            timeline.memo(ATTACHED, {"session": self.session_id, "texts": now})
+            conversation.memo(ATTACHED, {"session": self.session_id, "texts": now})
         return True
 
     def load(self) -> list[tuple[str, str]]:
@@ -51,14 +51,14 @@ class AttachedTexts:
         for one in stored:
             memos = {kind: one[kind] for kind in (COMMAND, RECALLED) if one.get(kind)}
             if memos:
-                self.lane_state.control.attachment_memos[one["text"]] = memos
+                self.engine.control.attachment_memos[one["text"]] = memos
         return [(one["text"], one["what"]) for one in stored]
 
     def count_pending(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count the result of `texts`, which waits for the next message, as part of the next request."""
-        self.lane_state.control.waiting_texts = texts
+        self.engine.control.waiting_texts = texts
 
     def _read_stored(self) -> list[dict[str, Any]]:
-        memos = self.lane_state.lane.timeline.memos(ATTACHED)
+        memos = self.engine.conversation.memos(ATTACHED)
         own = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
         return list(own[-1].value["texts"]) if own else []

@@ -18,27 +18,27 @@ WORTH = 0.9
 def cold_price(state: SessionState) -> Usage | None:
     """Return the input of the next request, with its cost, if it is cold; None if it is not, nothing was sent before,
     the model is free, or neither a price nor a cache of its provider is known."""
-    lane_state = state.lane_state
-    last, info = lane_state.cache.last, lane_state.model.info
+    engine = state.engine
+    last, info = engine.cache.last, engine.model.info
     if last is None or not (info.input_price or (info.input_price is None and cache_life_of(info))):
         return None
-    request = lane_state.next_request()
-    cached = 0 if lane_state.begins_undrafted else request.cached
+    request = engine.next_request()
+    cached = 0 if engine.begins_undrafted else request.cached
     return None if cached >= COLD * min(last.tokens, request.tokens) else price_input(info, request.tokens, cached)
 
 
 def seconds_until_cold(state: SessionState) -> float | None:
     """Return the seconds after which the last request is certainly no longer cached; None if that is unknown."""
-    cache = state.lane_state.cache
+    cache = state.engine.cache
     if (last := cache.last) is None or last.life is None or (used := cache.uses.get(last.epoch.id)) is None:
         return None
-    return last.life.max_seconds - (state.lane_state.clock() - used).total_seconds()
+    return last.life.max_seconds - (state.engine.clock() - used).total_seconds()
 
 
 def warn_of_cold_request(state: SessionState) -> str:
     """Return the warning, once, about a cold request from `limits.warn_cost` on, with the price of compaction."""
-    price, last = cold_price(state), state.lane_state.cache.last
-    if price is None or last is None or price.cost_usd is None or price.cost_usd < state.lane_state.settings.warn_cost:
+    price, last = cold_price(state), state.engine.cache.last
+    if price is None or last is None or price.cost_usd is None or price.cost_usd < state.engine.settings.warn_cost:
         return ""
     key = f"cold {last.epoch.id} {last.last}"
     if key in state.told:
@@ -52,7 +52,7 @@ def _describe_compaction(state: SessionState, tokens: int) -> str:
     """Return what the person can do instead of sending a cold request of so many tokens, with its price."""
     from nexus_cli.engine.compaction.preview import preview  # noqa: PLC0415  (few requests are expensive)
 
-    value = preview(state.lane_state)
+    value = preview(state.engine)
     if not value["possible"] or value["after"] > WORTH * tokens:
         return "To avoid it, start a new session"
     cost = value["cost"]

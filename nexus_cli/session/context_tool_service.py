@@ -12,7 +12,7 @@ from typing import Any
 
 from nexus_cli.conversation.request_plan import PLAN
 from nexus_cli.conversation.section_rows import scale_sections
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog
 from nexus_cli.sections.collect import SectionCollector
 from nexus_cli.sections.section import LADDERS, Layer, Section, sha256
@@ -23,15 +23,15 @@ class ContextToolService:
     """Implements `Assembly`."""
 
     log: LaneLog
-    lane_state: LaneState
+    engine: Engine
     collector: SectionCollector
 
     def held(self) -> Mapping[str, Any]:
         from nexus_cli.engine.requests.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
 
-        lane_state, drops = self.lane_state, self.log.drops()
-        lane, request = lane_state.lane, lane_state.next_request()
-        listed = window_drops("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
+        engine, drops = self.engine, self.log.drops()
+        conversation, request = engine.conversation, engine.next_request()
+        listed = window_drops("", drops, conversation.items, conversation.memos, conversation.epoch.sections)["drops"]
         return {
             "budget": request.budget.to_json(),
             "sections": [*request.sections, *self._event_sections(request.messages_scale)],
@@ -61,14 +61,14 @@ class ContextToolService:
 
     def _sections(self) -> list[dict[str, Any]]:
         """Return the sections of the system text, and the event sections sent last in the epoch."""
-        return [*json.loads(self.lane_state.lane.epoch.sections), *self._event_sections(1.0)]
+        return [*json.loads(self.engine.conversation.epoch.sections), *self._event_sections(1.0)]
 
     def _event_sections(self, scale: float) -> list[dict[str, Any]]:
         """Return the event sections that the epoch sent last, with tokens by `scale` that sum to a common total."""
-        lane = self.lane_state.lane
+        conversation = self.engine.conversation
         sections: dict[str, dict[str, Any]] = {}
-        for memo in lane.timeline.memos(PLAN):
-            if memo.value["epoch"] == lane.epoch.id:
+        for memo in conversation.memos(PLAN):
+            if memo.value["epoch"] == conversation.epoch.id:
                 rows = memo.value["sections"]
                 total = round(sum(int(one["tokens"]) for one in rows) * scale)
                 sections.update({one["id"]: one for one in scale_sections(rows, total, scale)})

@@ -1,7 +1,7 @@
 """`Continuation`: a reason for a turn to go on after a reply of the model.
 
-A new kind is a subclass of `Continuation` and an entry in `find_continuations` (`start_lane.py`), whose order decides.
-What begins another turn (`nexus ask --watch`, a plan, a run) is none.
+A new kind is a subclass of `Continuation` and an entry in `find_continuations` (`start_conversation.py`), whose order
+decides. What begins another turn (`nexus ask --watch`, a plan, a run) is none.
 """
 
 from __future__ import annotations

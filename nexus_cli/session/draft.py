@@ -18,14 +18,14 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.conversation.conversation import with_frame
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import NextRequest
 from nexus_cli.conversation.section_rows import Sections
-from nexus_cli.conversation.timeline import MemoryLog
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
 from nexus_cli.core.request import Delta, ModelInfo, Request
-from nexus_cli.engine.requests.lane_state import NextEpoch
+from nexus_cli.engine.requests.engine import NextEpoch
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
@@ -105,14 +105,17 @@ def look_at(
 
 def draft_first(state: SessionState) -> FirstEpoch:
     """Draft the first epoch of a session that has sent nothing yet. Blocks."""
-    lane_state, notices = state.lane_state, list[str]()
+    engine, notices = state.engine, list[str]()
     prompt, log = _drafting(state, notices.append)
 
     async def work() -> tuple[EpochDraft, ChangedSections]:
-        return await prompt.draft_epoch(lane_state.window), await prompt.collector.changed_sections()
+        return await prompt.draft_epoch(engine.window), await prompt.collector.changed_sections()
 
     planned, told = run_to_end(work())
-    epoch, drops = with_frame(lane_state.lane.epoch, planned.frame), _without_texts([*planned.drops, *log.drops])
+    epoch, drops = (
+        with_frame(engine.conversation.epoch, planned.frame),
+        _without_texts([*planned.drops, *log.drops]),
+    )
     return FirstEpoch(NextEpoch(epoch, drops, tuple(notices)), told.to_json(), told.text)
 
 
@@ -120,7 +123,7 @@ def draft_next(state: SessionState, before: Epoch, head: Sequence[WindowItem], e
     """Draft the epoch after `before` with the window `head`. Blocks."""
     notices = list[str]()
     prompt, log = _drafting(state, notices.append)
-    planned = run_to_end(prompt.draft_epoch(state.lane_state.window))
+    planned = run_to_end(prompt.draft_epoch(state.engine.window))
     new = replace(before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id())
     epoch = with_frame(new, replace(planned.frame, effort=effort))
     return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
@@ -128,10 +131,10 @@ def draft_next(state: SessionState, before: Epoch, head: Sequence[WindowItem], e
 
 def _drafting(state: SessionState, notify: Callable[[str], None]) -> tuple[PromptAssembly, MemoryLog]:
     """Return an assembly for the sections of a session, and the log in memory for the drops that it records."""
-    prompt, record = state.lane_state.prompt, state.record
+    prompt, record = state.engine.prompt, state.record
     assert isinstance(prompt, PromptAssembly) and record is not None, "a session of the factory has both"
     log = _Unwritten(record)
-    return prompt.drafting(notify, SectionDrops(log, state.lane_state.clock, lambda drop: None)), log
+    return prompt.drafting(notify, SectionDrops(log, state.engine.clock, lambda drop: None)), log
 
 
 def _without_texts(drops: Sequence[Drop]) -> tuple[Drop, ...]:
@@ -161,11 +164,11 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 def prepare_next_request(state: SessionState) -> NextRequest:
     """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
-    lane_state = state.lane_state
+    engine = state.engine
     if state.options is None:
-        return lane_state.next_request()
+        return engine.next_request()
     state.load_cache_history()
-    if lane_state.lane.is_recorded and lane_state.begins_epoch:
-        before, head = lane_state.lane.epoch, flatten(group_tool_calls(lane_state.lane.items))
-        lane_state.drafted = draft_next(state, before, head, lane_state.model.effort or before.effort)
-    return lane_state.next_request()
+    if engine.conversation.is_recorded and engine.begins_epoch:
+        before, head = engine.conversation.epoch, flatten(group_tool_calls(engine.conversation.items))
+        engine.drafted = draft_next(state, before, head, engine.model.effort or before.effort)
+    return engine.next_request()

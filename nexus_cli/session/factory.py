@@ -20,9 +20,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.lane_window import LaneWindow, Model
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import NextRequest
-from nexus_cli.conversation.timeline import Timeline
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
 from nexus_cli.conversation.tokens.estimator import TokenEstimator
 from nexus_cli.core.approval import Approver
@@ -39,7 +38,7 @@ from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_facts import describe_assumed_window, load_late_facts, load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending, unknown_price
@@ -214,8 +213,8 @@ def _open(
             ledger.settle_lost(made.id)
         session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
-            timeline = session.state.lane_state.lane.timeline
-            timeline.log.record_memo(Memo(ADDED_MEMO, timeline.now(), timeline.last, {"folders": folders}))
+            conversation = session.state.engine.conversation
+            conversation.log.record_memo(Memo(ADDED_MEMO, conversation.now(), conversation.last, {"folders": folders}))
         _check_bounds(session, info, settings)
     except BaseException:
         if not held:
@@ -264,12 +263,12 @@ def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Opti
 
 def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
     """Anchor the token estimate of a resumed lane, unless its record is damaged or that of another model."""
-    if not window.lane.is_recorded or window.lane.epoch.model != window.model.info.name:
+    if not window.conversation.is_recorded or window.conversation.epoch.model != window.model.info.name:
         return
     from nexus_cli.engine.requests.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
-        take_anchor(window.estimator, log, window.lane.epoch, window.lane.items)
+        take_anchor(window.estimator, log, window.conversation.epoch, window.conversation.items)
 
 
 def _make_check(
@@ -281,14 +280,14 @@ def _make_check(
 
 
 async def _before_summary(
-    dispatcher: Dispatcher, extracts: bool, lane_state: LaneState, cause: str, instructions: str
+    dispatcher: Dispatcher, extracts: bool, engine: Engine, cause: str, instructions: str
 ) -> None:
     from nexus_cli.session.acts.memory import extract_facts  # noqa: PLC0415  (before a compaction only)
 
     if dispatcher.hooks:
         await dispatcher.hooks.before_compaction(cause == "command", instructions)
     if extracts:
-        await extract_facts(dispatcher, lane_state)
+        await extract_facts(dispatcher, engine)
 
 
 def _running_jobs(services: SessionServices) -> Mapping[str, str]:
@@ -336,14 +335,14 @@ class SessionFactory:
         services = offered_services(self.services, self.known, self.options, lambda: session)
         session = Session(self.provider, state=self._state(approver, services))
         if (contract := self.options.contract) is not None and session.record is not None:
-            session.state.lane_state.check_request = _make_check(contract, session.record.drops, self.settings)
-        lane_state, saves = session.state.lane_state, self.options.save
+            session.state.engine.check_request = _make_check(contract, session.record.drops, self.settings)
+        engine, saves = session.state.engine, self.options.save
         if self.info.pending:
-            log = lane_state.lane.timeline.log
+            log = engine.conversation.log
             load = partial(load_model_info, self.ledger, self.info.name, self.settings, log, saves=saves)
-            lane_state.load_facts = partial(load_late_facts, load, saves=saves)
+            engine.load_facts = partial(load_late_facts, load, saves=saves)
         if hooks := session.state.dispatcher.hooks:
-            hooks.attach(lane_state.window, lane_state.control)
+            hooks.attach(engine.window, engine.control)
         return session
 
     def _state(self, approver: Approver | None, services: SessionServices) -> SessionState:
@@ -359,7 +358,7 @@ class SessionFactory:
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
         dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
-        offer = self._make_offer(dispatcher, facts, counter, context.lane)
+        offer = self._make_offer(dispatcher, facts, counter, context.conversation)
         notices, away, is_run = list[str](), list[Mapping[str, str]](), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
         collector = make_collector(
@@ -387,7 +386,7 @@ class SessionFactory:
                 context, log.seen_files, notices, away, options.front, run_facts, options.cwd, log.noted
             ).source_fields(),
         )
-        lane_state = LaneState(
+        engine = Engine(
             LaneWindow(context, model, budget, TokenEstimator(log.calibration(info.served_name)), log),
             Spending(limits, (self.recipe,), options.reports, options.front == CHAT, options.served),
             self.control,
@@ -398,11 +397,11 @@ class SessionFactory:
             model_notices=notices,
             step=log.step() if self.resumed else 0,
         )
-        _anchor_estimate(lane_state.window, log)
+        _anchor_estimate(engine.window, log)
         if (extracts := self.settings.compact.extract and facts.saves) or dispatcher.hooks:
-            lane_state.before_summary = partial(_before_summary, dispatcher, extracts)
+            engine.before_summary = partial(_before_summary, dispatcher, extracts)
         return SessionState(
-            lane_state,
+            engine,
             dispatcher,
             limits,
             bounds,
@@ -430,7 +429,9 @@ class SessionFactory:
                 self.notices.append(f"the tool {tool.name} was left out: another tool has this name")
         return ToolRegistry(found.values(), services)
 
-    def _make_offer(self, dispatcher: Dispatcher, facts: SessionFacts, counter: TokenCounter, lane: Lane) -> ToolOffer:
+    def _make_offer(
+        self, dispatcher: Dispatcher, facts: SessionFacts, counter: TokenCounter, conversation: Conversation
+    ) -> ToolOffer:
         """Make what decides on the tools of each epoch; tell the person if a small window lacks some."""
 
         def called_for() -> Collection[str]:
@@ -441,7 +442,7 @@ class SessionFactory:
 
         attended = self.options.interactive and not self.options.served
         offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, counter.count)
-        offer.schemas = [*lane.epoch.tools] if self.resumed else offer.select(self.info.window, lane)
+        offer.schemas = [*conversation.epoch.tools] if self.resumed else offer.select(self.info.window, conversation)
         if self.info.window < SMALL_WINDOW and (line := describe_left_out(self.info.window, offer.schemas)):
             self.notices.append(line)
         return offer
@@ -540,11 +541,13 @@ class SessionFactory:
         cut = self.settings.truncation
         config = ContextConfig(truncation_strategy=cut.strategy)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)
-        epoch, timeline = log.current_epoch() if self.resumed else None, Timeline(log, self.clock)
-        context.lane = Lane(timeline, context.measure)
-        if epoch is not None:
-            settled = bool(log.line_hashes(epoch.id, 0)[0])
-            context.lane = Lane.load(timeline, context.measure, epoch, log.cursor(), head_open=not settled)
+        epoch = log.current_epoch() if self.resumed else None
+        if epoch is None:
+            context.conversation = Conversation(log, self.clock, context.measure)
+        else:
+            context.conversation = Conversation.load(
+                log, self.clock, context.measure, epoch, log.cursor(), head_open=not log.line_hashes(epoch.id, 0)[0]
+            )
         return context
 
     def _root(self) -> SessionInfo:

@@ -194,7 +194,7 @@ class JobPorts:
             return f"it is the usual port of {named}"
         if network is None or listener.network != network.name:
             return "its network is its own"
-        if not is_typed and state.lane_state.settings.jobs.forward == OFF:
+        if not is_typed and state.engine.settings.jobs.forward == OFF:
             return "jobs.forward is off"
         if not is_typed and not (state.options and state.options.interactive and not state.options.spawner):
             return "nobody is here"
@@ -208,20 +208,20 @@ class JobPorts:
         if port.why:
             return
         state = self._session().state
-        is_asked = state.lane_state.settings.jobs.forward == ASK and (state.limits.allow or LEVELS[0]) in _ASKED_LEVELS
+        is_asked = state.engine.settings.jobs.forward == ASK and (state.limits.allow or LEVELS[0]) in _ASKED_LEVELS
         if is_asked and not self._is_allowed:
-            if not asks and state.lane_state.control.running:
+            if not asks and state.engine.control.running:
                 return  # the step asks at its end
             if not asks:
                 line = f"{job} listens on port {port.listener.port}: /jobs open {job} lets your browser reach it"
-                state.lane_state.control.emit_aside(Notice(line, warning=False))
+                state.engine.control.emit_aside(Notice(line, warning=False))
                 port.why = f"/jobs open {job} forwards it"
                 return
             call = ToolCall(f"{job}-{port.listener.port}", "forward", {"job": job, "port": port.listener.port})
             what = f"forward port {port.listener.port} of {job} to 127.0.0.1 for your browser"
             answer = await state.dispatcher.ask_aside(
                 Question(call, what, "a page of the job gets an address of this machine", "", "every port", "network"),
-                state.lane_state.control,
+                state.engine.control,
             )
             if not isinstance(answer, Allow):
                 port.why = "declined by the person" if answer else "nobody can be asked"
@@ -243,7 +243,7 @@ class JobPorts:
             return
         port.url = f"http://127.0.0.1:{door.getsockname()[1]}"
         line = f"{job} {port.url} until {job} ends (/jobs stop {job})"
-        self._session().state.lane_state.control.emit_aside(Notice(line, warning=False))
+        self._session().state.engine.control.emit_aside(Notice(line, warning=False))
 
     async def _serve(
         self,

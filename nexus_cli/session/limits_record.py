@@ -17,7 +17,7 @@ from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits, name_level
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
 from nexus_cli.sections.recipe import Recipe
@@ -47,43 +47,41 @@ class SessionLimits:
     recipe: Recipe
     _recorded: dict[str, Any] | None = None
 
-    def in_force(self, lane_state: LaneState) -> Limits:
+    def in_force(self, engine: Engine) -> Limits:
         """Return the limits of the next request, including those of signals."""
-        return self.dispatcher.in_force(lane_state, self.bounds)[0]
+        return self.dispatcher.in_force(engine, self.bounds)[0]
 
-    def record(self, lane_state: LaneState) -> None:
+    def record(self, engine: Engine) -> None:
         """Record recipe, limits and window in a memo of the lane, if they differ from the last one."""
-        info, timeline = lane_state.model.info, lane_state.lane.timeline
+        info, conversation = engine.model.info, engine.conversation
         now = {
             "recipe": self.recipe.name,
             "section_budget": self.recipe.section_budget,
-            "limits": [bound.to_json() for bound in self.dispatcher.in_force(lane_state, self.bounds)[1]],
+            "limits": [bound.to_json() for bound in self.dispatcher.in_force(engine, self.bounds)[1]],
             "window": info.window,
             "max_output": info.max_output,
         }
         if self._recorded == now:
             return
-        last = [memo.value for memo in timeline.memos(LIMITS)][-1:]
+        last = [memo.value for memo in conversation.memos(LIMITS)][-1:]
         if last != [now]:
-            timeline.memo(LIMITS, now)
+            conversation.memo(LIMITS, now)
         self._recorded = now
 
 
 def at_level(state: SessionState, level: str) -> SessionState:
     """Return the state at permission `level`, as far as other layers allow, with a notice if limits change too."""
-    lane_state, dispatcher = state.lane_state, state.dispatcher
+    engine, dispatcher = state.engine, state.dispatcher
     if state.options is None:  # a bare session has one layer
         dispatcher.limits = replace(state.limits, allow=level)
         return replace(state, limits=dispatcher.limits)
     options = replace(state.options, allow=level, allow_from=LEVEL_LAYER)
-    layers = limit_layers(lane_state.settings, state.recipe, options, state.resumed)
+    layers = limit_layers(engine.settings, state.recipe, options, state.resumed)
     dispatcher.limits, bounds = compose_limits(layers)
-    lane_state.limits = SessionLimits(dispatcher, bounds, state.recipe)
-    lane_state.model_notices[:] = [
-        line for line in lane_state.model_notices if not line.startswith((CHANGED, PLAN_ENDS))
-    ]
-    if changed := describe_changed_limits(lane_state.lane.timeline.memos(LIMITS), bounds):
-        lane_state.model_notices.append(changed)
+    engine.limits = SessionLimits(dispatcher, bounds, state.recipe)
+    engine.model_notices[:] = [line for line in engine.model_notices if not line.startswith((CHANGED, PLAN_ENDS))]
+    if changed := describe_changed_limits(engine.conversation.memos(LIMITS), bounds):
+        engine.model_notices.append(changed)
     return replace(state, limits=dispatcher.limits, bounds=bounds, options=options)
 
 

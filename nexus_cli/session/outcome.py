@@ -44,12 +44,12 @@ _PLAIN = {
 
 def outcome(state: SessionState, error: NexusError | None) -> Outcome:
     """Return the outcome of the newest turn, with the text of its last step; `error` is what stopped it."""
-    lane_state = state.lane_state
+    engine = state.engine
     made = Outcome(
-        text=lane_state.partial_reply if lane_state.spending.steps else "",
-        steps=lane_state.spending.steps,
-        usage=lane_state.spending.usage,
-        seconds=round(lane_state.spending.seconds, 3),
+        text=engine.partial_reply if engine.spending.steps else "",
+        steps=engine.spending.steps,
+        usage=engine.spending.usage,
+        seconds=round(engine.spending.seconds, 3),
         denied=tuple(_denied(state)),
         changed=tuple(state.dispatcher.changed),
         retry_after=(error.retry_after or 0.0) if isinstance(error, ProviderError) and error.is_away else None,
@@ -113,8 +113,8 @@ def _hint(row: Mapping[str, str], bound: Bound | None, by: Sequence[str], recipe
 
 def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> AskResult:
     """Return the object that `--json` prints at the end of a turn; `drops` are those of the turn."""
-    lane_state = state.lane_state
-    request = lane_state.next_request()
+    engine = state.engine
+    request = engine.next_request()
     made: AskResult = {
         "type": "result",
         "version": 1,
@@ -124,7 +124,7 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
         "data": outcome.data,
         "finish": outcome.finish,
         "session": state.session_id,
-        "model": lane_state.model.info.name,
+        "model": engine.model.info.name,
         "steps": outcome.steps,
         "seconds": outcome.seconds,
         "usage": cast("UsageObject", outcome.usage.to_json()),
@@ -133,7 +133,7 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
             "budget": request.budget.available,
             "used": request.tokens,
             "basis": request.basis,
-            "epoch": lane_state.lane.epoch.id,
+            "epoch": engine.conversation.epoch.id,
         },
         "drops": [drop_value(drop) for drop in drops],
         "denied": cast("list[DeniedCall]", list(outcome.denied)),

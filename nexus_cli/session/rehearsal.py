@@ -25,12 +25,12 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.start_lane import (
+from nexus_cli.session.start_conversation import (
     expand_trigger,
     find_continuations,
     prepare_servers,
     record_trigger,
-    start_lane,
+    start_conversation,
 )
 
 
@@ -84,19 +84,19 @@ async def _assemble_and_close(state: SessionState, trigger: Trigger) -> Rehearsa
 
 
 async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
-    lane_state = state.lane_state
+    engine = state.engine
     state.dispatcher.hooks = state.dispatcher.approver = None
     await prepare_servers(state)
-    await start_lane(state, trigger.text)
+    await start_conversation(state, trigger.text)
     trigger = await expand_trigger(state, trigger)
     await record_trigger(state, trigger, find_continuations(state, trigger))
-    await attach_changes(lane_state)
-    await begin_pending_epoch(lane_state)
-    prune_if_due(lane_state)
-    compacts = await needs_room(lane_state)
-    request, info = lane_state.window_request(), lane_state.model.info
+    await attach_changes(engine)
+    await begin_pending_epoch(engine)
+    prune_if_due(engine)
+    compacts = await needs_room(engine)
+    request, info = engine.window_request(), engine.model.info
     if not compacts:
-        lane_state.answer_cap()
+        engine.answer_cap()
     return Rehearsal(
         state.session_id if state.resumed else "",
         info.name,

@@ -21,8 +21,8 @@ def describe_run(state: SessionState) -> dict[str, Any]:
     opened = {
         "folder": str(options.cwd),
         "worktree": options.worktree,
-        "model": state.lane_state.model.info.name,
-        "effort": state.lane_state.model.effort,
+        "model": state.engine.model.info.name,
+        "effort": state.engine.model.effort,
         "recipe": state.recipe.name,
         "allow": limits.allow if limits.allow in LEVELS else LEVELS[0],
         "max_cost": limits.max_cost,

@@ -22,10 +22,10 @@ from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sysinfo import SERVER_MODE
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import ranges_of
 from nexus_cli.conversation.goals import list_goals
 from nexus_cli.conversation.groups import is_request
-from nexus_cli.conversation.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
@@ -34,7 +34,7 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.tool import Effect
-from nexus_cli.engine.requests.lane_state import newest_words
+from nexus_cli.engine.requests.engine import newest_words
 from nexus_cli.engine.requests.user_input import ATTACHMENTS, TRIGGER
 from nexus_cli.sections.collect import SectionCollector
 from nexus_cli.sections.contributor import Contributor, Sources, View, discover
@@ -159,16 +159,18 @@ class SessionSources:
             "notices": lambda: self.waiting,
             "away": lambda: self.away,
             "about": self.about,
-            "goals": lambda: list_goals(self.context.lane.timeline),
+            "goals": lambda: list_goals(self.context.conversation),
             "repository": self.repository,
-            "has_tool": lambda name: any(tool["function"]["name"] == name for tool in self.context.lane.epoch.tools),
+            "has_tool": lambda name: any(
+                tool["function"]["name"] == name for tool in self.context.conversation.epoch.tools
+            ),
         }
 
     def about(self) -> str:
         """Return the person's newest message. Many sections ask for it; the ledger is read once."""
-        lane = self.context.lane
-        if self._about[0] != (state := (lane, lane.changes)):
-            self._about = state, newest_words(lane)
+        conversation = self.context.conversation
+        if self._about[0] != (state := (conversation, conversation.changes)):
+            self._about = state, newest_words(conversation)
         return self._about[1]
 
     def files(self) -> Sequence[SeenFile]:
@@ -189,13 +191,13 @@ class SessionSources:
 
         Asked before every request: the ledger is read once, and again for what a new message attaches.
         """
-        lane = self.context.lane
-        newest = max((item.entry for item in lane.items if is_request((item,))), default=0)
+        conversation = self.context.conversation
+        newest = max((item.entry for item in conversation.items if is_request((item,))), default=0)
         try:
             if self._earlier is None or self.noted is None:
                 self._earlier = [one.path for one in self.seen()]
             if self._attached[0] != newest:
-                memos = lane.timeline.memos(ATTACHMENTS)
+                memos = conversation.memos(ATTACHMENTS)
                 paths = [os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"]]
                 self._attached = newest, paths
         except NexusError:
@@ -223,13 +225,13 @@ class SessionSources:
 
     def footprint(self) -> Footprint:
         """Count the turns and calls that the window no longer shows, unless a summary or a marker in it tells them."""
-        lane = self.context.lane
-        if any(item.form in (ItemForm.SUMMARY, ItemForm.MARKER) for item in lane.items):
+        conversation = self.context.conversation
+        if any(item.form in (ItemForm.SUMMARY, ItemForm.MARKER) for item in conversation.items):
             return Footprint()
-        epoch = lane.epoch
+        epoch = conversation.epoch
         if epoch.id not in self._footprints:
             calls, turns = Counter[str](), 0
-            for (kind, actor), count in self._count_hidden(lane.timeline, epoch.base).items():
+            for (kind, actor), count in self._count_hidden(conversation, epoch.base).items():
                 if kind in (Kind.USER, Kind.STEER) and actor != "nexus":
                     turns += count
                 elif kind is Kind.TOOL:
@@ -237,13 +239,13 @@ class SessionSources:
             self._footprints = {epoch.id: Footprint(turns, dict(calls.most_common()))}
         return self._footprints[epoch.id]
 
-    def _count_hidden(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
+    def _count_hidden(self, conversation: Conversation, last: int) -> Mapping[tuple[Kind, str], int]:
         """Count the entries up to `last` that the window does not show, by kind and actor."""
         found = Counter[tuple[Kind, str]]()
-        for kind, actor, count in timeline.log.count_entries(last):
+        for kind, actor, count in conversation.log.count_entries(last):
             found[kind, actor] += count
         for first, end in ranges_of(entry for entry in self._visible() if entry <= last):
-            found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
+            found.subtract((entry.kind, entry.actor) for entry in conversation.read(first, end))
         return +found
 
     def trigger(self) -> Mapping[str, str]:
@@ -267,17 +269,17 @@ class SessionSources:
     def _newest_trigger(self) -> Memo | None:
         """Return the memo of the newest turn's trigger, None if the person typed it. In a structured run later messages
         are not triggers."""
-        lane = self.context.lane
-        memos = lane.timeline.memos(TRIGGER)
+        conversation = self.context.conversation
+        memos = conversation.memos(TRIGGER)
         newest = memos[-1] if memos else None
         if newest is None or self.run_facts:
             return newest
-        typed = any(item.entry > newest.entry and is_request((item,)) for item in lane.items)
+        typed = any(item.entry > newest.entry and is_request((item,)) for item in conversation.items)
         return None if typed else newest
 
     def _visible(self) -> set[int]:
         """Return the entries that the window shows."""
-        return {item.entry for item in self.context.lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+        return {item.entry for item in self.context.conversation.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
 
     def _look_at(self, one: SeenFile, left: int) -> tuple[str, str, int]:
         """Return the state of a file (`same`, `changed`, `gone`), the time of a change and the number of bytes read."""

@@ -72,7 +72,7 @@ class _Inputs:
     files: list[AttachedFile] = field(default_factory=list)
 
     def tell(self, line: str, *, warning: bool = True) -> None:
-        self.state.lane_state.emit(event.Notice(line, warning=warning))
+        self.state.engine.emit(event.Notice(line, warning=warning))
 
     def add_to(self, trigger: Trigger) -> Trigger:
         if not self.blocks:
@@ -115,12 +115,12 @@ class _Inputs:
 
     async def _add(self, answer: ServerAnswer, tag: str, attributes: str, path: str) -> None:
         state = self.state
-        taken, lines = choose_images(answer.images, takes_images=state.lane_state.model.info.images)
+        taken, lines = choose_images(answer.images, takes_images=state.engine.model.info.images)
         text = BLOCK_END.sub(r"< /\1", neutralize("\n".join(filter(None, [answer.text, *lines]))))
-        window = state.lane_state.window
+        window = state.engine.window
         clipped, drop = await clip_with_drop(window, text, window.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)
         if drop:
-            state.lane_state.control.emit_drop(drop)
+            state.engine.control.emit_drop(drop)
         self.blocks.append(f"<{tag} {attributes}>\n{clipped.text.removesuffix(chr(10))}\n</{tag}>")
         count = text.count("\n") + 1 if text else 0
         self.files.append(AttachedFile(f"@{path}", TEXT, len(text.encode(errors="replace")), 1, count))

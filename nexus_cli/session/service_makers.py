@@ -60,20 +60,20 @@ def _log(session: Session) -> FailoverLog:
 def _context_tool(session: Session) -> ContextToolService:
     from nexus_cli.session.context_tool_service import ContextToolService  # noqa: PLC0415  (few sessions call it)
 
-    lane_state = session.state.lane_state
-    assert isinstance(lane_state.prompt, PromptAssembly), "a session of the factory has contributors"
-    return ContextToolService(_log(session), lane_state, lane_state.prompt.collector)
+    engine = session.state.engine
+    assert isinstance(engine.prompt, PromptAssembly), "a session of the factory has contributors"
+    return ContextToolService(_log(session), engine, engine.prompt.collector)
 
 
 def _facts(session: Session) -> SessionFacts:
     assert session.ledger is not None, "a session of the factory has a ledger"
-    return SessionFacts.of(session.ledger, session.id, session.folder, session.state.lane_state.clock)
+    return SessionFacts.of(session.ledger, session.id, session.folder, session.state.engine.clock)
 
 
 def _waits(session: Session) -> SessionWaits:
     ledger, options = session.ledger, session.state.options
     assert ledger is not None and options is not None, "a session of the factory has both"
-    longest = session.state.lane_state.settings.runs.max_wait
+    longest = session.state.engine.settings.runs.max_wait
 
     def ends_jobs() -> str:
         jobs = session.jobs

@@ -38,13 +38,13 @@ from nexus_cli.session.continuation import Continuation, next_message
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
-from nexus_cli.session.start_lane import (
+from nexus_cli.session.start_conversation import (
     expand_trigger,
     find_continuations,
     may_expand,
     prepare_servers,
     record_trigger,
-    start_lane,
+    start_conversation,
 )
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -73,7 +73,7 @@ class Session:
     ) -> None:
         """Make a session of provider, context, logger and registry, or that of the factory with its `state`."""
         self.state = state or bare_state(provider, context, logger, registry)
-        self._control = self.state.lane_state.control
+        self._control = self.state.engine.control
         self._opened = False
         self._before_plan = CYCLE[0]
         """The level before plan mode."""
@@ -94,7 +94,7 @@ class Session:
 
     @property
     def model(self) -> str:
-        return self.state.lane_state.model.info.name
+        return self.state.engine.model.info.name
 
     @property
     def folder(self) -> Path:
@@ -117,7 +117,7 @@ class Session:
 
     @property
     def provider(self) -> Provider:
-        return self.state.lane_state.model.provider
+        return self.state.engine.model.provider
 
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
@@ -135,7 +135,7 @@ class Session:
         """Take over allowances, pending notices and messages, and workers of `other`, the same session until now."""
         self.state.dispatcher.always |= other.state.dispatcher.always
         self.state.dispatcher.permission.continue_from(other.state.dispatcher.permission)
-        mine, theirs = self.state.lane_state, other.state.lane_state
+        mine, theirs = self.state.engine, other.state.engine
         mine.pending_cause = mine.pending_cause or theirs.pending_cause
         mine.model_notices.extend(theirs.model_notices)
         for kind in (Workers, Jobs):
@@ -190,7 +190,7 @@ class Session:
         """The texts that wait for the next message."""
         from nexus_cli.session.attached_texts import AttachedTexts  # noqa: PLC0415  (typed in a terminal)
 
-        return AttachedTexts(self.state.lane_state, self.id, lambda: self.saved)
+        return AttachedTexts(self.state.engine, self.id, lambda: self.saved)
 
     @property
     def undelivered(self) -> tuple[str, ...]:
@@ -209,8 +209,8 @@ class Session:
 
     def is_open(self) -> bool:
         """Return True if the window ends with open work: calls without results, or a message without an answer."""
-        lane = self.state.lane_state.lane
-        return bool(lane.items) and not isinstance(lane.next_step(), Done)
+        conversation = self.state.engine.conversation
+        return bool(conversation.items) and not isinstance(conversation.next_step(), Done)
 
     def take_notices(self) -> list[str]:
         """Return the notices from outside turns since the last call."""
@@ -225,7 +225,7 @@ class Session:
 
     @property
     def context(self) -> ContextManager:
-        return self.state.lane_state.window.context
+        return self.state.engine.window.context
 
     async def run(
         self, trigger: Trigger | str, on_begin: Callable[[], object] = lambda: None
@@ -280,12 +280,10 @@ class Session:
             await asyncio.wait(ahead)
             self._control.task = asyncio.current_task()
             self._control.stopped = ""
-        lane_state = self.state.lane_state
+        engine = self.state.engine
         self._control.events = events
-        spent = lane_state.spending
-        lane_state.spending = Spending(
-            self.state.limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served
-        )
+        spent = engine.spending
+        engine.spending = Spending(self.state.limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served)
         limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
@@ -337,13 +335,13 @@ class Session:
 
     def reload(self) -> None:
         """Reload instructions and the other inputs of an epoch with the next request."""
-        lane_state = self.state.lane_state
-        lane_state.pending_cause = lane_state.pending_cause or "reload"
-        lane_state.drafted = None
+        engine = self.state.engine
+        engine.pending_cause = engine.pending_cause or "reload"
+        engine.drafted = None
 
     async def share(self, text: str, what: str) -> str:
         """Clip output for the next message as that of a tool's command; the rest becomes a drop."""
-        window = self.state.lane_state.window
+        window = self.state.engine.window
         text, _ = await leave_out_repeats(window, text, what)
         return (await clip_with_drop(window, text, window.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
 
@@ -417,7 +415,7 @@ class Session:
                 events.append(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message.removeprefix("not compacted: ")
-            tokens = self.state.lane_state.next_request().tokens
+            tokens = self.state.engine.next_request().tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 
@@ -448,11 +446,11 @@ class Session:
     async def _open(self, words: str = "") -> None:
         await prepare_servers(self.state)
         if not self._opened:
-            await start_lane(self.state, words)
+            await start_conversation(self.state, words)
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
-        lane_state, dispatcher = self.state.lane_state, self.state.dispatcher
+        engine, dispatcher = self.state.engine, self.state.dispatcher
         known = self.state.record.last_drop() if self.state.record else 0
         dispatcher.denied.clear()
         dispatcher.changed.clear()
@@ -460,7 +458,7 @@ class Session:
         continuations: Sequence[Continuation] = ()
         error: NexusError | None = None
         try:
-            lane_state.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
+            engine.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
             await self._save()
             if dispatcher.hooks or may_expand(trigger):
                 await run_shielded(self._open(trigger.text))
@@ -471,49 +469,47 @@ class Session:
             await run_shielded(self._record(trigger, continuations))
             await self._save()
             await self._begin(trigger, continuations)
-            await turn(lane_state, dispatcher)
+            await turn(engine, dispatcher)
             while text := await next_message(continuations):
-                await run_shielded(
-                    record_user_message(lane_state.window, lane_state.control, Kind.STEER, text, actor="nexus")
-                )
-                await turn(lane_state, dispatcher)
-            await turn(lane_state, dispatcher)  # with what the person typed while the last command ran
+                await run_shielded(record_user_message(engine.window, engine.control, Kind.STEER, text, actor="nexus"))
+                await turn(engine, dispatcher)
+            await turn(engine, dispatcher)  # with what the person typed while the last command ran
         except (Exception, asyncio.CancelledError) as problem:  # a person never sees a traceback
             error = self._convert_error(problem)
         ended = await self._end(error, continuations)
         self._ends.append((ended, [drop for drop in self.state.drops() if int(drop.id[1:]) > known]))
-        lane_state.emit(event.TurnEnd(ended))
+        engine.emit(event.TurnEnd(ended))
 
     async def _record(self, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
         """Open the session and record the person's message."""
         await self._open(trigger.text)
         await record_trigger(self.state, trigger, continuations)
-        self.state.lane_state.emit(event.TurnStart(trigger.text))
+        self.state.engine.emit(event.TurnStart(trigger.text))
 
     async def _begin(self, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
         """Prepare the first request of a turn whose message is recorded."""
-        lane_state, dispatcher = self.state.lane_state, self.state.dispatcher
+        engine, dispatcher = self.state.engine, self.state.dispatcher
         dispatcher.call_changes.begin_turn()
         dispatcher.look_early()
-        if lane_state.cache.last is not None:  # something was sent before
+        if engine.cache.last is not None:  # something was sent before
             from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
 
             if line := warn_of_cold_request(self.state):
-                lane_state.emit(event.Notice(line))
+                engine.emit(event.Notice(line))
         for one in continuations:
             await one.begin()
         dispatcher.assessed = Limits()
-        if trigger.text and lane_state.settings.assess.model:
+        if trigger.text and engine.settings.assess.model:
             from nexus_cli.session.assessment import assess  # noqa: PLC0415  (only where it is switched on)
 
-            dispatcher.assessed = await assess(lane_state, dispatcher, trigger.text)
+            dispatcher.assessed = await assess(engine, dispatcher, trigger.text)
 
     async def _end(self, error: NexusError | None, continuations: Sequence[Continuation]) -> Outcome:
         """Record what the person typed last, end the background work, and return the outcome of a turn that `error`
         stopped, if it is given."""
-        lane_state = self.state.lane_state
+        engine = self.state.engine
         try:
-            await deliver_steering(lane_state.window, lane_state.control)
+            await deliver_steering(engine.window, engine.control)
             await self._save(waits=error is None)
         except (Exception, asyncio.CancelledError) as problem:  # as in `_work`
             error = error or self._convert_error(problem)
@@ -534,7 +530,7 @@ class Session:
         return ended
 
     async def _save(self, *, waits: bool = True) -> None:
-        await self.state.lane_state.lane.timeline.log.save(waits=waits)
+        await self.state.engine.conversation.log.save(waits=waits)
 
     async def _end_saving(self) -> None:
         """Save what the turn has recorded, or keep it for a server that is away."""
@@ -566,5 +562,5 @@ class Session:
 
     def _timed_out(self) -> NexusError:
         why = f"{round(self.state.limits.timeout or 0.0, 1)} s have passed"
-        hint = self.state.lane_state.spending.describe_raise("timeout")
+        hint = self.state.engine.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)

@@ -122,10 +122,10 @@ class SessionServers(ServerTools):
             return ToolResult(error=describe_error(server, error))
         if entry.sha256 not in self._asked and entry.sha256 not in self._tasks:
             self._tasks[entry.sha256] = asyncio.create_task(self._list(entry))
-        lane_state = self._session.state.lane_state
-        parts, lines = choose_images(answer.images, takes_images=lane_state.model.info.images)
+        engine = self._session.state.engine
+        parts, lines = choose_images(answer.images, takes_images=engine.model.info.images)
         if parts:
-            lane_state.control.images.append((f"[Images in the result of {name_tool(server, tool)}]", tuple(parts)))
+            engine.control.images.append((f"[Images in the result of {name_tool(server, tool)}]", tuple(parts)))
         text = "\n".join([answer.text, *lines]).strip("\n")
         return ToolResult(error=text or "the tool failed and did not say why") if answer.is_error else ToolResult(text)
 
@@ -192,7 +192,7 @@ class SessionServers(ServerTools):
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
         if not self._has_epoch():
             return
-        tools = self._session.state.lane_state.lane.epoch.tools
+        tools = self._session.state.engine.conversation.epoch.tools
         sent = {one["function"]["name"]: str(one["function"]["description"]) for one in tools}
         for name, sha256 in (self._known or {}).items():
             is_new = before is not None and before.get(name) != sha256
@@ -221,7 +221,7 @@ class SessionServers(ServerTools):
         names = self._names(server)
         now = f"now has the tools {name_first(names, MOST_NAMED)}"
         now = now if server in self._catalogue.entries else "was removed"
-        self._session.state.lane_state.model_notices.append(f"the MCP server {server} {now}")
+        self._session.state.engine.model_notices.append(f"the MCP server {server} {now}")
 
     def _offer(self) -> None:
         """Register the tools as they are known now. Their schemas change with the next epoch."""
@@ -235,9 +235,9 @@ class SessionServers(ServerTools):
         if line in self._told:
             return
         self._told.add(line)
-        lane_state = self._session.state.lane_state
-        if lane_state.control.running:
-            lane_state.emit(Notice(line))
+        engine = self._session.state.engine
+        if engine.control.running:
+            engine.emit(Notice(line))
         else:
             self._session.state.notices.append(line)
 

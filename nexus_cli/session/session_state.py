@@ -13,7 +13,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.lane_window import LaneWindow, Model
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
@@ -26,7 +26,7 @@ from nexus_cli.core.services import Log, ServerTools
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.lane_state import LaneState, Preamble
+from nexus_cli.engine.requests.engine import Engine, Preamble
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.permission.call_permission import CallPermission
@@ -37,9 +37,9 @@ from nexus_cli.tools.registry import ToolRegistry
 
 @dataclass(frozen=True)
 class SessionState:
-    """The members of one session. What changes while it runs is in `lane_state` and `dispatcher`."""
+    """The members of one session. What changes while it runs is in `engine` and `dispatcher`."""
 
-    lane_state: LaneState
+    engine: Engine
     dispatcher: Dispatcher
     limits: Limits
     bounds: tuple[Bound, ...] = ()
@@ -73,11 +73,11 @@ class SessionState:
 
     def load_cache_history(self) -> None:
         """Load what a provider may still have in its cache of the session's requests, unless that is known. Blocks."""
-        lane_state, ledger, log = self.lane_state, self.ledger, self.record
-        if lane_state.cache.last is None and ledger is not None and log is not None:
+        engine, ledger, log = self.engine, self.ledger, self.record
+        if engine.cache.last is None and ledger is not None and log is not None:
             from nexus_cli.engine.requests.request_history import load_history  # noqa: PLC0415  (a session is resumed)
 
-            lane_state.cache = load_history(lane_state.window, lane_state.clock, ledger, log, lane_state.settings)
+            engine.cache = load_history(engine.window, engine.clock, ledger, log, engine.settings)
 
     @property
     def has_more_turns(self) -> bool:
@@ -92,14 +92,14 @@ class SessionState:
         try:
             info = self.ledger.session(self.session_id)
         except NexusError:
-            usage = self.lane_state.spending.usage
+            usage = self.engine.spending.usage
             return usage.cost_usd, usage.cost_usd or 0.0, usage.cost.saved
         return info.cost_usd, info.known_usd, info.saved_usd
 
     def rights(self) -> Limits:
         """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of
         changes. No worker or plan gets around them."""
-        confirm = self.dispatcher.run_limits(self.lane_state).limits.confirm
+        confirm = self.dispatcher.run_limits(self.engine).limits.confirm
         return self.dispatcher.limits & self.dispatcher.assessed & Limits(confirm=confirm)
 
     async def close(self) -> None:
@@ -110,7 +110,7 @@ class SessionState:
         await self.dispatcher.call_changes.aclose()
         if self.ledger is None or self.record is None:
             return
-        shut = getattr(self.lane_state.model.provider, "aclose", None)
+        shut = getattr(self.engine.model.provider, "aclose", None)
         if shut is not None and not self.shares:
             await shut()
         self.record.close()  # first: what it still writes back keeps the session from being released as empty
@@ -121,7 +121,7 @@ class SessionState:
 
 
 Act: TypeAlias = Callable[[SessionState], Awaitable[None]]
-"""Raises `NexusError` for errors that the person can fix; emits events through `state.lane_state`."""
+"""Raises `NexusError` for errors that the person can fix; emits events through `state.engine`."""
 
 
 class MemoryStartLog:
@@ -149,7 +149,7 @@ class _BarePrompt:
     async def draft_preamble(self, window: LaneWindow, notices: list[str]) -> Preamble:
         return Preamble("\n".join(notices), notices.clear)
 
-    def resume(self, lane: Lane) -> None:
+    def resume(self, conversation: Conversation) -> None:
         """See `PromptSource`."""
 
 
@@ -166,7 +166,7 @@ def bare_state(
     folder = Path.cwd()
     project = project_root(folder)
 
-    lane_state = LaneState(
+    engine = Engine(
         LaneWindow(context, model, TokenBudget(config.max_tokens, config.reserve_tokens, 0), TokenEstimator()),
         Spending(limits),
         Control(),
@@ -184,4 +184,4 @@ def bare_state(
         services=SessionServices({kind: partial(registry.services.get, kind) for kind in registry.services}),
     )
     session_id = str(getattr(getattr(logger, "session", None), "id", ""))
-    return SessionState(lane_state, dispatcher, limits, session_id=session_id)
+    return SessionState(engine, dispatcher, limits, session_id=session_id)

@@ -105,7 +105,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     reasons = await asyncio.to_thread(explain_uncallable, cwd) if missing else {}
     for name in dict.fromkeys(missing):
         if why := reasons.get(name[1:]):
-            state.lane_state.emit(event.Notice(f"{name} is sent as text: {why}"))
+            state.engine.emit(event.Notice(f"{name} is sent as text: {why}"))
     chosen: dict[str, str] = {}
     if called is not None and called[1] in known:
         chosen[called[1]] = (called[2] or "").strip()
@@ -153,19 +153,19 @@ class _Expansion:
                 pieces.append(f"[not run: more than {MOST_RUN} commands]")
         made = BLOCK_END.sub(r"< /\1", "".join(pieces))
         what = f"guide {guide.name}"
-        window = state.lane_state.window
+        window = state.engine.window
         clipped, drop = await clip_with_drop(window, made, window.budget.file_cap, what, Cause.INPUT_CAP)
         if drop:
-            state.lane_state.control.emit_drop(drop)
+            state.engine.control.emit_drop(drop)
         files = [await self._file(name) for name in _named_files(text, state.dispatcher.cwd)]
         head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
         return "\n\n".join([f"{head}\n{clipped.text}\n</{guide.kind}>", *files])
 
     async def _tell_of_model(self) -> None:
         """Name what the guide asks for and this turn does not have."""
-        lane_state = self._state.lane_state
-        now = lane_state.model
-        asked = await asyncio.to_thread(read_guide_model, self._guide, now.info.name, lane_state.settings, os.environ)
+        engine = self._state.engine
+        now = engine.model
+        asked = await asyncio.to_thread(read_guide_model, self._guide, now.info.name, engine.settings, os.environ)
         for problem in asked.problems:
             self._tell_once(f"{self._guide.name} asks for {problem}; not applied")
         if asked.differs_from(now.info.name, now.effort):
@@ -242,14 +242,14 @@ class _Expansion:
         """Return the result of a call of the tool that governs this effect, by the rules of the session, as text that
         cannot pose as ours."""
         state = self._state
-        dispatcher, control = state.dispatcher, state.lane_state.control
+        dispatcher, control = state.dispatcher, state.engine.control
         tool = find_governing(dispatcher.registry.tools(), effect)
         shown = one_line(next(iter(arguments.values())))
         if tool is None:
             return f"[not run: {shown}: this session has no tool with the effect {effect}]"
         call = ToolCall(f"guide-{secrets.token_hex(6)}", tool.name, dict(arguments))
-        limits, attached = dispatcher.run_limits(state.lane_state), replace(control, released=asyncio.Event())
-        if refusal := dispatcher.begin_own_call(call, tool, limits, state.lane_state.window, attached):
+        limits, attached = dispatcher.run_limits(state.engine), replace(control, released=asyncio.Event())
+        if refusal := dispatcher.begin_own_call(call, tool, limits, state.engine.window, attached):
             return f"[not run: {shown}: {refusal.why}]"
         began = time.monotonic()
         control.emit(event.ToolCallEvent(call, shown))
@@ -263,20 +263,20 @@ class _Expansion:
     async def _shown(self, result: ToolResult, shown: str) -> str:
         if not result.ran:
             return f"[not run: {shown}: {one_line(result.error)}]"
-        window = self._state.lane_state.window
+        window = self._state.engine.window
         text = result.text.removesuffix("[exit status 0]")  # it would stand in the middle of a sentence
         clipped, drop = await clip_with_drop(
             window, neutralize(text), window.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
         )
         if drop:
-            self._state.lane_state.control.emit_drop(drop)
+            self._state.engine.control.emit_drop(drop)
         return clipped.text.rstrip("\n")
 
     def _tell_once(self, line: str) -> None:
         told = self._state.told
         if line not in told:
             told.add(line)
-            self._state.lane_state.emit(event.Notice(line, warning=False))
+            self._state.engine.emit(event.Notice(line, warning=False))
 
 
 def _named_files(text: str, cwd: Path) -> Sequence[str]:

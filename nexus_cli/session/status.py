@@ -69,23 +69,25 @@ class Status:
 
 def status(state: SessionState) -> Status:
     """Return the current status of the session."""
-    lane_state, request = state.lane_state, state.lane_state.next_request()
+    engine, request = state.engine, state.engine.next_request()
     drops = state.drops()
-    lane = lane_state.lane
-    returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
+    conversation = engine.conversation
+    returned = (
+        returned_drops(drops, conversation.items, conversation.memos, conversation.epoch.sections) if drops else ()
+    )
     drops = [drop for drop in drops if drop.id not in returned]
-    last, (cost, known, saved_usd) = lane_state.cache.last_usage, state.costs()
-    until = open_until(lane.timeline, state.session_id)
+    last, (cost, known, saved_usd) = engine.cache.last_usage, state.costs()
+    until = open_until(conversation, state.session_id)
     cold, jobs = cold_price(state), state.services.made(RunningJobs)
     level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
     return Status(
         session=state.session_id,
-        model=lane_state.model.info.name,
-        effort=lane_state.model.effort,
+        model=engine.model.info.name,
+        effort=engine.model.effort,
         allow=level,
         recipe=state.recipe.name,
         folder=str(state.dispatcher.cwd),
-        used=request.tokens if lane.is_recorded or lane.items else 0,
+        used=request.tokens if conversation.is_recorded or conversation.items else 0,
         budget=request.budget.available,
         basis=request.basis,
         drops=sum(drop.is_missed for drop in drops),
@@ -95,12 +97,12 @@ def status(state: SessionState) -> Status:
         saved_usd=saved_usd,
         cold=cold is not None,
         cold_usd=cold.cost_usd if cold else None,
-        covered=lane_state.model.info.covered,
+        covered=engine.model.info.covered,
         saved=state.is_saved(),
         jobs=tuple(jobs.names()) if jobs else (),
         addresses=tuple(jobs.addresses()) if jobs else (),
         waiting=sum(item.tokens for item in request.waiting),
         until=until.get("command", ""),
         has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
-        settled=lane.is_recorded and not lane_state.begins_undrafted,
+        settled=conversation.is_recorded and not engine.begins_undrafted,
     )

@@ -81,15 +81,15 @@ class UntilRounds(Continuation):
     async def begin(self) -> None:
         """Name command and limits, and get permission; raise `NexusError("denied", ...)` if it may not run."""
         state, (call, tool) = self._state, self._call()
-        is_chat = state.lane_state.spending.is_chat
+        is_chat = state.engine.spending.is_chat
         line = f"works until `{one_line(self._command)}` exits 0: {describe_limits(state.limits, is_chat=is_chat)}"
-        state.lane_state.emit(event.Notice(line, warning=False))
+        state.engine.emit(event.Notice(line, warning=False))
         decision = await state.dispatcher.permit(CheckedCall(tool, call.arguments, {}, call))
         if decision.result is not None:
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None
         told = f"this turn goes on until `{one_line(self._command)}` exits 0; it is run whenever you stop"
-        state.lane_state.model_notices.append(told)
+        state.engine.model_notices.append(told)
 
     async def next_message(self) -> str:
         """Run the command at the end of a round. Return the message with its result, "" if it exits 0.
@@ -98,10 +98,10 @@ class UntilRounds(Continuation):
         command may not run any more.
         """
         state = self._state
-        work = open_until(state.lane_state.lane.timeline, state.session_id)
+        work = open_until(state.engine.conversation, state.session_id)
         if not work:  # ended by the person
             return ""
-        state.lane_state.control.check_ending()
+        state.engine.control.check_ending()
         result = self._last = await self._run()
         self._rounds += 1
         if self._is_done:
@@ -125,9 +125,9 @@ class UntilRounds(Continuation):
         left = [] if ended.ok else [line for line in lines if line.strip()][-SHOWN:]
         has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if left and last and not has_seen:
-            self._state.lane_state.emit(event.Notice(f"left to do, by {self._named}:", warning=False))
+            self._state.engine.emit(event.Notice(f"left to do, by {self._named}:", warning=False))
             for line in left:
-                self._state.lane_state.emit(event.Notice(f"| {line}", warning=False))
+                self._state.engine.emit(event.Notice(f"| {line}", warning=False))
         status = last.status if last else None
         report: UntilObject = {
             "command": self._command,
@@ -154,9 +154,9 @@ class UntilRounds(Continuation):
         if tool is None:
             raise NexusError("usage", f"--until {self._named}", f"this session has no tool {TOOL}", "Omit --no-tools")
         call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MOST_SECONDS})
-        dispatcher, lane_state = self._state.dispatcher, self._state.lane_state
-        limits, control = dispatcher.run_limits(lane_state), replace(lane_state.control, released=asyncio.Event())
-        if refusal := dispatcher.begin_own_call(call, tool, limits, lane_state.window, control, self._agreed):
+        dispatcher, engine = self._state.dispatcher, self._state.engine
+        limits, control = dispatcher.run_limits(engine), replace(engine.control, released=asyncio.Event())
+        if refusal := dispatcher.begin_own_call(call, tool, limits, engine.window, control, self._agreed):
             self._end_in_chat()
             hint = "Omit --no-tools" if refusal.why == OFF else ""
             raise NexusError("usage", f"--until {self._named}", refusal.why, hint)
@@ -164,7 +164,7 @@ class UntilRounds(Continuation):
 
     async def _run(self) -> ToolResult:
         state, (call, tool) = self._state, self._call()
-        control, began = state.lane_state.control, time.monotonic()
+        control, began = state.engine.control, time.monotonic()
         control.emit(event.ToolCallEvent(call, one_line(self._command)))
         try:
             result = await state.dispatcher.execute(call, tool)
@@ -175,14 +175,14 @@ class UntilRounds(Continuation):
         return result
 
     def _record_command(self, command: str) -> None:
-        set_until(self._state.lane_state.lane.timeline, self._state.session_id, command)
+        set_until(self._state.engine.conversation, self._state.session_id, command)
 
     def _finish(self, goal: str) -> None:
         self._record_command("")
         if goal:
-            finish_goal(self._state.lane_state.lane.timeline, goal)
+            finish_goal(self._state.engine.conversation, goal)
         rounds = "1 round" if self._rounds == 1 else f"{self._rounds} rounds"
-        self._state.lane_state.emit(event.Notice(f"{self._named} exits 0 after {rounds}", warning=False))
+        self._state.engine.emit(event.Notice(f"{self._named} exits 0 after {rounds}", warning=False))
 
     def _refused(self, result: ToolResult) -> NexusError:
         """Return the error for a command that may not run."""
@@ -205,15 +205,15 @@ class UntilRounds(Continuation):
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     async def _message(self, result: ToolResult) -> str:
-        lane_state = self._state.lane_state
+        engine = self._state.engine
         what = f"result of {TOOL} {self._command[:80]}"
-        text, states = await leave_out_repeats(lane_state.window, result.text, what)
+        text, states = await leave_out_repeats(engine.window, result.text, what)
         shown = BLOCK_END.sub("< /shell", neutralize(text))
-        cap = min(MOST_TOKENS, lane_state.window.budget.output_cap)
+        cap = min(MOST_TOKENS, engine.window.budget.output_cap)
         clipped, drop = await clip_with_drop(
-            lane_state.window, shown, cap, what, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
+            engine.window, shown, cap, what, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
         )
-        lane_state.emit_drops(one for one in (states, drop) if one)
+        engine.emit_drops(one for one in (states, drop) if one)
         block = f'<shell command="{escape(self._command)}">\n{clipped.text.rstrip()}\n</shell>'
         return f"Not done yet: {self._named} {_describe_end(result)}. Work on until it exits 0.\n{block}"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
@@ -23,7 +23,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.engine.requests.clip_results import clip_with_drop
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.recap import space_header
 from nexus_cli.engine.requests.user_input import HISTORY
 from nexus_cli.ledger import Ledger
@@ -66,8 +66,8 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
     made: list[Trigger] = []
 
     async def load(state: SessionState) -> None:
-        await load_history(state.lane_state, ledger, space, agent, message)
-        made.append(make_trigger(state.lane_state.lane, ledger, space, agent, message, run.trigger))
+        await load_history(state.engine, ledger, space, agent, message)
+        made.append(make_trigger(state.engine.conversation, ledger, space, agent, message, run.trigger))
 
     async for _ in session.act(load):
         pass
@@ -79,33 +79,31 @@ async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
     ledger = session.ledger
     if ledger is None or run.entity is None:
         return
-    for value in (memo.value for memo in session.state.lane_state.lane.timeline.memos(HISTORY)):
+    for value in (memo.value for memo in session.state.engine.conversation.memos(HISTORY)):
         ledger.spaces.mark_seen(value["space"], run.entity, max(value["messages"], default=0))
 
 
-async def load_history(
-    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage
-) -> None:
+async def load_history(engine: Engine, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage) -> None:
     """Append the messages before `message` that the begun lane lacks; may raise `NexusError("ledger", ...)`."""
-    if message.key not in _recorded(lane_state.lane, space):
+    if message.key not in _recorded(engine.conversation, space):
         found = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
-        await _record(lane_state, ledger, space, agent, found)
+        await _record(engine, ledger, space, agent, found)
 
 
 async def load_replies(
-    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, question: int, reply: int | None
+    engine: Engine, ledger: Ledger, space: Space, agent: Entity, question: int, reply: int | None
 ) -> None:
     """Append the messages of `space` after the newest one in the lane, else after the question (key `question`).
     Messages that the lane already has are skipped. `reply`, which the run waited for, is marked."""
-    after = max(_recorded(lane_state.lane, space), default=0) or question
+    after = max(_recorded(engine.conversation, space), default=0) or question
     ends = [after, *([reply] if reply and reply > after else []), END]
     for first, last in pairwise(ends):
         found = ledger.spaces.read(space, limit=MOST // 2, before=last + 1, after=first)
-        await _record(lane_state, ledger, space, agent, found, first, question, reply)
+        await _record(engine, ledger, space, agent, found, first, question, reply)
 
 
 async def _record(
-    lane_state: LaneState,
+    engine: Engine,
     ledger: Ledger,
     space: Space,
     agent: Entity,
@@ -115,29 +113,34 @@ async def _record(
     resolved: int | None = None,
 ) -> None:
     """Append the messages after `after` that the lane lacks; its calls posted its own ones up to `question`."""
-    recorded = _recorded(lane_state.lane, space)
+    recorded = _recorded(engine.conversation, space)
     shown = [one for one in found if one.sender.key != agent.key or one.key > question]
     if not shown:
         return
     before = ledger.spaces.count(space, after=after, before=found[0].key, most=COUNTED)
-    history = await _History.of(lane_state, ledger, space, agent, shown, before, SHARE if not after else REPLIES_SHARE)
+    history = await _History.of(engine, ledger, space, agent, shown, before, SHARE if not after else REPLIES_SHARE)
     head = [*([] if recorded else [_header(space)]), *(history.older if after or not recorded else [])]
     for own, part in _parts([one for one in history.messages if one.key not in recorded], agent):
         if own and head:  # a conversation cannot begin with the assistant
-            _append(lane_state.lane, Role.USER, head, "nexus", space, ())
+            _append(engine.conversation, Role.USER, head, "nexus", space, ())
             head = []
         lines = await history.lines(part, resolved)
         actor = "agent" if own else "; ".join(dict.fromkeys(one.sender.actor for one in part))
-        _append(lane_state.lane, Role.ASSISTANT if own else Role.USER, [*head, *lines], actor, space, part)
+        _append(engine.conversation, Role.ASSISTANT if own else Role.USER, [*head, *lines], actor, space, part)
         head = []
 
 
 def make_trigger(
-    lane: Lane, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage, facts: Mapping[str, Any]
+    conversation: Conversation,
+    ledger: Ledger,
+    space: Space,
+    agent: Entity,
+    message: SpaceMessage,
+    facts: Mapping[str, Any],
 ) -> Trigger:
     """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY. It has no text if the lane
     has the message already."""
-    recorded = _recorded(lane, space)
+    recorded = _recorded(conversation, space)
     if message.key in recorded:
         return Trigger()
     line = TimelineLines.of(ledger, space, agent, message.key).format(message, neutral_text(message.text), TRIGGER_MARK)
@@ -157,17 +160,22 @@ def neutral_text(text: str) -> str:
     return neutralize_message("\n".join(replace_surrogates(text).splitlines()))
 
 
-def _recorded(lane: Lane, space: Space) -> set[int]:
+def _recorded(conversation: Conversation, space: Space) -> set[int]:
     """Return the keys of the messages in the lane; 0 is the header."""
-    memos = [memo.value for memo in lane.timeline.memos(HISTORY)]
+    memos = [memo.value for memo in conversation.memos(HISTORY)]
     return {key for value in memos if value["space"] == space.key for key in value["messages"] or (0,)}
 
 
 def _append(
-    lane: Lane, role: Role, lines: Sequence[HistoryLine], actor: str, space: Space, messages: Sequence[SpaceMessage]
+    conversation: Conversation,
+    role: Role,
+    lines: Sequence[HistoryLine],
+    actor: str,
+    space: Space,
+    messages: Sequence[SpaceMessage],
 ) -> None:
     text, parts = _join(lines)
-    lane.append(Kind.MESSAGE, Message(role, text), actor, {HISTORY: _note(space, messages, parts)})
+    conversation.append(Kind.MESSAGE, Message(role, text), actor, {HISTORY: _note(space, messages, parts)})
 
 
 def _note(space: Space, messages: Sequence[SpaceMessage], parts: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -262,7 +270,7 @@ class TimelineLines:
 class _History:
     """The messages before a trigger that fit, and a line about the others."""
 
-    lane_state: LaneState
+    engine: Engine
     older: list[HistoryLine]
     messages: Sequence[SpaceMessage]
     caps: Mapping[int, int]
@@ -272,7 +280,7 @@ class _History:
     @classmethod
     async def of(
         cls,
-        lane_state: LaneState,
+        engine: Engine,
         ledger: Ledger,
         space: Space,
         agent: Entity,
@@ -282,10 +290,10 @@ class _History:
     ) -> _History:
         """Return the history of `found`, preceded by `before` more messages, in `part` of the room beside system and
         tools. Short messages stay whole; long ones share the rest."""
-        epoch = lane_state.lane.epoch
+        epoch = engine.conversation.epoch
         fixed = epoch.system_tokens + epoch.tools_tokens
-        room = int(max(0, lane_state.window.estimator.countable(lane_state.window.budget.available) - fixed) * part)
-        sizes = await asyncio.to_thread(_sizes, found, lane_state.window.count)
+        room = int(max(0, engine.window.estimator.countable(engine.window.budget.available) - fixed) * part)
+        sizes = await asyncio.to_thread(_sizes, found, engine.window.count)
         first = _first_with_room(sizes, room)
         kept = found[first:]
         caps = share(sizes[first:], room - AROUND * len(kept))
@@ -295,7 +303,7 @@ class _History:
         said = [HistoryLine(f'  [{many}: read_messages(before: "{kept[0].id}")]')] if older else []
         by_key = {one.key: max(LEAST, cap) for one, cap in zip(kept, caps, strict=True)}
         line = TimelineLines.of(ledger, space, agent, found[-1].key + 1)
-        return cls(lane_state, said, kept, by_key, line)
+        return cls(engine, said, kept, by_key, line)
 
     async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[HistoryLine]:
         """Return the lines of one entry. Messages of others begin with a line that names their author. The message with
@@ -308,9 +316,9 @@ class _History:
             before = one.sender.key
             what = f"part of {one.id} of {one.sender.name}"
             text = neutral_text(one.text)
-            short, drop = await clip_with_drop(self.lane_state.window, text, self.caps[one.key], what, Cause.INPUT_CAP)
+            short, drop = await clip_with_drop(self.engine.window, text, self.caps[one.key], what, Cause.INPUT_CAP)
             if drop:
-                self.lane_state.emit_drops([drop])
+                self.engine.emit_drops([drop])
             made.append(self.line.format(one, short.text, RESUME_MARK if one.key == resolved else ""))
         return made
 

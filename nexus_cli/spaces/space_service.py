@@ -289,9 +289,9 @@ def run_spaces(session: Session, entity: int) -> SpaceService:
 def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
     ledger, log = session.ledger, session.record
     assert ledger is not None and isinstance(log, FailoverLog) and agent is not None, "it is offered to members only"
-    lane_state = session.state.lane_state
-    settings = lane_state.settings.spaces
-    return SpaceService(ledger, log, session.id, agent, lane_state.clock, Brake(settings.max_runs, settings.max_cost))
+    engine = session.state.engine
+    settings = engine.settings.spaces
+    return SpaceService(ledger, log, session.id, agent, engine.clock, Brake(settings.max_runs, settings.max_cost))
 
 
 def _answer(work: Callable[[], ToolResult]) -> ToolResult:

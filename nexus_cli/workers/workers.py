@@ -113,7 +113,7 @@ async def read_unasked(path: str, session: Session) -> ToolResult | None:
         return ToolResult(error=str(error))
     if not dispatcher.permission.decide(CheckedCall(tool, arguments, targets), dispatcher.level).is_granted:
         return None
-    cap = session.state.lane_state.window.budget.output_cap
+    cap = session.state.engine.window.budget.output_cap
     context = ToolContext(
         dispatcher.cwd, dispatcher.project, cap, "", lambda text: None, dispatcher.services, targets=targets
     )
@@ -189,7 +189,7 @@ class SessionWorkers(RunningWorkers[Session]):
         budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
         if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")
-        model = resolve_for_worker(task.model, self.session.model, self.session.state.lane_state.settings)
+        model = resolve_for_worker(task.model, self.session.model, self.session.state.engine.settings)
         name = f"{self._prefix}{len(self._workers) + 1}"
         worker = Worker(name, call_id, task.task, recipe, tuple(task.files), model)
         worker.scope = scope & self._reserve(worker, budget, self._spending)
@@ -231,7 +231,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     @property
     def _spending(self) -> Spending:
-        return self.session.state.lane_state.spending
+        return self.session.state.engine.spending
 
     def _budget(self) -> int:
         return min(self.session.state.dispatcher.limits.sub_agent_budget or AT_ONCE, MOST_AT_ONCE)
@@ -290,7 +290,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
         session = worker.session = self._open(worker)
-        if self.session.state.lane_state.control.is_ending:
+        if self.session.state.engine.control.is_ending:
             session.end_after_step()
         try:
             worker.session_id = session.id
@@ -298,7 +298,7 @@ class SessionWorkers(RunningWorkers[Session]):
             self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session, self.session.state.rights()) if words is None else words
             if words is not None:
-                session.state.lane_state.model_notices += (*worker.notices, describe_budget(worker.scope))
+                session.state.engine.model_notices += (*worker.notices, describe_budget(worker.scope))
             trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
@@ -311,16 +311,16 @@ class SessionWorkers(RunningWorkers[Session]):
         finally:
             worker.session = None
             worker.in_turn = False
-            if worker.state == FINISHED and session.state.lane_state.spending.ending and worker.scope.max_steps != 1:
+            if worker.state == FINISHED and session.state.engine.spending.ending and worker.scope.max_steps != 1:
                 worker.error = BUDGET_ENDED
-            worker.steps_below += session.state.lane_state.spending.worker_steps
+            worker.steps_below += session.state.engine.spending.worker_steps
             await session.aclose()
 
     def _open(self, worker: Worker) -> Session:
         """Open the session of a worker with the parent's rights and model, and the beginning of its requests."""
         state = self.session.state
         assert state.options is not None and state.ledger is not None, "workers belong to a session of the factory"
-        parent = state.lane_state
+        parent = state.engine
         dispatcher = state.dispatcher
         limits = state.rights() & worker.scope & Limits(sub_agents=False if self._depth >= MOST_DEPTH else None)
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
@@ -350,11 +350,15 @@ class SessionWorkers(RunningWorkers[Session]):
             services=(ServiceMaker(RunningWorkers, own_workers),),
         )
         session.state.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
-        own = session.state.lane_state
+        own = session.state.engine
         own.window.model = own.window.model if worker.model else parent.model
         if isinstance(own.prompt, PromptAssembly):
             now = (own.model.info.name, own.model.effort)
-            epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
+            epochs = (
+                [own.conversation.epoch, parent.conversation.epoch]
+                if worker.session_id
+                else [parent.conversation.epoch]
+            )
             epoch = next((one for one in epochs if (one.model, one.effort) == now), None)
             if epoch is not None:  # None: steered after a model switch, before the next request of its parent
                 own.prompt.inherited = EpochHeader.of(epoch)
@@ -365,7 +369,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _forward(self, worker: Worker, each: Event) -> None:
         marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)
-        self.session.state.lane_state.control.emit_aside(marked)
+        self.session.state.engine.control.emit_aside(marked)
 
     def _note_work(self, worker: Worker, each: Event, session: Session, worktree: str = "") -> None:
         """Add a call of a worker, or of a nested worker, to the record of this session's work."""
@@ -376,10 +380,10 @@ class SessionWorkers(RunningWorkers[Session]):
             if own is not None:
                 self._note_work(own, each.event, own.session or session, worktree)
         elif isinstance(each, ToolResultEvent):
-            timeline = self.session.state.lane_state.lane.timeline
+            conversation = self.session.state.engine.conversation
             dispatcher = session.state.dispatcher
             tool = dispatcher.registry.get(each.call.name)
-            note_worker_call(timeline, worker.id, each, tool, dispatcher.project, worktree)
+            note_worker_call(conversation, worker.id, each, tool, dispatcher.project, worktree)
 
     def _withdraw_questions(self) -> None:
         """Decide all open questions again, here and for other workers: one answer holds for all."""
@@ -391,7 +395,7 @@ class SessionWorkers(RunningWorkers[Session]):
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
         if worker.untold and self.session.state.has_more_turns:
-            self.session.state.lane_state.model_notices.append(worker.ended_line())
+            self.session.state.engine.model_notices.append(worker.ended_line())
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -470,7 +474,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error="`text` is empty", ran=False)
         if worker.running is not None and worker.has_ended:
             await asyncio.wait([worker.running])  # it closes its session
-        if worker.session is not None and worker.session.state.lane_state.spending.ending:
+        if worker.session is not None and worker.session.state.engine.spending.ending:
             why = f"{worker.id} writes its report, its budget is used up. Steer it after that."
             return ToolResult(error=why, ran=False)
         if worker.session is not None and worker.session.busy:
@@ -525,13 +529,13 @@ class SessionWorkers(RunningWorkers[Session]):
     def _record(self, worker: Worker) -> None:
         try:
             spawner = worker.spawner or self.session.id
-            self.session.state.lane_state.lane.timeline.memo(WORKER, worker.to_record(spawner))
+            self.session.state.engine.conversation.memo(WORKER, worker.to_record(spawner))
         except NexusError as error:  # the session was deleted meanwhile
-            self.session.state.lane_state.control.emit_aside(Notice(error.message))
+            self.session.state.engine.control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
         """Load the workers of earlier processes. Mark those as finished that ended without a record of it."""
-        for memo in self.session.state.lane_state.lane.timeline.memos(WORKER):
+        for memo in self.session.state.engine.conversation.memos(WORKER):
             worker = Worker.from_json(memo.value)
             worker.report = str(memo.value["report"])
             spawner = str(memo.value["spawner"])
@@ -542,7 +546,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if worker.state == UNKNOWN:
                 self._look_up(worker)
             if worker.untold and not worker.spawner:
-                self.session.state.lane_state.model_notices.append(worker.ended_line())
+                self.session.state.engine.model_notices.append(worker.ended_line())
 
     def _look_up(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""
@@ -602,7 +606,7 @@ class SessionWorkers(RunningWorkers[Session]):
         return "\n\n".join(self._take_report(one) for one in waited if one.state in (FINISHED, FAILED))
 
     def _take_report(self, worker: Worker) -> str:
-        notices = self.session.state.lane_state.model_notices
+        notices = self.session.state.engine.model_notices
         notices[:] = [one for one in notices if one != worker.ended_line()]
         self._note_told(worker)
         return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"

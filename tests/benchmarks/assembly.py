@@ -28,7 +28,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.engine.compaction.context_fit import ensure_fits
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.turn import attach_changes, begin_pending_epoch, describe_request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -55,10 +55,10 @@ def furnish(folder: Path) -> None:
         (config / "skills" / name / "SKILL.md").write_text(f"# {name}\n\nHow to {name} here.\n")
 
 
-def fill(lane_state: LaneState) -> None:
+def fill(engine: Engine) -> None:
     """`ENTRIES` entries: turns of reads."""
     dice = random.Random("assembly")
-    lane = lane_state.lane
+    lane = engine.conversation
     for number in range(ENTRIES // 20):
         lane.append(Kind.USER, Message(Role.USER, prose(dice, 40)), "person")
         for step in range(9):
@@ -72,26 +72,26 @@ def fill(lane_state: LaneState) -> None:
 async def measured(session: Session, times: int) -> Iterator[tuple[float, float]]:
     """Seconds of CPU: of one request put together, and of `json.dumps` of its messages."""
     session_state = session.state
-    lane_state = session_state.lane_state
+    engine = session_state.engine
     await session._open()
-    fill(lane_state)
+    fill(engine)
     found = []
     for number in range(times + 1):
         words = Message(Role.USER, f"Look at the parser once more, part {number}, and say what the window keeps.")
-        lane_state.lane.append(Kind.USER, words, "person")
+        engine.conversation.append(Kind.USER, words, "person")
         began = time.process_time()
-        await attach_changes(lane_state)
-        await begin_pending_epoch(lane_state)
-        await ensure_fits(lane_state)
-        describe_request(lane_state)
-        sealed = lane_state.lane.freeze_request()
+        await attach_changes(engine)
+        await begin_pending_epoch(engine)
+        await ensure_fits(engine)
+        describe_request(engine)
+        sealed = engine.conversation.freeze_request()
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))
         ended = time.process_time()
         if number:  # the first renders the whole window and counts it
             found.append((done - began, ended - done))
         reply = Message(Role.ASSISTANT, f"It keeps {number}.")
-        lane_state.lane.append(Kind.ASSISTANT, reply, "agent")
+        engine.conversation.append(Kind.ASSISTANT, reply, "agent")
     return iter(found)
 
 
@@ -113,10 +113,10 @@ def rows(times: int) -> Iterator[Row]:
                 for text in ("The parser of {} keeps the window in one piece", "The window says what {} parsers keep"):
                     add_fact(session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z")
             found = list(asyncio.run(measured(session, times)))
-            lane_state = session.state.lane_state
-            told = {name for memo in lane_state.lane.timeline.memos("plan") for name in memo.value["told"]}
-            sections = len(json.loads(lane_state.lane.epoch.sections)) + len(told)
-            entries = len(lane_state.lane.items)
+            engine = session.state.engine
+            told = {name for memo in engine.conversation.memos("plan") for name in memo.value["told"]}
+            sections = len(json.loads(engine.conversation.epoch.sections)) + len(told)
+            entries = len(engine.conversation.items)
             asyncio.run(session.aclose())
         finally:
             if before is None:

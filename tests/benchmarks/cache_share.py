@@ -155,7 +155,7 @@ def _lived(session: object, model: Model, failed: list[str], turns: int) -> Live
     steps: list[list[int]] = []
     reached = 0
     first = on(ledger, lane).epoch(rows[0].manifest.epoch)
-    scale = main[-1].input / max(1, session.context.lane.counted)
+    scale = main[-1].input / max(1, session.context.conversation.counted)
     for row in rows:
         steps.append([round(item.tokens * scale) for item in entries[reached : row.manifest.last]])
         reached = row.manifest.last

@@ -104,9 +104,9 @@ def test_a_reflection_shows_what_was_learned(context: FakeContext) -> None:
         context.run("reflect")
     context.turn("begin")
     context.provider.script = lambda request: "Look before you leap."
-    before = context.session.state.lane_state.lane.counted
+    before = context.session.state.engine.conversation.counted
     assert find_form("reflection")(shown(context, "reflect"), 80) == "Look before you leap."
-    assert context.session.state.lane_state.lane.counted == before
+    assert context.session.state.engine.conversation.counted == before
 
 
 def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> None:

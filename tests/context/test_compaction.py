@@ -343,7 +343,15 @@ def test_a_new_system_prompt_comes_with_the_compaction_and_only_then() -> None:
 def state(context: ContextManager) -> tuple[Any, ...]:
     """Everything that can be seen of a manager without building."""
     usage, over = context.get_token_usage(), context.is_over_budget()
-    return context.messages, context.history, context.system_prompt, usage, over, context.lane.epoch, context.lane.items
+    return (
+        context.messages,
+        context.history,
+        context.system_prompt,
+        usage,
+        over,
+        context.conversation.epoch,
+        context.conversation.items,
+    )
 
 
 @pytest.mark.parametrize("text", ["", " \n", create_summary_message("").content, create_summary_message("\n ").content])

@@ -9,9 +9,10 @@ from context.conversation import Letters
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.conversation.conversation import EpochHeader, Lane
+from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.groups import flatten
-from nexus_cli.conversation.timeline import MemoryLog, Timeline
+from nexus_cli.conversation.memory_log import MemoryLog
+from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, ItemForm, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.wire import canonical
@@ -35,19 +36,17 @@ def measure(message: Message, preamble: str) -> int:
     return Letters().count_messages([message]) + len(preamble)
 
 
-def new_lane() -> Lane:
-    timeline = Timeline(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC))
-    return Lane(
-        timeline, measure, EpochHeader("m", "system text", ({"name": "look"},), system_tokens=10, tools_tokens=5)
-    )
+def new_lane() -> Conversation:
+    header = EpochHeader("m", "system text", ({"name": "look"},), system_tokens=10, tools_tokens=5)
+    return Conversation(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC), measure, header)
 
 
-def lines(lane: Lane) -> list[bytes]:
+def lines(lane: Conversation) -> list[bytes]:
     """What a request sent now would hold."""
     return [canonical(message) for message in lane.freeze_request().wire.messages]
 
 
-def say(lane: Lane, role: Role, text: str) -> None:
+def say(lane: Conversation, role: Role, text: str) -> None:
     kind = {U: Kind.USER, A: Kind.ASSISTANT}[role]
     lane.append(kind, Message(role, text), "someone")
 
@@ -94,7 +93,7 @@ def test_within_an_epoch_each_request_begins_with_the_one_before(
                 now = lines(lane)
                 assert now[: len(before)] == before
                 before = now
-                assert lane.cursor == lane.timeline.last
+                assert lane.cursor == lane.last
                 assert not lane.is_preamble_due()
     assert lane.counted == 15 + sum(measure(s.message, s.preamble) for s in lane.items)
 
@@ -111,7 +110,7 @@ def test_a_lane_that_is_loaded_goes_on_with_the_same_lines(steps: list[tuple[str
             lane.append(Kind.TOOL, Message(T, "seen", tool_call_id=f"c{number}"), "tool:look")
         if number == cut and lane.items:
             lane.freeze_request()
-    again = Lane.load(lane.timeline, measure, lane.epoch, lane.cursor)
+    again = Conversation.load(lane.log, local_now, measure, lane.epoch, lane.cursor)
     assert again.items == lane.items
     assert again.counted == lane.counted
     assert again.run == lane.run
@@ -153,10 +152,10 @@ def test_what_is_added_to_a_head_is_settled_by_its_first_request() -> None:
     assert not lane.attach_preamble("too late")
     lane.detach_preamble()
     assert lane.items[0].preamble == "new\nnewer" and not lane.freeze_request().changed_head
-    again = Lane.load(lane.timeline, measure, recorded, 0, head_open=True)
+    again = Conversation.load(lane.log, local_now, measure, recorded, 0, head_open=True)
     assert (
         again.attach_preamble("later")
-        and not again.fork(lane.timeline).attach_preamble("in a fork")
+        and not again.fork(lane.log).attach_preamble("in a fork")
         and not again.attach_preamble("after it")
     )
 
@@ -177,7 +176,7 @@ def test_what_is_settled_is_said_once_and_the_head_with_the_first_request() -> N
 def test_the_first_request_records_the_epoch_that_nobody_began() -> None:
     lane = new_lane()
     say(lane, U, "one")
-    log: Any = lane.timeline.log
+    log: Any = lane.log
     assert (lane.is_recorded, log.epochs) == (False, [])
     lane.freeze_request()
     assert lane.is_recorded
@@ -216,7 +215,7 @@ def test_a_fork_begins_with_the_lines_of_its_parent_and_leaves_it_alone() -> Non
     parent = lines(lane)
     say(lane, A, "two")
     window, cursor = lane.items, lane.cursor
-    fork = lane.fork(Timeline(MemoryLog(lane.timeline.last, epochs=1), lambda: datetime(2026, 1, 13, tzinfo=UTC)))
+    fork = lane.fork(MemoryLog(lane.last, epochs=1))
     fork.append(Kind.INSTRUCTION, Message(U, "sum up"), "nexus")
     sent = lines(fork)
     assert sent[: len(parent)] == parent

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.conversation.entry_ranges import HOLE, hole_ranges
-from nexus_cli.conversation.timeline import MemoryLog
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.truncation import Hole
 from nexus_cli.conversation.window_truncation import MOST, hole_line, links_of_hole
 from nexus_cli.core.entry import Drop, ItemForm, Kind, WindowItem
@@ -34,7 +34,7 @@ def cuts(sizes: list[int], every: int) -> Iterator[tuple[ContextManager, list[Dr
     """A conversation that is cut down after every so many messages: the drops of each cut, and what stood before it."""
     config = ContextConfig(WINDOW, 0)
     context = ContextManager(config, MemoryLog(), token_counter=Letters(), low_water=0.5, markers=True)
-    lane = context.lane
+    lane = context.conversation
     for number, size in enumerate(sizes, 1):
         person = number % 2 == 1
         message = Message(Role.USER if person else Role.ASSISTANT, "x" * size)
@@ -50,7 +50,7 @@ def test_a_drop_holds_what_left_the_window_and_its_marker_leads_to_all_that_is_o
 ) -> None:
     known: dict[str, Drop] = {}
     for context, drops, before in cuts(sizes, every):
-        stays = {one.entry for one in context.lane.items if one.form in (ItemForm.FULL, ItemForm.ELIDED)}
+        stays = {one.entry for one in context.conversation.items if one.form in (ItemForm.FULL, ItemForm.ELIDED)}
         went = {entry: tokens for entry, tokens in before.items() if entry not in stays}
         spans = [drop for drop in drops if drop.entries]
         assert sum(drop.tokens for drop in spans) == sum(went.values())
@@ -61,7 +61,7 @@ def test_a_drop_holds_what_left_the_window_and_its_marker_leads_to_all_that_is_o
                 went = {entry: tokens for entry, tokens in went.items() if entry not in entries(drop)}
         assert not went, "something left the window without a drop"
         known |= {drop.id: drop for drop in drops}
-        for marker in (one for one in context.lane.items if one.form is ItemForm.MARKER):
+        for marker in (one for one in context.conversation.items if one.form is ItemForm.MARKER):
             ((first, last),) = hole_ranges([marker])
             ways = WAY.findall(marker.message.content)
             assert 1 <= len(ways) <= MOST

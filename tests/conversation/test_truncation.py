@@ -397,7 +397,7 @@ def in_session(budget: int) -> ContextManager:
 
 
 def truncate(context: ContextManager) -> list[Drop]:
-    return context.truncator.truncate(context.lane, context.available)
+    return context.truncator.truncate(context.conversation, context.available)
 
 
 @given(st.lists(st.integers(1, 900), min_size=8, max_size=30), st.integers(4000, 8000))
@@ -405,9 +405,9 @@ def test_one_cut_goes_down_to_the_low_water_mark_and_leaves_a_line_in_each_hole(
     context = in_session(budget)
     for number, size in enumerate(sizes):
         (context.add_user_message if number % 5 == 0 else context.add_assistant_message)("x" * size)
-    before = context.lane.items
+    before = context.conversation.items
     drops = truncate(context)
-    after = context.lane.items
+    after = context.conversation.items
     whole = sum(item.tokens for item in before)
     markers = [item for item in after if item.form is ItemForm.MARKER]
     assert len(markers) == len(drops)
@@ -424,7 +424,7 @@ def test_a_request_in_a_session_keeps_a_quarter_of_the_budget_whatever_else_is_t
     context.set_system_prompt("s" * 3500)
     context.add_user_message("u" * 3000)
     drops = truncate(context)
-    assert 900 <= context.lane.items[0].tokens <= 1000
+    assert 900 <= context.conversation.items[0].tokens <= 1000
     assert [drop.text for drop in drops] == ["u" * 3000]
 
 
@@ -434,7 +434,7 @@ def test_a_request_that_is_a_little_too_long_loses_a_little(over: int) -> None:
     context.set_system_prompt("s" * 3500)
     context.add_user_message("u" * (1000 - 4 + over))
     truncate(context)
-    assert 900 <= context.lane.items[0].tokens <= 1000
+    assert 900 <= context.conversation.items[0].tokens <= 1000
 
 
 def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> None:
@@ -443,7 +443,7 @@ def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> 
     context.add_assistant_message("", [ToolCall("c1", "write", {"text": "t" * 4000})])
     context.add_tool_result("c1", "write", "".join(map(str, range(2000))))
     call, result = truncate(context)
-    window = context.lane.items
+    window = context.conversation.items
     shown = window[2].message.content
     found = re.search(r'recall\("(d\d+)", "(\d+):(\d+)"\)', shown)
     assert found is not None
@@ -462,10 +462,10 @@ def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> 
 def test_a_summary_that_had_to_be_cut_is_still_a_summary() -> None:
     context = in_session(3000)
     summary = Message(Role.USER, "[CONTEXT SUMMARY] " + "s" * 5000)
-    context.lane.rewrite(
+    context.conversation.rewrite(
         [WindowItem(0, ItemForm.SUMMARY, summary, tokens=context.measure(summary, ""))], "compaction", ()
     )
     truncate(context)
-    item = context.lane.items[0]
+    item = context.conversation.items[0]
     assert (item.form, item.tokens <= 3000) == (ItemForm.SUMMARY, True)
     assert MARK not in item.message.content or item.message.content.startswith("[CONTEXT SUMMARY]")

@@ -9,7 +9,7 @@ from context.conversation import Letters
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.conversation.groups import Group
-from nexus_cli.conversation.timeline import MemoryLog
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.truncation import Hole, _holes
 from nexus_cli.core.entry import Drop, ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -53,7 +53,7 @@ def recalled(*results: str) -> tuple[ContextManager, list[Drop]]:
     """A session cut down after calls to `recall` in one message with these results, and its drops."""
     log = MemoryLog(drops=7)
     context = ContextManager(ContextConfig(3000, 0), log, token_counter=Letters(), low_water=0.5, markers=True)
-    lane = context.lane
+    lane = context.conversation
     lane.append(Kind.USER, Message(Role.USER, "read it"), "person")
     calls = tuple(ToolCall(f"c{n}", "recall", {"id": "d1", "range": f"{n}:"}) for n in range(len(results)))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", calls), "agent")
@@ -65,7 +65,7 @@ def recalled(*results: str) -> tuple[ContextManager, list[Drop]]:
 def test_a_recalled_piece_that_is_elided_cites_its_drop_and_makes_no_new_one() -> None:
     context, drops = recalled("[d1, characters 0:3000 of 9000]\n" + "a" * 3000, "[9 hits]\n" + "b" * 3000)
     assert drops == []
-    for item in context.lane.items[-2:]:
+    for item in context.conversation.items[-2:]:
         assert item.form is ItemForm.ELIDED
         assert re.findall(r'recall\("(d\d+)"\)', item.message.content) == ["d1"], "a range would be that of the piece"
 
@@ -73,4 +73,4 @@ def test_a_recalled_piece_that_is_elided_cites_its_drop_and_makes_no_new_one() -
 def test_an_error_of_recall_is_elided_like_any_other_result() -> None:
     context, drops = recalled("there is no drop 'd1' here; " + "a" * 5000)
     assert [drop.id for drop in drops] == ["d8"]
-    assert 'recall("d8"' in context.lane.items[-1].message.content
+    assert 'recall("d8"' in context.conversation.items[-1].message.content

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from engine.test_files_read_whole import read, results
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.conversation.conversation import Lane
 from nexus_cli.conversation.read_lines import count_unread, read_lines, read_note
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Memo
@@ -101,8 +100,8 @@ def test_lines_keep_their_state_through_any_edits(text: list[str], edits: list[l
     if memos:
         spans = read_lines(memos)["/f"].spans
         assert [any(first <= n <= last for first, last in spans) for n in range(1, len(text) + 1)] == known
-        timeline: Any = SimpleNamespace(memos=lambda kind: memos)
-        assert count_unread(cast("Lane", SimpleNamespace(timeline=timeline)), "/f", len(text)) == known.count(False)
+        conversation: Any = SimpleNamespace(memos=lambda kind: memos)
+        assert count_unread(conversation, "/f", len(text)) == known.count(False)
 
 
 @pytest.mark.parametrize(("old", "new"), [("a\r\nb\r\n", "a\nb\nc\n"), ("a\nb", "a\nc"), ("", "a"), ("a\n", "")])

@@ -28,7 +28,7 @@ def test_a_recap_that_nothing_was_sent_with_is_made_again_with_the_same_drop(tmp
 
     async def begin(state: SessionState) -> None:
         for came in ("first", "second"):
-            await begin_resume_epoch(state.lane_state, {}, (came,))
+            await begin_resume_epoch(state.engine, {}, (came,))
 
     async def live() -> None:
         _ = [event async for event in session.act(begin)]

@@ -143,8 +143,8 @@ def newest_first(all_: list[str], standing: Callable[[str], bool]) -> list[str]:
 
 def assert_law(session: Session, play: Play, goals: dict[str, str], done: CompactionDone) -> None:
     """What was said, done and run stands in the window, newest first, or can be read back."""
-    lane, count = session.context.lane, session.state.lane_state.window.count
-    budget = session.state.lane_state.window.budget.available
+    lane, count = session.context.conversation, session.state.engine.window.count
+    budget = session.state.engine.window.budget.available
     text = "\n".join(item.message.content for item in lane.items if item.form is not ItemForm.SUMMARY)
     head = next(item.message.content for item in lane.items if item.form is ItemForm.SUMMARY)
     notes, _, rest = head.partition("\n---\n")
@@ -228,4 +228,4 @@ def test_what_was_said_done_and_run_stands_in_the_window_after_ten_compactions(
 
 
 def lane_of(session: Session) -> Any:
-    return session.context.lane.timeline
+    return session.context.conversation

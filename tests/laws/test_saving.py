@@ -189,7 +189,7 @@ def test_what_a_session_notes_after_another_command_looked_is_kept(place: Path, 
             postgres.start()
             Ledger.open(url).close()
             postgres.stop()
-            set_goal(session.state.lane_state.lane.timeline, "finish", ())
+            set_goal(session.state.engine.conversation, "finish", ())
             assert session.saved
             await session.aclose()
             postgres.start()

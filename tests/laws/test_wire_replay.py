@@ -93,7 +93,7 @@ def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Pat
             opened.reload()
             (around.folder / "NEXUS.md").write_text("Be brief.\n")
             assert outcome(await say(opened, "after a reload")).error is None
-            truncate(opened.state.lane_state)
+            truncate(opened.state.engine)
             assert outcome(await say(opened, "after a cut")).error is None
             await opened.aclose()
             with the_ledger() as ledger:

@@ -108,13 +108,13 @@ def noted(events: Sequence[Event]) -> str:
 
 def window_hash(session: Session) -> tuple[int, str]:
     """What the next request of the main lane would begin with."""
-    lane = session.context.lane
+    lane = session.context.conversation
     return lane.epoch.id, prefix_sha256(lane.epoch, flatten(lane.groups()))
 
 
 def summary_of(session: Session) -> str:
     """The message that carries the window's summary."""
-    return next(s.message.content for s in session.context.lane.items if s.form == "summary")
+    return next(s.message.content for s in session.context.conversation.items if s.form == "summary")
 
 
 def live(work: Any) -> Any:

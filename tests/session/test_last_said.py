@@ -37,7 +37,7 @@ class Steps(Played):
 
 
 def window(session: Session) -> str:
-    return session.context.lane.items[-1].message.content
+    return session.context.conversation.items[-1].message.content
 
 
 @pytest.mark.matrix

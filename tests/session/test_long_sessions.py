@@ -50,13 +50,13 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def lived(session: Session, length: int) -> None:
     """Give the session a past of so many entries: what the person says, and then many calls."""
-    lane = session.context.lane
-    while lane.timeline.last < length:
-        number = lane.timeline.last
+    lane = session.context.conversation
+    while lane.last < length:
+        number = lane.last
         words = f"In part {number} the port is {8000 + number}. " + "It is as it was before. " * 8
         lane.append(Kind.USER, Message(Role.USER, words), "person")
         for _ in range(STEPS):
-            call = ToolCall(f"c{lane.timeline.last + 1}a", "bash", {"command": "true"})
+            call = ToolCall(f"c{lane.last + 1}a", "bash", {"command": "true"})
             lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, tool_calls=(call,)), "agent")
             lane.append(Kind.TOOL, Message(Role.TOOL, "done", tool_call_id=call.id), "tool:bash")
         lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "It is done."), "agent")
@@ -76,9 +76,9 @@ def reads(folder: Path, length: int, summary: str, read: list[Any]) -> int:
             lived(session, length)
             seen, took = 0, 0
             while seen < REWRITES:
-                epoch, before = session.context.lane.epoch.id, len(read)
+                epoch, before = session.context.conversation.epoch.id, len(read)
                 await turn(session, "go on")
-                if session.context.lane.epoch.id != epoch:
+                if session.context.conversation.epoch.id != epoch:
                     seen, took = seen + 1, len(read) - before
             return took
         finally:

@@ -102,13 +102,13 @@ def test_a_rewrite_that_cannot_be_recorded_leaves_the_window_as_it_was(
 ) -> None:
     async def run() -> None:
         async with living(tmp_path, Summariser(), "TURN0 make a list", "TURN1 make a list") as session:
-            lane = session.context.lane
+            lane = session.context.conversation
             before = (lane.epoch.id, lane.items, lane.counted, lane.last_sent)
 
             def failing(*_: Any) -> None:
                 raise NexusError("usage", "not today", "a test")
 
-            monkeypatch.setattr(lane.timeline.log, "begin_epoch", failing)
+            monkeypatch.setattr(lane.log, "begin_epoch", failing)
             with pytest.raises(NexusError, match="not today"):
                 lane.rewrite(lane.items[-2:], "truncation", ())
             assert (lane.epoch.id, lane.items, lane.counted, lane.last_sent) == before

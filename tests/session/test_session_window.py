@@ -75,7 +75,7 @@ class Comparing:
         """Return what of the context is another than what the server received."""
         context, sha256 = self.session.context, wire_sha256(body)
         sent = [sent_form(message) for message in body["messages"]]
-        epoch, shown = context.lane.epoch.id, [shown_form(message) for message in context.messages]
+        epoch, shown = context.conversation.epoch.id, [shown_form(message) for message in context.messages]
         self.tokens[sha256] = context.get_token_usage()["total"]
         equal = {
             "the messages": len(shown) == len(sent) - 1
@@ -87,8 +87,8 @@ class Comparing:
             "the built list": [shown_form(message) for message in context.build_messages()] == sent,
             "the system prompt": context.system_prompt == body["messages"][0]["content"],
             "the tools": context.get_tool_definitions() == body["tools"],
-            "the bytes": prefix_sha256(context.lane.epoch, flatten(context.lane.groups())) == sha256,
-            "the epoch, by building": context.lane.epoch.id == epoch,
+            "the bytes": prefix_sha256(context.conversation.epoch, flatten(context.conversation.groups())) == sha256,
+            "the epoch, by building": context.conversation.epoch.id == epoch,
         }
         return [name for name, is_equal in equal.items() if not is_equal]
 
@@ -116,14 +116,15 @@ def test_the_context_of_a_session_is_what_it_sends_through_truncation_compaction
     async def live(around: World) -> str:
         session = model.session = around.open(**CHAT)
         await take_turns(around, model, range(9))
-        whole = [item.entry for item in session.context.lane.items if item.form is ItemForm.FULL]
-        assert session.context.lane.epoch.cause == "truncation"
+        whole = [item.entry for item in session.context.conversation.items if item.form is ItemForm.FULL]
+        assert session.context.conversation.epoch.cause == "truncation"
         assert (whole[0] == 1) == keeps_first, "the setting decides what the context drops"
         assert (session.context.messages[0].content == "TURN0 make a list") == keeps_first
         model.sums_up = True
         assert any(isinstance(event, CompactionDone) and event.ok for event in await session.compact())
         assert (
-            session.context.lane.epoch.cause == "compaction" and SUMMARY.strip() in session.context.messages[0].content
+            session.context.conversation.epoch.cause == "compaction"
+            and SUMMARY.strip() in session.context.messages[0].content
         )
         await take_turns(around, model, range(9, 11))
         left = session.context.messages
@@ -151,8 +152,8 @@ def test_the_room_of_the_context_is_that_of_the_session_after_a_refusal_too(tmp_
         session = model.session = around.open(**CHAT)
         assert session.context.get_token_usage()["budget"] == 16_000
         await take_turns(around, model, range(12))
-        assert session.context.get_token_usage()["budget"] == session.state.lane_state.model.info.window == 8000
-        assert session.context.available == session.state.lane_state.window.budget.available == 5000
+        assert session.context.get_token_usage()["budget"] == session.state.engine.model.info.window == 8000
+        assert session.context.available == session.state.engine.window.budget.available == 5000
         await session.aclose()
 
     with world(tmp_path, model, window=16_000, refuse_above=8000, factor=1.4) as around:

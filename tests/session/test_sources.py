@@ -17,7 +17,8 @@ import pytest
 from ledger.conftest import on
 from session.played import Answer, Played, opened, say, the_ledger
 
-from nexus_cli.conversation.timeline import MemoryLog, Timeline
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import ItemForm, Kind, WindowItem
@@ -33,13 +34,15 @@ from nexus_cli.tools.files import FileContent, read_real_file
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
 
-def lane_state(visible: Sequence[int], base: int = 0, happened: Sequence[tuple[Kind, str]] = ()) -> Any:
+def engine(visible: Sequence[int], base: int = 0, happened: Sequence[tuple[Kind, str]] = ()) -> Any:
     """As much of a lane's state as the sources look at: the entries that its window shows, and what happened in it."""
     items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in visible]
-    timeline = Timeline(MemoryLog(), local_now)
+    log = Conversation(MemoryLog(), local_now, lambda message, preamble: 1)
     for kind, actor in happened:
-        timeline.log.append(timeline.new_entry(kind, Message(Role.USER, "x"), actor, 1))
-    return SimpleNamespace(lane=SimpleNamespace(items=items, epoch=SimpleNamespace(id=3, base=base), timeline=timeline))
+        log.append(kind, Message(Role.USER, "x"), actor)
+    epoch = SimpleNamespace(id=3, base=base)
+    conversation = SimpleNamespace(items=items, epoch=epoch, log=log.log, last=log.last, read=log.read, memos=log.memos)
+    return SimpleNamespace(conversation=conversation)
 
 
 def noted(path: Path, content: bytes, at: str = LONG_AGO, entry: int = 1) -> SeenFile:
@@ -47,7 +50,7 @@ def noted(path: Path, content: bytes, at: str = LONG_AGO, entry: int = 1) -> See
 
 
 def looked(*found: SeenFile) -> SessionSources:
-    return SessionSources(lane_state((1,)), lambda: found, [])
+    return SessionSources(engine((1,)), lambda: found, [])
 
 
 def test_a_file_is_compared_with_what_it_held_when_it_was_seen(tmp_path: Path) -> None:
@@ -112,29 +115,29 @@ def test_a_ledger_that_does_not_answer_costs_the_files_and_nothing_else() -> Non
     def broken() -> Sequence[SeenFile]:
         raise NexusError("ledger", "the ledger", "is gone")
 
-    assert SessionSources(lane_state(()), broken, []).files() == ()
+    assert SessionSources(engine(()), broken, []).files() == ()
 
 
 def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None:
     person, agent, tool = (Kind.USER, "person"), (Kind.ASSISTANT, "agent"), (Kind.TOOL, "tool:bash")
-    made = lane_state([496, 497, 498, 499, 500, 501], 500, [person, agent, tool, tool, agent] * 100)
+    made = engine([496, 497, 498, 499, 500, 501], 500, [person, agent, tool, tool, agent] * 100)
     given = SessionSources(made, tuple, [])
     assert given.footprint() == Footprint(99, {"bash": 198})
-    made.lane.timeline = None
+    made.conversation = None
     assert given.footprint() == Footprint(99, {"bash": 198}), "known for this epoch"
-    assert SessionSources(lane_state(()), tuple, []).footprint() == Footprint()
+    assert SessionSources(engine(()), tuple, []).footprint() == Footprint()
 
 
 @pytest.mark.parametrize("form", [ItemForm.SUMMARY, ItemForm.MARKER])
 def test_the_footprint_is_silent_beside_a_summary_or_a_marker(form: ItemForm) -> None:
-    made = lane_state([498, 499, 500], 500, [(Kind.USER, "person"), (Kind.TOOL, "tool:bash")] * 250)
-    made.lane.items.insert(0, WindowItem(1, form, Message(Role.USER, "[Summary of messages 1-497.]")))
+    made = engine([498, 499, 500], 500, [(Kind.USER, "person"), (Kind.TOOL, "tool:bash")] * 250)
+    made.conversation.items.insert(0, WindowItem(1, form, Message(Role.USER, "[Summary of messages 1-497.]")))
     assert SessionSources(made, tuple, []).footprint() == Footprint()
 
 
 def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we_did() -> None:
     said = [(Kind.USER, "person"), (Kind.STEER, "person"), (Kind.STEER, "nexus"), (Kind.INSTRUCTION, "nexus")]
-    given = SessionSources(lane_state([9], 4, said), tuple, [])
+    given = SessionSources(engine([9], 4, said), tuple, [])
     assert given.footprint() == Footprint(2, {})
 
 
@@ -157,11 +160,11 @@ def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_pat
             await session.aclose()
 
     asyncio.run(live())
-    lane = session.context.lane
+    lane = session.context.conversation
     assert lane.epoch.base > 10, "something was cut"
     shown = {item.entry for item in lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     with the_ledger() as ledger:
-        timeline = Timeline(ledger.log(session.id), local_now)
+        timeline = Conversation(ledger.log(session.id), local_now, session.context.measure)
         gone = [entry for entry in timeline.read(1, lane.epoch.base) if entry.id not in shown]
         sources = SessionSources(session.context, tuple, [])
         given = sources._count_hidden(timeline, lane.epoch.base)

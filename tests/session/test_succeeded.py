@@ -337,7 +337,7 @@ def test_a_compaction_on_command_makes_small_what_is_there(tmp_path: Path) -> No
         session = _open(tmp_path, Played(script), model=OTHER)
         for number in range(10):
             await _turn(session, f"turn {number}")
-        before = session.context.lane.counted
+        before = session.context.conversation.counted
         assert before < session.status().budget * 0.26, "far from full"
         events = await session.compact()
         done = [event for event in events if isinstance(event, CompactionDone)]

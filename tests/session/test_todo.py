@@ -11,7 +11,7 @@ from session.played import MODEL, Answer, Played
 from session.summed import asks_for_summary, ended, summary_of, turn
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.engine.compaction.record_sources import make_record, read_log
 from nexus_cli.session.factory import open_session
@@ -68,10 +68,10 @@ FIRST = [("todo", {"items": [{"text": "old", "state": "open"}]})]
 STEPS = {"begin": FIRST, "go on": [("todo", {"items": ITEMS})], "fill": [("grep", {"pattern": "z", "path": "f"})]}
 
 
-def record_of(lane: Lane, session: Session) -> list[str]:
-    for _ in read_log(lane, session.state.lane_state.work):
+def record_of(lane: Conversation, session: Session) -> list[str]:
+    for _ in read_log(lane, session.state.engine.work):
         pass
-    return list(make_record(lane, session.state.lane_state.work).goals)
+    return list(make_record(lane, session.state.engine.work).goals)
 
 
 @pytest.mark.matrix
@@ -80,15 +80,18 @@ def test_a_compaction_keeps_what_is_left_and_what_is_done(tmp_path: Path) -> Non
 
     async def live() -> str:
         session = opened(tmp_path, STEPS)
-        system = session.context.lane.epoch.system
+        system = session.context.conversation.epoch.system
         for words in ("begin", "go on", *(f"fill {number}" for number in range(5))):
             await turn(session, words)
         assert ended(await session.compact()).ok
-        assert session.context.lane.epoch.system == system or "mend it" not in session.context.lane.epoch.system
+        assert (
+            session.context.conversation.epoch.system == system
+            or "mend it" not in session.context.conversation.epoch.system
+        )
         text, name = summary_of(session), session.id
         await session.aclose()
         again = opened(tmp_path, STEPS, name)
-        assert record_of(again.context.lane, again)[1:] == LEFT_FIRST
+        assert record_of(again.context.conversation, again)[1:] == LEFT_FIRST
         await again.aclose()
         return text
 
@@ -108,9 +111,9 @@ def test_an_empty_list_removes_the_list(tmp_path: Path) -> None:
     async def live() -> None:
         session = opened(tmp_path, {"go on": STEPS["go on"], "stop": [("todo", {"items": []})]})
         await turn(session, "go on")
-        assert record_of(session.context.lane, session)
+        assert record_of(session.context.conversation, session)
         await turn(session, "stop")
-        assert not record_of(session.context.lane, session)
+        assert not record_of(session.context.conversation, session)
         await session.aclose()
 
     asyncio.run(live())
@@ -122,7 +125,7 @@ def test_a_wrong_list_changes_nothing(tmp_path: Path, items: Any) -> None:
         session = opened(tmp_path, {"go on": STEPS["go on"], "wrong": [("todo", {"items": items})]})
         await turn(session, "go on")
         await turn(session, "wrong")
-        assert record_of(session.context.lane, session)[1:] == LEFT_FIRST
+        assert record_of(session.context.conversation, session)[1:] == LEFT_FIRST
         await session.aclose()
 
     asyncio.run(live())

@@ -70,7 +70,7 @@ def result_of(folder: Path, questions: Any, approver: PersonApprover | None) -> 
     async def live() -> str:
         session = open_session(Options(folder, MODEL), Settings(), approver=approver, provider=Played(script))
         await turn(session, "begin")
-        found = next(one.message.content for one in session.context.lane.items if one.message.role == "tool")
+        found = next(one.message.content for one in session.context.conversation.items if one.message.role == "tool")
         await session.aclose()
         return found
 

@@ -103,7 +103,7 @@ def result_of(folder: Path, url: str, line: Line | None) -> str:
         approver = PersonApprover(line, lambda question, number: "") if line else None
         session = open_session(Options(folder, MODEL), Settings(), approver=approver, provider=Played(script))
         await turn(session, "begin")
-        found = next(one.message.content for one in session.context.lane.items if one.message.role == "tool")
+        found = next(one.message.content for one in session.context.conversation.items if one.message.role == "tool")
         await session.aclose()
         return found
 

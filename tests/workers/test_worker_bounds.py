@@ -26,7 +26,7 @@ from nexus_cli.core.event import AgentEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import Ledger, SessionInfo, database
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session import assessment
@@ -81,7 +81,7 @@ def test_a_level_chosen_while_workers_run_reaches_no_further_for_them_than_for_t
 def test_what_a_turn_was_assessed_to_confirm_its_workers_confirm_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def assessed(lane_state: LaneState, dispatcher: Dispatcher, words: str) -> Limits:
+    async def assessed(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
         return Limits(confirm=True if words == "root" else None)
 
     monkeypatch.setattr(assessment, "assess", assessed)
@@ -202,7 +202,7 @@ def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp
             await session.aclose()
 
     asyncio.run(talk())
-    spending = session.state.lane_state.spending
+    spending = session.state.engine.spending
     assert spending.worker_steps == 2 and spending.reserved == {}
     assert spending.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(1.0)
 
@@ -253,7 +253,7 @@ def test_the_steps_of_a_workers_own_workers_come_out_of_its_parents_limit(tmp_pa
     )
     session = crewed(crew, tmp_path, limits=Limits(max_steps=200))
     run(session, "root")
-    spending = session.state.lane_state.spending
+    spending = session.state.engine.spending
     assert (spending.steps, spending.worker_steps) == (2, 5) and len(crew.seen) == 7
 
 

@@ -131,7 +131,7 @@ def test_a_budget_is_reserved_before_the_worker_starts_and_the_rest_is_given_bac
     held: list[Limits] = []
 
     def looks(request: Request) -> str:
-        held.append(session.state.lane_state.spending.reserved["w1"])
+        held.append(session.state.engine.spending.reserved["w1"])
         return "done"
 
     crew = Crew({"ONE": looks, "root": handing("ONE")})
@@ -143,7 +143,7 @@ def test_a_budget_is_reserved_before_the_worker_starts_and_the_rest_is_given_bac
     assert part.max_total_tokens == int((60_000 - 2010) * 3 / 4)
     (sent,) = [content(request) for role, request in crew.seen if role == "ONE"]
     assert "- Your budget: 30 requests, 43,492 tokens, $2.81." in sent
-    spending = session.state.lane_state.spending
+    spending = session.state.engine.spending
     assert spending.reserved == {} and spending.worker_steps == 1
     assert outcome.usage == Usage(6000, 30, cost_usd=0.75), "the parent's is the sum"
     with closing(Ledger.open(places().ledger)) as ledger:
@@ -729,7 +729,7 @@ def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compacti
                 pass
         (*_, done) = await session.compact()
         assert getattr(done, "ok", False), done
-        head = next(item.message.content for item in session.context.lane.items if item.form == "summary")
+        head = next(item.message.content for item in session.context.conversation.items if item.form == "summary")
         await session.aclose()
         return str(head)
 

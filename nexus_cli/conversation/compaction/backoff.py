@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.tokens.estimator import Anchor
 from nexus_cli.core.entry import Memo
 
@@ -41,14 +41,14 @@ def note_made(
     return _tried(step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told, "rules": rules})
 
 
-def note_failed(lane: Lane, step: int, why: str, *, paid: bool, over: bool = False) -> None:
+def note_failed(conversation: Conversation, step: int, why: str, *, paid: bool, over: bool = False) -> None:
     """Record a failed compaction; `paid`: a summary was requested, `over`: the window did not fit."""
-    lane.timeline.memo(*_tried(step, {"epoch": None, "why": why, "paid": paid, "over": over}))
+    conversation.memo(*_tried(step, {"epoch": None, "why": why, "paid": paid, "over": over}))
 
 
-def note_undone(lane: Lane, step: int, epoch: int, undone: int) -> list[Note]:
+def note_undone(conversation: Conversation, step: int, epoch: int, undone: int) -> list[Note]:
     """Make the notes of `epoch`, which undoes the compaction that began `undone`; to be recorded with the epoch."""
-    drops = compaction_memo(lane.timeline.memos, undone).get("drops", [])
+    drops = compaction_memo(conversation.memos, undone).get("drops", [])
     tried = _tried(step, {"epoch": epoch, "why": "undo"})
     return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
 
@@ -71,9 +71,9 @@ def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
     return Anchor(last, reported, counted)
 
 
-def may_compact(lane: Lane, step: int, *, fits: bool) -> bool:
+def may_compact(conversation: Conversation, step: int, *, fits: bool) -> bool:
     """True if a summary may be requested at `step`; `fits`: the next request fits without one."""
-    tried = [memo.value for memo in lane.timeline.memos(TRIED)]
+    tried = [memo.value for memo in conversation.memos(TRIED)]
     if fits and any(_lately(step, value) for value in tried if not _for_nothing(value)):
         return False
     failed = _in_vain(tried)
@@ -83,20 +83,20 @@ def may_compact(lane: Lane, step: int, *, fits: bool) -> bool:
     )
 
 
-def was_undone(lane: Lane, step: int) -> bool:
+def was_undone(conversation: Conversation, step: int) -> bool:
     """True if a compaction was undone so lately that nothing which came back is taken out again."""
-    return any(one.value.get("why") == "undo" and _lately(step, one.value) for one in lane.timeline.memos(TRIED))
+    return any(one.value.get("why") == "undo" and _lately(step, one.value) for one in conversation.memos(TRIED))
 
 
-def refused_for_nothing(lane: Lane, step: int) -> bool:
+def refused_for_nothing(conversation: Conversation, step: int) -> bool:
     """True if a recent try found too little to summarize. It cost nothing, so that it is reported once."""
-    tried = lane.timeline.memos(TRIED)
+    tried = conversation.memos(TRIED)
     return bool(tried) and _for_nothing(tried[-1].value) and _lately(step, tried[-1].value)
 
 
-def last_refusal(lane: Lane, step: int) -> tuple[int, str] | None:
+def last_refusal(conversation: Conversation, step: int) -> tuple[int, str] | None:
     """Return the age in steps and the reason of the newest paid summary that failed; None if there is no recent one."""
-    failed = _in_vain([memo.value for memo in lane.timeline.memos(TRIED)])
+    failed = _in_vain([memo.value for memo in conversation.memos(TRIED)])
     if not failed or not _lately(step, failed[0]):
         return None
     return step - int(failed[0]["step"]), str(failed[0]["why"])

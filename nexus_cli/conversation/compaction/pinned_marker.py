@@ -9,11 +9,11 @@ from nexus_cli.conversation.compaction.own_words import OwnWords, quote_lines
 from nexus_cli.conversation.compaction.pin import Pin, crowded_line, named_ways
 from nexus_cli.conversation.compaction.summary_head import PINNED, missing_line, quote_words
 from nexus_cli.conversation.compaction.work_record import RECORD, FittedRecord
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.strategies import Strategy
 from nexus_cli.conversation.truncation import Truncation
-from nexus_cli.conversation.window_truncation import LaneTruncator
+from nexus_cli.conversation.window_truncation import WindowTruncator
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 
@@ -48,7 +48,7 @@ class MarkerTexts:
 
 
 @dataclass
-class PinningTruncator(LaneTruncator):
+class PinningTruncator(WindowTruncator):
     """A truncator that adds the removed pins and words to its first marker, as far as there is room."""
 
     keeps: MarkerTexts = field(default_factory=MarkerTexts)
@@ -88,14 +88,14 @@ class PinningTruncator(LaneTruncator):
                 found.add(pin.id)
         return [pin for pin in pins if pin.id in found], [pin for pin in pins if pin.id not in found]
 
-    def _head(self, lane: Lane, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
-        head = super()._head(lane, result, drops)
+    def _head(self, conversation: Conversation, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
+        head = super()._head(conversation, result, drops)
         kept = flatten(result.groups)
         texts = [item.message.content for item in head]
         place = next((index for index, item in enumerate(head) if item.form is ItemForm.MARKER), None)
         there = {item.entry for item in kept if item.form is ItemForm.FULL}
         gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.quotation in text for text in texts)]
-        before = [item.message.content for item in lane.items if item.form in OURS]
+        before = [item.message.content for item in conversation.items if item.form in OURS]
         if place is None:  # only single messages were cut, or a summary with the pins below it
             cut = {item.entry for item in kept} - there
             gone = [pin for pin in gone if pin.entry in cut or any(pin.quotation in text for text in before)]
@@ -110,15 +110,19 @@ class PinningTruncator(LaneTruncator):
         own = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # the new record follows
         rules = self.keeps.rules if not any(self.keeps.rules in text for text in texts) else ""
         parts = [text for text in (own, rules, words) if text]
-        parts += self._pin_texts(lane, gone, (texts, before), drops)
-        if record := self._record_text(lane, drops):
+        parts += self._pin_texts(conversation, gone, (texts, before), drops)
+        if record := self._record_text(conversation, drops):
             parts.append(record)
         message = replace(head[place].message, content="\n\n".join(parts))
         head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
         return head
 
     def _pin_texts(
-        self, lane: Lane, gone: Sequence[Pin], texts: tuple[Sequence[str], Sequence[str]], drops: list[Drop]
+        self,
+        conversation: Conversation,
+        gone: Sequence[Pin],
+        texts: tuple[Sequence[str], Sequence[str]],
+        drops: list[Drop],
     ) -> list[str]:
         """Return the quotations of the `gone` pins that fit, and a line with the drop of each other one."""
         fitting, crowded = self._split_pins(gone)
@@ -127,21 +131,21 @@ class PinningTruncator(LaneTruncator):
         ways = []
         for pin in (pin for pin in crowded if pin.id not in cited):
             if pin.id not in known:
-                known[pin.id] = lane.timeline.log.next_drop()
+                known[pin.id] = conversation.log.next_drop()
                 what, tokens = f"pin {pin.id}, for which the pins had no room", self.count(pin.text)
-                at = lane.timeline.now()
+                at = conversation.now()
                 drops.append(Drop(known[pin.id], what, tokens, Cause.TRUNCATION, at, text=pin.text))
             ways.append((pin.id, known[pin.id]))
         return [*parts, crowded_line(ways, self.keeps.recalls)] if ways else parts
 
-    def _record_text(self, lane: Lane, drops: list[Drop]) -> str:
+    def _record_text(self, conversation: Conversation, drops: list[Drop]) -> str:
         """Return the record; items without room become a drop."""
         record = self.keeps.record
         if not record.left:
             return record.text()
-        name, number = lane.timeline.log.next_drop(), len(record.left)
+        name, number = conversation.log.next_drop(), len(record.left)
         what, tokens = f"{number} older items of the record of the work", self.count(record.left_text)
-        drops.append(Drop(name, what, tokens, Cause.TRUNCATION, lane.timeline.now(), text=record.left_text))
+        drops.append(Drop(name, what, tokens, Cause.TRUNCATION, conversation.now(), text=record.left_text))
         return record.text(missing_line(number, "older item", name, self.recalls))
 
     def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> str:

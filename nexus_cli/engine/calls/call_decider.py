@@ -27,7 +27,7 @@ from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.permission.approvals import (
     RULE,
     ApprovalDeferred,
@@ -155,29 +155,29 @@ class CallDecider:
 
     # -- limits ------------------------------------------------------------------------------------------------
 
-    def run_limits(self, lane_state: LaneState) -> RunLimits:
+    def run_limits(self, engine: Engine) -> RunLimits:
         """Return the limits on the next step of the lane, including those of signals and assessment."""
-        lane = lane_state.lane
+        conversation = engine.conversation
         limits = self.limits
         started = self.starts.was_started
         bound = limits & self.assessed
         counted = self.signals or bound.is_one_step or bound.max_iterations is not None
-        run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
+        run = RunHistory.of(conversation, conversation.run) if counted else RunHistory(None, ())
         now = Signals()
         if self.signals:
             translate = self.registry.foreign.translate
             ran = (translate(call).name for batch in run.batches for call in batch if started(call.id))
             changed = any(tool.effect in CHANGES for tool in map(self.registry.get, ran) if tool)
-            pressure = lane_state.window_request().budget.pressure_beyond(self.found)
-            errors = self.errors if lane.run == self.began else 0
+            pressure = engine.window_request().budget.pressure_beyond(self.found)
+            errors = self.errors if conversation.run == self.began else 0
             now = Signals(pressure, errors, event_class(run.began, changed=changed))
         layers = [("run", limits), (ASSESSMENT, self.assessed), ("signals", restrictions(now))]
         return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
 
-    def in_force(self, lane_state: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
+    def in_force(self, engine: Engine, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
         """Return the limits of the session, tightened by the current signals if they bind; `bounds` are the layers of
         the limits."""
-        return tighten_by_signals(bounds, self.run_limits(lane_state).now) if self.signals else (self.limits, bounds)
+        return tighten_by_signals(bounds, self.run_limits(engine).now) if self.signals else (self.limits, bounds)
 
     def begin_own_call(
         self,
@@ -442,6 +442,6 @@ class CallDecider:
             partial(sandbox, decision.command.profile) if decision.command else None,
             tell=lambda line: control.emit(event.Notice(line)),
             released=control.released.wait,
-            unread=lambda path, total: count_unread(window.lane, str(path), total),
+            unread=lambda path, total: count_unread(window.conversation, str(path), total),
             replaced=step.note_change,
         )

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from nexus_cli.context.lane_window import LaneWindow
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
 from nexus_cli.core.elide import ElidedText
@@ -27,7 +27,7 @@ from nexus_cli.engine.calls.call_decider import CallDecider, DecisionStep
 from nexus_cli.engine.calls.waiting import SessionWaits
 from nexus_cli.engine.requests.clip_results import clip_result, leave_out_repeats, read_room
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
 from nexus_cli.ledger import WAIT
 from nexus_cli.permission.call_decision import DECISION, refuse_by_limit
@@ -64,33 +64,33 @@ class Dispatcher(CallDecider):
     _recording: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a result is clipped and recorded, so that each read knows what the others took."""
 
-    async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each. Raises `ApprovalDeferred` if the person defers an approval,
         `NexusError("waiting", ...)` if the run begins to wait."""
         calls = tuple(self.registry.foreign.translate(call, str(self.cwd)) for call in calls)
-        if lane_state.lane.run != self.began:
-            self.began = lane_state.lane.run
+        if engine.conversation.run != self.began:
+            self.began = engine.conversation.run
             self.errors = 0
-        limits = self.run_limits(lane_state)
+        limits = self.run_limits(engine)
         refusals = limits.refusals(calls)
-        if ending := lane_state.spending.ending:
+        if ending := engine.spending.ending:
             refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
-        self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), lane_state.control, lane_state.window)
+        self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), engine.control, engine.window)
         for name in dict.fromkeys(call.name for call in calls):
             await self.permission.load_for(self.registry.get(name), self.level)
         self.permission.refuse_unguarded(self.level)
         for line in self.permission.take_problems(self.level):
-            lane_state.emit(event.Notice(line))
-        self._room = read_room(lane_state.window)
-        self._refers = not lane_state.is_narrow
-        await self._run_all(lane_state.window, lane_state.control, calls)
+            engine.emit(event.Notice(line))
+        self._room = read_room(engine.window)
+        self._refers = not engine.is_narrow
+        await self._run_all(engine.window, engine.control, calls)
         if jobs := self.services.made(Jobs):
             await jobs.end_step()
-        await self.call_changes.report_findings(lane_state.window, lane_state.model_notices, lane_state.control)
+        await self.call_changes.report_findings(engine.window, engine.model_notices, engine.control)
         if waits := self.services.made(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
-            lane_state.model_notices.append(FAILED.format(self.errors))
+            engine.model_notices.append(FAILED.format(self.errors))
 
     async def _run_all(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)
@@ -112,20 +112,20 @@ class Dispatcher(CallDecider):
                 del waiting[: len(batch)]
                 if (waits := self.services.made(SessionWaits)) and waits.why:
                     for call in waiting:
-                        self._leave_out(window.lane, control, call, AFTER_WAIT.format(waits.why))
+                        self._leave_out(window.conversation, control, call, AFTER_WAIT.format(waits.why))
                     return
         except asyncio.CancelledError:
             await self._settle(window, control, calls)
             raise
 
-    def settle_open(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    def settle_open(self, conversation: Conversation, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result for each call that an earlier process left open, without running any."""
         for call in calls:
             if self.starts.was_started(call.id):
                 result = self.recover(call, self.registry.get(call.name))
-                self._append(lane, control, call, result, ElidedText(result.text))
+                self._append(conversation, control, call, result, ElidedText(result.text))
             else:
-                self._leave_out(lane, control, call, NOT_RUN)
+                self._leave_out(conversation, control, call, NOT_RUN)
 
     def look_early(self) -> None:
         """Look at the project while the model answers, if a command may then run that changes it."""
@@ -147,14 +147,14 @@ class Dispatcher(CallDecider):
         refused = sum(call.id in denied for call in calls)
         return ran, refused
 
-    def stop_repeating(self, lane: Lane, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    def stop_repeating(self, conversation: Conversation, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result for each of `calls`, none of which runs because one was repeated too often."""
         for call in calls:
-            self._leave_out(lane, control, call, REPEATED)
+            self._leave_out(conversation, control, call, REPEATED)
 
     async def _settle(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result with the partial output for every open call of a stopped turn."""
-        answered = {item.message.tool_call_id for item in window.lane.tail}
+        answered = {item.message.tool_call_id for item in window.conversation.tail}
         who = TIMEOUT if control.stopped == "timeout" else PERSON
         for call in calls:
             if call.id in answered:
@@ -168,7 +168,7 @@ class Dispatcher(CallDecider):
             if given:
                 await self._record(window, control, call, result, seconds)
             else:
-                self._append(window.lane, control, call, result, ElidedText(why), seconds)
+                self._append(window.conversation, control, call, result, ElidedText(why), seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
@@ -177,15 +177,20 @@ class Dispatcher(CallDecider):
     async def _one(self, window: LaneWindow, control: Control, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
         control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
-        if tool and tool.needs_edits and call.id not in self.step.refusals and (why := _failed_edit(window.lane)):
-            self._leave_out(window.lane, control, call, why)
+        if (
+            tool
+            and tool.needs_edits
+            and call.id not in self.step.refusals
+            and (why := _failed_edit(window.conversation))
+        ):
+            self._leave_out(window.conversation, control, call, why)
             return
         result = await self.execute(call, tool)
         result = self.registry.foreign.mention(call, result)
         result = self.hooks.add_words(call, result) if self.hooks else result
         now = time.monotonic()
         await self._record(window, control, call, result, now - self.started_here.get(call.id, now))
-        await window.lane.timeline.log.save()
+        await window.conversation.log.save()
 
     async def execute(self, call: ToolCall, tool: Tool | None) -> ToolResult:
         """Run one call of the step if it may run, and return its result without recording it."""
@@ -196,7 +201,7 @@ class Dispatcher(CallDecider):
             return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
         checked, context = decision.checked, self.make_context(decision)
         self.starts.record_start(call.id, call.name)
-        if self.step.window is not None and await self.step.window.lane.timeline.log.save():
+        if self.step.window is not None and await self.step.window.conversation.log.save():
             decision = await self.permit(checked)  # level and rules may have changed meanwhile
             if not decision.may_run:
                 return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
@@ -229,16 +234,16 @@ class Dispatcher(CallDecider):
             )
             if drop:
                 control.emit_drop(drop)
-            taken = self._append(window.lane, control, call, replace(result, full=None), clipped, seconds, drop)
+            taken = self._append(window.conversation, control, call, replace(result, full=None), clipped, seconds, drop)
             self._room -= taken if tool and tool.reads_content else 0
 
-    def _leave_out(self, lane: Lane, control: Control, call: ToolCall, why: str) -> None:
+    def _leave_out(self, conversation: Conversation, control: Control, call: ToolCall, why: str) -> None:
         """Record the result of a call that does not run."""
-        self._append(lane, control, call, ToolResult(error=why, ran=False), ElidedText(why))
+        self._append(conversation, control, call, ToolResult(error=why, ran=False), ElidedText(why))
 
     def _append(
         self,
-        lane: Lane,
+        conversation: Conversation,
         control: Control,
         call: ToolCall,
         result: ToolResult,
@@ -262,15 +267,15 @@ class Dispatcher(CallDecider):
             subject = describe_subject(tool, call)
             made = decision.to_json()
             noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
-        entry = lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
+        entry = conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             control.emit(event.ContextRecall(result.cites, entry.tokens))
         control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
         return entry.tokens
 
 
-def _failed_edit(lane: Lane) -> str:
+def _failed_edit(conversation: Conversation) -> str:
     """Return the result of commands behind a failed edit of the newest message with calls, "" if none failed."""
-    message = next(item.entry for item in reversed(lane.items) if item.message.tool_calls)
-    failed = (memo.value["behind"] for memo in lane.timeline.memos(FAILED_EDIT) if memo.entry > message)
+    message = next(item.entry for item in reversed(conversation.items) if item.message.tool_calls)
+    failed = (memo.value["behind"] for memo in conversation.memos(FAILED_EDIT) if memo.entry > message)
     return next(failed, "")

@@ -368,15 +368,15 @@ def _names_any(line: str, names: Iterable[str]) -> bool:
 
 def _notices(window: LaneWindow, control: Control, check: EditCheck, findings: Sequence[_Finding]) -> list[str]:
     """Return the lines for the model about new findings; show the person how many there are."""
-    timeline = window.lane.timeline
+    conversation = window.conversation
     found = [one.line for one in findings]
     what = "New findings" if all(one.is_sure for one in findings) else "Findings, some perhaps older than the edit"
     notices = [f"Edit applied. {what}: {len(found)} of `{check.name}`", *found[:LINES]]
     if rest := found[LINES:]:
         size = window.count("\n".join(rest))
         named, text = f"findings of {check.name}", "\n".join(found)
-        drop = Drop(timeline.log.next_drop(), named, size, Cause.OUTPUT_CAP, timeline.now(), text=text)
-        timeline.log.record_drop(drop)
+        drop = Drop(conversation.log.next_drop(), named, size, Cause.OUTPUT_CAP, conversation.now(), text=text)
+        conversation.log.record_drop(drop)
         control.emit_drop(drop)
         notices.append(f"and {len(rest):,} more: recall {drop.id}")
     count = plural(len(found), "new finding" if what == "New findings" else "finding")

@@ -155,7 +155,7 @@ class SessionHooks:
 
     async def next_message(self) -> str:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
-        reply = self._window.lane.items[-1].message.content if self._window else ""
+        reply = self._window.conversation.items[-1].message.content if self._window else ""
         fields = {"stop_hook_active": self._rounds > 0, "last_assistant_message": reply[:MOST_RESPONSE]}
         fields |= {"background_tasks": [], "session_crons": []}
         runs = await self._fire("Stop", [], fields)
@@ -335,9 +335,9 @@ class SessionHooks:
         try:
             path = await asyncio.to_thread(self.permission.temp_folder) / f"{self.session}.jsonl"
             if write and self._window is not None:
-                lane = self._window.lane
-                entries = lane.timeline.read(1, lane.timeline.last)
-                lines = claude_lines(entries, self.session, str(cwd), lane.epoch.model)
+                conversation = self._window.conversation
+                entries = conversation.read(1, conversation.last)
+                lines = claude_lines(entries, self.session, str(cwd), conversation.epoch.model)
                 await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
         except OSError as error:
             self._tell_once(f"hooks get no transcript: {error.strerror or error}")
@@ -356,7 +356,7 @@ class SessionHooks:
             }
             why = one_line(self._clean(run.why or answer.reason))
             value |= {"why": cut_at_word(why, 400), "seconds": run.seconds, "about": about}
-            self._window.lane.timeline.memo(HOOK, value)
+            self._window.conversation.memo(HOOK, value)
         named = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
             is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
@@ -408,12 +408,17 @@ class SessionHooks:
     def _cut(self, text: str, hook: Hook) -> str:
         if len(text) <= MOST_CHARACTERS or self._window is None:
             return text[:MOST_CHARACTERS]
-        timeline, rest = self._window.lane.timeline, text[MOST_CHARACTERS:]
+        conversation, rest = self._window.conversation, text[MOST_CHARACTERS:]
         size = self._window.count(rest)
         drop = Drop(
-            timeline.log.next_drop(), f"text of hook {hook.name}", size, Cause.OUTPUT_CAP, timeline.now(), text=text
+            conversation.log.next_drop(),
+            f"text of hook {hook.name}",
+            size,
+            Cause.OUTPUT_CAP,
+            conversation.now(),
+            text=text,
         )
-        timeline.log.record_drop(drop)
+        conversation.log.record_drop(drop)
         if self._control is not None:
             self._control.emit_drop(drop)
         return f"{text[:MOST_CHARACTERS]}\n... {len(rest):,} characters more: recall {drop.id}"

@@ -20,7 +20,7 @@ from nexus_cli.conversation.compaction.pin import Pin, named_ways
 from nexus_cli.conversation.compaction.standing_rules import take_rules, with_rules
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, missing_line, split_summary
 from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkLog, fit_record
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import NextRequest
@@ -47,8 +47,8 @@ from nexus_cli.engine.compaction.summarise import (
 )
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.engine.requests.cache_expectation import is_warm, rewrite_memo
-from nexus_cli.engine.requests.lane_forks import forked, separate
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.engine.requests.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.text.untrusted_text import neutralize
@@ -64,26 +64,26 @@ LEAST = 4000
 def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
     """Plan to compact the lane to `share` of its budget; None if too little would be removed. Changes nothing."""
     available, count = countable(window, cause), window.count
-    pinned = list_pins(window.lane.timeline)
-    budget, fixed = countable(window), window.lane.epoch.system_tokens + window.lane.epoch.tools_tokens
-    target = int(share * available) - fixed - rules_tokens(window.lane, OwnWords(count))
-    full, lane = cause != "command", window.lane
-    for _ in read_log(lane, work):
+    pinned = list_pins(window.conversation)
+    budget, fixed = countable(window), window.conversation.epoch.system_tokens + window.conversation.epoch.tools_tokens
+    target = int(share * available) - fixed - rules_tokens(window.conversation, OwnWords(count))
+    full, conversation = cause != "command", window.conversation
+    for _ in read_log(conversation, work):
         pass
     beyond = planning.shares_of(budget, budget - fixed, newest=full)
-    record = fit_record(make_record(lane, work), beyond.record, count, LONGEST_MISSING)
+    record = fit_record(make_record(conversation, work), beyond.record, count, LONGEST_MISSING)
     text = record.text(LONGEST_MISSING)
     reserved = count(text) * 5 // 4 + RECORD_SLACK if text else 0
     if not full:  # pins do not yield to the low target of a compaction on command
         target += min(beyond.pins, sum(pin.tokens(count) for pin in pinned))
     return planning.plan(
-        lane.groups(),
+        conversation.groups(),
         available=available,
         target=target,
         count=count,
-        run=lane.run,
-        earlier=hidden_words(lane),
-        answers=read_texts(lane, work.answers),
+        run=conversation.run,
+        earlier=hidden_words(conversation),
+        answers=read_texts(conversation, work.answers),
         record=reserved,
         pins=pinned,
         beyond=beyond,
@@ -95,7 +95,7 @@ def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> p
 def countable(window: LaneWindow, cause: str = "") -> int:
     """Return the budget in tokens by our count. For a compaction on command it is at most the present window's size."""
     available = window.estimator.countable(window.budget.available)
-    return min(available, max(LEAST, window.lane.counted)) if cause == "command" else available
+    return min(available, max(LEAST, window.conversation.counted)) if cause == "command" else available
 
 
 def pins_room(window: LaneWindow) -> int:
@@ -103,120 +103,122 @@ def pins_room(window: LaneWindow) -> int:
     return int(countable(window) * planning.PINS_SHARE)
 
 
-async def compact(lane_state: LaneState, cause: str, share: float, instructions: str = "") -> bool:
+async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True if a smaller window was accepted."""
-    before, spent = lane_state.next_request().tokens, lane_state.spending.usage
-    lane_state.emit(event.CompactionStart(cause, before))
-    await read_log_in_pieces(lane_state.lane, lane_state.work)
-    plan = draft_plan(lane_state.window, lane_state.work, cause, share)
+    before, spent = engine.next_request().tokens, engine.spending.usage
+    engine.emit(event.CompactionStart(cause, before))
+    await read_log_in_pieces(engine.conversation, engine.work)
+    plan = draft_plan(engine.window, engine.work, cause, share)
     try:
         if plan is None:
             raise SummaryError(event.TOO_LITTLE)
         if cause != "overflow":  # a fork of the lane would be refused too
-            await _run_before_summary(lane_state, cause, instructions)
-        choice = choose_summary_source(lane_state, plan, cause)
+            await _run_before_summary(engine, cause, instructions)
+        choice = choose_summary_source(engine, plan, cause)
         if cause == "command":
-            _warn_of_refusal(lane_state, choice, plan.summary_cap)
-        summary, source, ends = await summarise(lane_state, plan, choice, instructions)
-        missed = _missed_rules(lane_state.lane, plan, summary)
+            _warn_of_refusal(engine, choice, plan.summary_cap)
+        summary, source, ends = await summarise(engine, plan, choice, instructions)
+        missed = _missed_rules(engine.conversation, plan, summary)
         if missed:
-            begin = partial(separate, lane_state, "compact", choice.model)
-            begin = partial(forked, lane_state, "compact") if source == "window" else begin
+            begin = partial(separate, engine, "compact", choice.model)
+            begin = partial(forked, engine, "compact") if source == "window" else begin
             summary = with_rules(summary, await ask_for_rules(begin, plan.summary_cap, missed), find_headings)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that failed")
-        kept = await _accept(lane_state, plan, (summary, ends), choice, cause)
+        kept = await _accept(engine, plan, (summary, ends), choice, cause)
         if missed:
-            lane_state.lane.timeline.memo(ASKED, {"last": missed[0].entry})
+            engine.conversation.memo(ASKED, {"last": missed[0].entry})
     except SummaryError as reason:
         again = isinstance(reason, SummaryOverflow)
-        cut = not again and (cause == "overflow" or (cause != "command" and not lane_state.window_request().fits))
-        over = cause == "overflow" or not lane_state.window_request().fits
+        cut = not again and (cause == "overflow" or (cause != "command" and not engine.window_request().fits))
+        over = cause == "overflow" or not engine.window_request().fits
         paid_for = plan is not None and not again and not isinstance(reason, SummaryPrevented)
-        note_failed(lane_state.lane, lane_state.step, str(reason), paid=paid_for, over=over)
-        paid = (lane_state.spending.usage - spent).cost_usd
-        lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
+        note_failed(engine.conversation, engine.step, str(reason), paid=paid_for, over=over)
+        paid = (engine.spending.usage - spent).cost_usd
+        engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, SummaryOverflow):
-            learned = lane_state.window.learn_from_overflow(reason.counted, reason.error)
+            learned = engine.window.learn_from_overflow(reason.counted, reason.error)
             if learned is not None:
-                lane_state.emit(learned)
-            return await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to, instructions)
+                engine.emit(learned)
+            return await compact(engine, "overflow", engine.settings.compact.overflow_to, instructions)
         return False
-    after, paid = lane_state.next_request().tokens, (lane_state.spending.usage - spent).cost_usd
-    lane_state.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
+    after, paid = engine.next_request().tokens, (engine.spending.usage - spent).cost_usd
+    engine.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
 
 
-def _missed_rules(lane: Lane, plan: planning.CompactionPlan, summary: str) -> list[Quote]:
+def _missed_rules(conversation: Conversation, plan: planning.CompactionPlan, summary: str) -> list[Quote]:
     quoted = take_rules(summary, find_headings)[1]
-    return missed_rules(lane, quoted, plan.entries[1], shown=_shown_entries(plan, plan.quotes)[0])
+    return missed_rules(conversation, quoted, plan.entries[1], shown=_shown_entries(plan, plan.quotes)[0])
 
 
-def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> None:
+def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
     """Warn that a recent summary failed, with the price of another: only a command requests one so soon."""
-    refused = last_refusal(lane_state.lane, lane_state.step)
+    refused = last_refusal(engine.conversation, engine.step)
     if refused is None:
         return
     steps, why = refused
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
-    price = price_summary(choice, cap, warm=is_warm(lane_state.window, lane_state.cache, lane_state.clock()))
+    price = price_summary(choice, cap, warm=is_warm(engine.window, engine.cache, engine.clock()))
     cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
-    lane_state.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
+    engine.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
 
-def choose_summary_source(lane_state: LaneState, plan: planning.CompactionPlan, cause: str) -> SummarySource:
+def choose_summary_source(engine: Engine, plan: planning.CompactionPlan, cause: str) -> SummarySource:
     """Choose the source of the summary. Sends nothing."""
-    lane = lane_state.lane
-    return choose_source(lane_state, plan, lambda: ((e.tokens, e.message) for e in gone_entries(lane, plan)), cause)
+    conversation = engine.conversation
+    return choose_source(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(conversation, plan)), cause)
 
 
-def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
+def gone_entries(conversation: Conversation, plan: planning.CompactionPlan) -> Iterator[Entry]:
     """Yield the original messages that the summary will replace, including those behind an earlier summary."""
     first, last = plan.entries
     kept = {item.entry for item in plan.kept}
     for start in range(first, last + 1, READ_AT_ONCE):
-        read = lane.timeline.read(start, min(last, start + READ_AT_ONCE - 1))
+        read = conversation.read(start, min(last, start + READ_AT_ONCE - 1))
         yield from (entry for entry in read if entry.id not in kept)
 
 
-async def _run_before_summary(lane_state: LaneState, cause: str, instructions: str) -> None:
+async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> None:
     """Run the hook `before_summary`; if it fails or times out, report that and continue. Raises `SummaryPrevented` if
     the compaction is refused."""
-    if lane_state.before_summary is None:
+    if engine.before_summary is None:
         return
-    seconds = lane_state.settings.compact.seconds
+    seconds = engine.settings.compact.seconds
     try:
         async with asyncio.timeout(seconds):
-            await lane_state.before_summary(lane_state, cause, instructions)
+            await engine.before_summary(engine, cause, instructions)
     except TimeoutError:
-        lane_state.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s", warning=False))
+        engine.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s", warning=False))
     except NexusError as error:
         if error.kind == "denied":
             raise SummaryPrevented(error.why) from None
-        lane_state.emit(event.Notice(f"before the compaction: {error.message}", warning=False))
+        engine.emit(event.Notice(f"before the compaction: {error.message}", warning=False))
 
 
 async def _accept(
-    lane_state: LaneState, plan: planning.CompactionPlan, made: tuple[str, str], choice: SummarySource, cause: str
+    engine: Engine, plan: planning.CompactionPlan, made: tuple[str, str], choice: SummarySource, cause: str
 ) -> dict[str, Any]:
     """Begin the epoch of the summary and return its figures. Raises `SummaryError` if the window would not shrink.
 
     `made` is the summary, and the ends cut from the summaries of earlier pieces.
     """
-    lane, count, before = lane_state.lane, lane_state.window.count, lane_state.window_request().tokens
-    summary, rules = _take_rules(lane_state.window, plan, made[0])
+    conversation, count, before = engine.conversation, engine.window.count, engine.window_request().tokens
+    summary, rules = _take_rules(engine.window, plan, made[0])
     summary, end = split_summary(summary, plan.summary_most, count)
     cut = "\n\n".join(filter(None, (made[1], end)))
-    record = await look_at_files(make_record(lane, lane_state.work), lane)
-    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state.lane, lane_state.spending)
-    known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
-    crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
+    record = await look_at_files(make_record(conversation, engine.work), conversation)
+    drop_id, recalls = conversation.log.next_drop(), can_recall(engine.conversation, engine.spending)
+    known = named_ways(
+        item.message.content for item in conversation.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY)
+    )
+    crowded = [(pin, known.get(pin.id) or conversation.log.next_drop()) for pin in plan.crowded]
     fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
-    record_drop = lane.timeline.log.next_drop() if fitted.left else ""
-    cut_drop = lane.timeline.log.next_drop() if cut else ""
+    record_drop = conversation.log.next_drop() if fitted.left else ""
+    cut_drop = conversation.log.next_drop() if cut else ""
     unseen = () if choice.source == "originals" else plan.unseen
-    said = _said_entries(lane_state.lane, lane_state.work)
-    kept = _kept_figures(said, lane_state.work.answers, plan, fitted)
+    said = _said_entries(engine.conversation, engine.work)
+    kept = _kept_figures(said, engine.work.answers, plan, fitted)
     kept |= {"rules": len(rules.kept), "source": choice.source, "source_why": choice.why}
     more = Additions(
         fitted.text(missing_line(len(fitted.left), "older item", record_drop, recalls)),
@@ -224,29 +226,29 @@ async def _accept(
         recalls,
         unseen,
         _unquoted(plan, plan.quotes, said),
-        _unquoted(plan, plan.answers, lane_state.work.answers),
-        find_others(lane, [quote.entry for quote in plan.quotes]),
+        _unquoted(plan, plan.answers, engine.work.answers),
+        find_others(conversation, [quote.entry for quote in plan.quotes]),
         rules.shown,
         cut_drop,
     )
-    items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.window.context.measure, more=more)
-    _require_smaller(items, lane_state.window_request(), lane.epoch.system_tokens + lane.epoch.tools_tokens)
-    planned = await lane_state.prompt.draft_epoch(lane_state.window)
-    _require_smaller(items, lane_state.window_request(), planned.fixed)
-    drops = [_drop(lane, plan, drop_id, unseen)]
+    items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.window.context.measure, more=more)
+    _require_smaller(items, engine.window_request(), conversation.epoch.system_tokens + conversation.epoch.tools_tokens)
+    planned = await engine.prompt.draft_epoch(engine.window)
+    _require_smaller(items, engine.window_request(), planned.fixed)
+    drops = [_drop(conversation, plan, drop_id, unseen)]
     if fitted.left:
-        drops.append(_record_drop(lane, fitted, record_drop, count))
+        drops.append(_record_drop(conversation, fitted, record_drop, count))
     if cut:
         what = "the end of a summary, for which the window had no room"
-        drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, lane.timeline.now(), text=cut))
-    drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
-    anchor = lane_state.window.estimator.anchor
+        drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, conversation.now(), text=cut))
+    drops += [_pin_drop(conversation, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
+    anchor = engine.window.estimator.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        yield note_made(lane_state.step, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
-        yield rewrite_memo(lane_state, before)
+        yield note_made(engine.step, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
+        yield rewrite_memo(engine, before)
 
-    lane_state.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
+    engine.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
@@ -259,12 +261,12 @@ def _take_rules(window: LaneWindow, plan: planning.CompactionPlan, summary: str)
     free = max(0, plan.summary_cap - words.count(summary))
     shown = _shown_entries(plan, plan.quotes)[0]
     budget = countable(window)
-    return summary, choose_rules(window.lane, quoted, words, budget=budget, free=free, shown=shown)
+    return summary, choose_rules(window.conversation, quoted, words, budget=budget, free=free, shown=shown)
 
 
-def _said_entries(lane: Lane, work: WorkLog) -> Sequence[int]:
+def _said_entries(conversation: Conversation, work: WorkLog) -> Sequence[int]:
     """Return the entries with messages of the person, including reasons for refused calls."""
-    refused = (one.entry for one in read_refusals(lane.timeline.memos))
+    refused = (one.entry for one in read_refusals(conversation.memos))
     return sorted({*work.words, *refused})
 
 
@@ -311,7 +313,9 @@ def _require_smaller(items: Sequence[WindowItem], request: NextRequest, fixed: i
         raise SummaryError(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
 
 
-def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[EntryRange]) -> Drop:
+def _drop(
+    conversation: Conversation, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[EntryRange]
+) -> Drop:
     """Make the drop of the messages that leave the window. Recalling it returns everything that the new summary
     replaces, because the window names no older drop of them any more."""
     gone, first = plan.leaving, plan.entries[0]
@@ -321,14 +325,14 @@ def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Seque
     what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
     before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
     what += f"; read with {format_ranges(before)}, summarized before" if before else ""
-    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), plan.entries)
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, conversation.now(), plan.entries)
 
 
-def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:
+def _pin_drop(conversation: Conversation, pin: Pin, drop_id: str, tokens: int) -> Drop:
     what = f"pin {pin.id}, for which the pins had no room"
-    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=pin.text)
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, conversation.now(), text=pin.text)
 
 
-def _record_drop(lane: Lane, record: FittedRecord, drop_id: str, count: Callable[[str], int]) -> Drop:
+def _record_drop(conversation: Conversation, record: FittedRecord, drop_id: str, count: Callable[[str], int]) -> Drop:
     what, text = f"{len(record.left)} older items of the record of the work", record.left_text
-    return Drop(drop_id, what, count(text), Cause.COMPACTION, lane.timeline.now(), text=text)
+    return Drop(drop_id, what, count(text), Cause.COMPACTION, conversation.now(), text=text)

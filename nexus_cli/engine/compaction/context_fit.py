@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.lane_window import LaneWindow, Model, unreported_tokens
 from nexus_cli.conversation.compaction.backoff import was_undone
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten, group_tokens, run_requests
 from nexus_cli.conversation.request_plan import NextRequest
 from nexus_cli.conversation.tokens.counter import IMAGE_TOKENS
@@ -25,7 +25,7 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
 from nexus_cli.engine.requests.cache_expectation import is_warm, rewrite_memo
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.sections.planner import JOINT, section_budget
@@ -55,29 +55,27 @@ NARROW = (
 """The notice to a model before a compaction."""
 
 
-def prune_if_due(lane_state: LaneState) -> None:
+def prune_if_due(engine: Engine) -> None:
     """Prune stale tool results if that pays."""
-    if (batch := find_due_batch(lane_state)) is not None:
+    if (batch := find_due_batch(engine)) is not None:
         from nexus_cli.engine.compaction.prune import take_out  # noqa: PLC0415  (rarely needed)
 
-        take_out(lane_state, batch.stale)
+        take_out(engine, batch.stale)
 
 
-def find_due_batch(lane_state: LaneState) -> Batch | None:
+def find_due_batch(engine: Engine) -> Batch | None:
     """Return the stale tool results that will be pruned before the next request. Searches for them only if there may
     be enough."""
-    warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
-    prunes = lane_state.settings.compact.prune and can_recall(lane_state.lane, lane_state.spending)
-    if not prunes or (warm and lane_state.step % LOOK_EVERY) or was_undone(lane_state.lane, lane_state.step):
+    warm = is_warm(engine.window, engine.cache, engine.clock())
+    prunes = engine.settings.compact.prune and can_recall(engine.conversation, engine.spending)
+    if not prunes or (warm and engine.step % LOOK_EVERY) or was_undone(engine.conversation, engine.step):
         return None
-    least = int(
-        (BATCH if warm else BATCH_COLD) * lane_state.window.estimator.countable(lane_state.window.budget.available)
-    )
-    if count_results(lane_state.lane.items) <= least:
+    least = int((BATCH if warm else BATCH_COLD) * engine.window.estimator.countable(engine.window.budget.available))
+    if count_results(engine.conversation.items) <= least:
         return None
     from nexus_cli.engine.compaction.prune import find_batch  # noqa: PLC0415  (rarely needed)
 
-    return find_batch(lane_state, least, still_warm=warm)
+    return find_batch(engine, least, still_warm=warm)
 
 
 def count_results(items: Iterable[WindowItem]) -> int:
@@ -85,24 +83,24 @@ def count_results(items: Iterable[WindowItem]) -> int:
     return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 
 
-async def ensure_fits(lane_state: LaneState) -> None:
+async def ensure_fits(engine: Engine) -> None:
     """Make the next request fit the window. Raises `NexusError("overflow", ...)` if that is impossible."""
-    if await needs_room(lane_state):
+    if await needs_room(engine):
         from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-        await make_room(lane_state, fits=lane_state.window_request().fits)
-        _refuse_if_too_large(lane_state.window, lane_state.window_request())
+        await make_room(engine, fits=engine.window_request().fits)
+        _refuse_if_too_large(engine.window, engine.window_request())
 
 
-async def needs_room(lane_state: LaneState) -> bool:
+async def needs_room(engine: Engine) -> bool:
     """Plan the sections of the next request and check its contract; return True if it must be made to fit. Sends
     nothing. Raises `NexusError` if that is impossible or the contract is broken."""
-    await replan_sections(lane_state)
-    _refuse_if_hopeless(lane_state.window)
-    request = lane_state.window_request()
-    if lane_state.check_request is not None:
-        lane_state.check_request(lane_state.window, request, not lane_state.spending.steps)
-    return not request.fits or request.tokens >= compaction_threshold(lane_state.window, lane_state.settings)
+    await replan_sections(engine)
+    _refuse_if_hopeless(engine.window)
+    request = engine.window_request()
+    if engine.check_request is not None:
+        engine.check_request(engine.window, request, not engine.spending.steps)
+    return not request.fits or request.tokens >= compaction_threshold(engine.window, engine.settings)
 
 
 def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
@@ -110,38 +108,38 @@ def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
     return settings.compact.at * window.budget.available
 
 
-def notice_narrow_window(lane_state: LaneState) -> None:
+def notice_narrow_window(engine: Engine) -> None:
     """Tell the model if one long result more would have the window compacted, once, and again after there was more
     room."""
-    threshold = compaction_threshold(lane_state.window, lane_state.settings)
-    room, was_narrow = int(threshold) - lane_state.window_request().tokens, lane_state.is_narrow
-    lane_state.is_narrow = room <= lane_state.window.budget.output_cap
-    if lane_state.is_narrow and not was_narrow and room > 0:
-        lane_state.model_notices.append(NARROW.format(room))
+    threshold = compaction_threshold(engine.window, engine.settings)
+    room, was_narrow = int(threshold) - engine.window_request().tokens, engine.is_narrow
+    engine.is_narrow = room <= engine.window.budget.output_cap
+    if engine.is_narrow and not was_narrow and room > 0:
+        engine.model_notices.append(NARROW.format(room))
 
 
-async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:
+async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> None:
     """Learn the window from the provider's overflow error, and free more than usual. Raises as `ensure_fits` does."""
-    learned = lane_state.window.learn_from_overflow(lane_state.lane.counted, error)
+    learned = engine.window.learn_from_overflow(engine.conversation.counted, error)
     why = f"the provider refused the request as too long: {error.why}"
-    lane_state.emit(learned or Notice(why, warning=False))
-    await needs_room(lane_state)
+    engine.emit(learned or Notice(why, warning=False))
+    await needs_room(engine)
     from nexus_cli.engine.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
-    await make_room_after_overflow(lane_state)
-    _refuse_if_too_large(lane_state.window, lane_state.window_request())
+    await make_room_after_overflow(engine)
+    _refuse_if_too_large(engine.window, engine.window_request())
 
 
 def _refuse_if_hopeless(window: LaneWindow) -> None:
     """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
-    epoch = window.lane.epoch
+    epoch = window.conversation.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
     most = window.estimator.countable(window.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
         raise _too_large(window.model, what, window.fixed_parts(), hint, _sum_needed(window, fixed))
-    images = _images(window.lane)
+    images = _images(window.conversation)
     if images and fixed + sum(images.values()) > most:
         parts = window.fixed_parts() | images
         what = "the images of the request do not fit the budget"
@@ -156,8 +154,8 @@ def _refuse_if_too_large(window: LaneWindow, request: NextRequest) -> None:
     estimate, expected, info = request.tokens, request.most, window.model.info
     if left_over(info, expected) >= window.least_output:
         return
-    images, groups = _images(window.lane), window.lane.groups()
-    requests = run_requests(groups, window.lane.run)
+    images, groups = _images(window.conversation), window.conversation.groups()
+    requests = run_requests(groups, window.conversation.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
     parts = {**window.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
@@ -194,12 +192,12 @@ def _margin(estimator: TokenEstimator) -> str:
     return f"margin ({estimator.error:.0%} for the error of our count{until})"
 
 
-def _images(lane: Lane) -> dict[str, int]:
+def _images(conversation: Conversation) -> dict[str, int]:
     """Return the tokens of the images in the current request, under one label that lists their names."""
-    if not any(item.message.parts for item in lane.items):
+    if not any(item.message.parts for item in conversation.items):
         return {}
-    groups = lane.groups()
-    parts = [part for index in run_requests(groups, lane.run) for part in groups[index][0].message.parts]
+    groups = conversation.groups()
+    parts = [part for index in run_requests(groups, conversation.run) for part in groups[index][0].message.parts]
     if not parts:
         return {}
     names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
@@ -215,29 +213,29 @@ def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
 
 
-async def replan_sections(lane_state: LaneState) -> bool:
+async def replan_sections(engine: Engine) -> bool:
     """Begin an epoch with sections planned for the present budget if that makes them smaller; True if it began.
 
     The forms of static sections are chosen once per epoch. After a change of the window (a resume with other settings,
     a switch of model, an overflow error) they may exceed their share, or the budget. Sends nothing.
     """
-    lane = lane_state.lane
-    epoch = lane.epoch
+    conversation = engine.conversation
+    epoch = conversation.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    hopeless = fixed > lane_state.window.estimator.countable(lane_state.window.room)
-    outgrown = _section_tokens(epoch) > section_budget(lane_state.window.budget.available)
-    if not hopeless and not (outgrown and not _is_replanned(lane_state.window)):
+    hopeless = fixed > engine.window.estimator.countable(engine.window.room)
+    outgrown = _section_tokens(epoch) > section_budget(engine.window.budget.available)
+    if not hopeless and not (outgrown and not _is_replanned(engine.window)):
         return False
-    planned = await lane_state.prompt.draft_epoch(lane_state.window)
+    planned = await engine.prompt.draft_epoch(engine.window)
     saved = fixed - planned.fixed
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
-            lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": lane_state.window.budget.window})
+            conversation.memo(WINDOW, {"epoch": epoch.id, "window": engine.window.budget.window})
         return False
-    before = unreported_tokens(lane_state.window)
-    head, cause = flatten(lane.groups()), lane_state.pending_cause or WINDOW
-    lane_state.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.pending_cause = ""
+    before = unreported_tokens(engine.window)
+    head, cause = flatten(conversation.groups()), engine.pending_cause or WINDOW
+    engine.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
+    engine.pending_cause = ""
     return True
 
 
@@ -249,5 +247,5 @@ def _section_tokens(epoch: Epoch) -> int:
 
 def _is_replanned(window: LaneWindow) -> bool:
     """True if replanning for this window was already found not worth it in this epoch."""
-    seen = {"epoch": window.lane.epoch.id, "window": window.budget.window}
-    return any(memo.value == seen for memo in window.lane.timeline.memos(WINDOW))
+    seen = {"epoch": window.conversation.epoch.id, "window": window.budget.window}
+    return any(memo.value == seen for memo in window.conversation.memos(WINDOW))

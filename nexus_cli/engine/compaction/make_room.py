@@ -10,7 +10,7 @@ from nexus_cli.conversation.compaction.compaction_plan import PINS_SHARE, RECORD
 from nexus_cli.conversation.compaction.pinned_marker import MarkerTexts, PinningTruncator, near
 from nexus_cli.conversation.compaction.summary_head import quote_rules
 from nexus_cli.conversation.compaction.work_record import WorkLog, WorkRecord, fit_record
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.window_truncation import MARKER_ROOM
 from nexus_cli.engine.compaction.compact import LONGEST_MISSING, compact, draft_plan
 from nexus_cli.engine.compaction.pins import list_pins
@@ -18,7 +18,7 @@ from nexus_cli.engine.compaction.prune import prune_instead
 from nexus_cli.engine.compaction.record_sources import look_at_files, make_record, read_log_in_pieces
 from nexus_cli.engine.compaction.rules import earlier_rules
 from nexus_cli.engine.requests.cache_expectation import rewrite_memo
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.engine.requests.user_messages import find_others, words_before
 from nexus_cli.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
@@ -27,68 +27,68 @@ CUTS = 3
 """Most truncations before one request."""
 
 
-async def make_room(lane_state: LaneState, *, fits: bool) -> None:
+async def make_room(engine: Engine, *, fits: bool) -> None:
     """Prune or compact the window, then truncate it until the next request fits."""
-    target = lane_state.settings.compact.to
+    target = engine.settings.compact.to
     hopeless = (
         fits
-        and refused_for_nothing(lane_state.lane, lane_state.step)
-        and draft_plan(lane_state.window, lane_state.work, "window", target) is None
+        and refused_for_nothing(engine.conversation, engine.step)
+        and draft_plan(engine.window, engine.work, "window", target) is None
     )
-    if not hopeless and may_compact(lane_state.lane, lane_state.step, fits=fits) and not prune_instead(lane_state):
-        await compact(lane_state, "window", lane_state.settings.compact.to)
-    await _truncate_until_fits(lane_state)
+    if not hopeless and may_compact(engine.conversation, engine.step, fits=fits) and not prune_instead(engine):
+        await compact(engine, "window", engine.settings.compact.to)
+    await _truncate_until_fits(engine)
 
 
-async def make_room_after_overflow(lane_state: LaneState) -> None:
+async def make_room_after_overflow(engine: Engine) -> None:
     """Compact to a lower target than usual, else truncate: the provider refused the request as too long."""
-    may = may_compact(lane_state.lane, lane_state.step, fits=False)
-    if not may or not await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to):
-        truncate(lane_state, await _look_at_work(lane_state.lane, lane_state.work))
-    await _truncate_until_fits(lane_state)
+    may = may_compact(engine.conversation, engine.step, fits=False)
+    if not may or not await compact(engine, "overflow", engine.settings.compact.overflow_to):
+        truncate(engine, await _look_at_work(engine.conversation, engine.work))
+    await _truncate_until_fits(engine)
 
 
-async def _look_at_work(lane: Lane, work: WorkLog) -> WorkRecord:
+async def _look_at_work(conversation: Conversation, work: WorkLog) -> WorkRecord:
     """Return the present record of the work, for the marker of a truncation."""
-    await read_log_in_pieces(lane, work)
-    return await look_at_files(make_record(lane, work), lane)
+    await read_log_in_pieces(conversation, work)
+    return await look_at_files(make_record(conversation, work), conversation)
 
 
-async def _truncate_until_fits(lane_state: LaneState) -> None:
+async def _truncate_until_fits(engine: Engine) -> None:
     """Truncate until the window fits. One pass may not suffice: the rest may have more tokens per counted token."""
     for _ in range(CUTS):
-        before = lane_state.lane.counted
-        if lane_state.window_request().fits:
+        before = engine.conversation.counted
+        if engine.window_request().fits:
             return
-        truncate(lane_state, await _look_at_work(lane_state.lane, lane_state.work))
-        if lane_state.lane.counted >= before:
+        truncate(engine, await _look_at_work(engine.conversation, engine.work))
+        if engine.conversation.counted >= before:
             return
 
 
-def truncate(lane_state: LaneState, work: WorkRecord | None = None) -> None:
+def truncate(engine: Engine, work: WorkRecord | None = None) -> None:
     """Truncate the window to the low-water mark and report the drops.
 
     The marker contains pins, the person's own words, their rules and the record of the `work`. Leaves room for the
     event sections that must be sent again.
     """
-    lane = lane_state.lane
-    count = lane_state.window.count
-    before = lane_state.window_request().tokens
-    available = lane_state.window.estimator.countable(lane_state.window.room)
+    conversation = engine.conversation
+    count = engine.window.count
+    before = engine.window_request().tokens
+    available = engine.window.estimator.countable(engine.window.room)
     keeps = MarkerTexts(
-        list_pins(lane.timeline),
+        list_pins(conversation),
         int(available * PINS_SHARE),
-        lambda shown: words_before(lane, lane.timeline.last, shown),
+        lambda shown: words_before(conversation, conversation.last, shown),
         own_words_room(available),
-        can_recall(lane_state.lane, lane_state.spending),
-        lambda entries: find_others(lane, entries),
-        quote_rules(earlier_rules(lane)),
+        can_recall(engine.conversation, engine.spending),
+        lambda entries: find_others(conversation, entries),
+        quote_rules(earlier_rules(conversation)),
         fit_record(work or WorkRecord(), int(available * RECORD_SHARE), count, LONGEST_MISSING),
     )
-    truncator = PinningTruncator(**vars(lane_state.window.context.truncator), keeps=keeps)
-    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * lane_state.window.budget.window))
-    fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
+    truncator = PinningTruncator(**vars(engine.window.context.truncator), keeps=keeps)
+    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.window.budget.window))
+    fixed = conversation.epoch.system_tokens + conversation.epoch.tools_tokens
     truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
-    drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(lane_state, before)])
-    lane_state.window.estimator.forget()
-    lane_state.emit_drops(drops)
+    drops = truncator.truncate(conversation, available, notes=lambda _: [rewrite_memo(engine, before)])
+    engine.window.estimator.forget()
+    engine.emit_drops(drops)

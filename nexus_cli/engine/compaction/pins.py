@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from nexus_cli.conversation.compaction.pin import Pin as Pin
-from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import clip_text, elide_text
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
@@ -30,10 +30,10 @@ RESULT_CAP = 1000
 """Most tokens of a pinned tool result; its message keeps the whole."""
 
 
-def list_pins(timeline: Timeline) -> tuple[Pin, ...]:
+def list_pins(conversation: Conversation) -> tuple[Pin, ...]:
     """Return the pins in force, oldest first."""
     found: dict[str, Pin] = {}
-    for memo in timeline.memos(KIND):
+    for memo in conversation.memos(KIND):
         name = str(memo.value["id"])
         if memo.value.get("off"):
             found.pop(name, None)
@@ -42,7 +42,7 @@ def list_pins(timeline: Timeline) -> tuple[Pin, ...]:
     return tuple(found.values())
 
 
-def add_pin(timeline: Timeline, what: str, count: Callable[[str], int], room: int | None = None) -> Pin:
+def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], room: int | None = None) -> Pin:
     """Pin the message with the number `what`, else `what` itself as text.
 
     Returns the existing pin if there is one. Raises `NexusError("usage", ...)` for an empty text, an unknown message,
@@ -56,38 +56,38 @@ def add_pin(timeline: Timeline, what: str, count: Callable[[str], int], room: in
         raise NexusError("usage", f"/pin {what}".strip(), why, FIND)
     if not entry and NUMBERED.fullmatch(what):
         raise NexusError("usage", f"/pin {what[:40]}", "this is not the number of a message", FIND)
-    text = _text(_entry(timeline, entry), count) if entry else what
-    now = list_pins(timeline)
+    text = _text(_entry(conversation, entry), count) if entry else what
+    now = list_pins(conversation)
     same = next((one for one in now if (one.entry == entry if entry else one.text == text)), None)
     if same:
         return same
-    made = Pin(f"p{1 + _newest(timeline)}", entry, text)
+    made = Pin(f"p{1 + _newest(conversation)}", entry, text)
     if room is not None and made.tokens(count) > room:
         why = f"it takes {made.tokens(count):,} tokens, and all pins together have room for {room:,}"
         raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
-    timeline.memo(KIND, {"id": made.id, "entry": made.entry, "text": made.text})
+    conversation.memo(KIND, {"id": made.id, "entry": made.entry, "text": made.text})
     return made
 
 
-def remove_pin(timeline: Timeline, what: str) -> Pin:
+def remove_pin(conversation: Conversation, what: str) -> Pin:
     """Remove the pin with this id, message number or text; a part of the text is enough.
 
     Raises `NexusError("usage", ...)` unless exactly one pin matches.
     """
-    now, what = list_pins(timeline), what.strip()
+    now, what = list_pins(conversation), what.strip()
     found = _find_pins(now, what)
     if len(found) != 1:
         ids = ", ".join(one.id for one in found or now)
         there = f"there are {ids}" if now else "nothing is pinned"
         why = f"{ids} match" if found else f"there is no such pin: {there}"
         raise NexusError("usage", f"/pin remove {_short(what)}".rstrip(), why, "/pin lists them")
-    timeline.memo(KIND, {"id": found[0].id, "off": True})
+    conversation.memo(KIND, {"id": found[0].id, "off": True})
     return found[0]
 
 
-def has_pin(timeline: Timeline, what: str) -> bool:
+def has_pin(conversation: Conversation, what: str) -> bool:
     """True if `what` matches exactly one pin, as for `remove_pin`."""
-    return len(_find_pins(list_pins(timeline), what.strip())) == 1
+    return len(_find_pins(list_pins(conversation), what.strip())) == 1
 
 
 def _find_pins(now: Sequence[Pin], what: str) -> list[Pin]:
@@ -114,15 +114,15 @@ def _short(what: str) -> str:
     return clip_text(" ".join(what.split()), SHORT, "...")
 
 
-def _newest(timeline: Timeline) -> int:
+def _newest(conversation: Conversation) -> int:
     """Return the highest pin number ever used, removed pins included."""
-    return max((int(str(memo.value["id"])[1:]) for memo in timeline.memos(KIND)), default=0)
+    return max((int(str(memo.value["id"])[1:]) for memo in conversation.memos(KIND)), default=0)
 
 
-def _entry(timeline: Timeline, number: int) -> Entry:
-    entry = next(iter(timeline.read(number, number)), None) if number <= timeline.last else None
+def _entry(conversation: Conversation, number: int) -> Entry:
+    entry = next(iter(conversation.read(number, number)), None) if number <= conversation.last else None
     if entry is None:
-        has = f"it has 1 to {timeline.last}" if timeline.last else "it has none yet"
+        has = f"it has 1 to {conversation.last}" if conversation.last else "it has none yet"
         why = f"this session has no message {number}: {has}"
         raise NexusError("usage", f"/pin {number}", why, FIND)
     return entry

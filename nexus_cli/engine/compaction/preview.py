@@ -28,7 +28,7 @@ from nexus_cli.engine.compaction.rules import rules_tokens
 from nexus_cli.engine.compaction.summary_source import SummarySource, price_summary
 from nexus_cli.engine.requests.cache_expectation import is_warm
 from nexus_cli.engine.requests.drop_list import UNIT
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.engine.requests.user_messages import first_words
 
@@ -38,34 +38,34 @@ WORDS = 120
 """Most characters shown of a message."""
 
 
-def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
+def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     """Return the plan as JSON data. Without a plan `possible` is false and `why` has the reason."""
-    plan = draft_plan(lane_state.window, lane_state.work, "command", lane_state.settings.compact.to)
-    request = lane_state.next_request()
+    plan = draft_plan(engine.window, engine.work, "command", engine.settings.compact.to)
+    request = engine.next_request()
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {
         "version": 1,
-        "model": lane_state.model.info.name,
+        "model": engine.model.info.name,
         "instructions": instructions,
-        "budget": lane_state.window.budget.available,
+        "budget": engine.window.budget.available,
         "unit": UNIT,
         "before": before,
         "possible": plan is not None,
         "why": "" if plan else TOO_LITTLE,
-        "pins": _pin_rows(lane_state.window, plan),
+        "pins": _pin_rows(engine.window, plan),
     }
     if plan is None:
         return value
-    choice = choose_summary_source(lane_state, plan, "command")
-    after = _after(lane_state.window, plan)
+    choice = choose_summary_source(engine, plan, "command")
+    after = _after(engine.window, plan)
     value |= {
-        "after": min(_afterwards(lane_state.window, plan, after + waiting).most, before),
+        "after": min(_afterwards(engine.window, plan, after + waiting).most, before),
         "goes": {
             **_part(flatten(plan.gone)),
             "first": plan.entries[0],
             "last": plan.entries[1],
             "without": list(plan.staying),
-            "recall": can_recall(lane_state.lane, lane_state.spending),
+            "recall": can_recall(engine.conversation, engine.spending),
         },
         "stays": _part(plan.kept),
         "words": _words(plan),
@@ -78,16 +78,16 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
             "why": choice.why,
             "model": choice.model.info.name,
         },
-        "cost": _cost_value(lane_state, plan, choice, after),
+        "cost": _cost_value(engine, plan, choice, after),
     }
     return value
 
 
 def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
-    count, epoch = window.count, window.lane.epoch
+    count, epoch = window.count, window.conversation.epoch
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
-    beside += rules_tokens(window.lane, OwnWords(count))
+    beside += rules_tokens(window.conversation, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
@@ -96,7 +96,7 @@ def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
 def _afterwards(window: LaneWindow, plan: planning.CompactionPlan, counted: int) -> NextRequest:
     """Return the request of the compacted window of `counted` tokens. The status line shows at most its `most`: the
     report on the summary request will change the estimate."""
-    epoch = window.lane.epoch
+    epoch = window.conversation.epoch
     rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(item.tokens for item in plan.kept)
     told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
     return rewritten_request(window, epoch, (*plan.kept, told))
@@ -147,7 +147,7 @@ def _pin_rows(window: LaneWindow, plan: planning.CompactionPlan | None) -> list[
             "where": _where(pin, plan),
             "text": _line(pin.text),
         }
-        for pin in list_pins(window.lane.timeline)
+        for pin in list_pins(window.conversation)
     ]
 
 
@@ -158,17 +158,15 @@ def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
     return "summary" if pin in plan.pins else "dropped"
 
 
-def _cost_value(
-    lane_state: LaneState, plan: planning.CompactionPlan, choice: SummarySource, after: int
-) -> dict[str, Any]:
+def _cost_value(engine: Engine, plan: planning.CompactionPlan, choice: SummarySource, after: int) -> dict[str, Any]:
     """Price the compaction and the next requests in dollars, with a warm and a cold cache; None if unknown."""
-    info, request = lane_state.model.info, lane_state.window_request()
+    info, request = engine.model.info, engine.window_request()
     before, used = request.tokens, request.budget.used
-    then = min(_afterwards(lane_state.window, plan, after).tokens, before)
+    then = min(_afterwards(engine.window, plan, after).tokens, before)
     fixed = used.system + used.tools
-    still_warm = is_warm(lane_state.window, lane_state.cache, lane_state.clock())
+    still_warm = is_warm(engine.window, engine.cache, engine.clock())
     rewrite = price_rewrite(
-        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=lane_state.step, warm=still_warm
+        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
     )
     return {
         "warm_now": still_warm,

@@ -14,7 +14,7 @@ from functools import partial
 
 from nexus_cli.context.lane_window import LaneWindow
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group
 from nexus_cli.conversation.pruning import StaleResult, find_stale, with_stubs
 from nexus_cli.conversation.request_plan import NextRequest
@@ -24,7 +24,7 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.engine.compaction.pins import list_pins
 from nexus_cli.engine.requests.cache_expectation import is_warm, record_rewrite
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool
 
@@ -52,49 +52,49 @@ class Batch:
         return f"old or stale results will be taken out before the next request, about {saved:,} tokens"
 
 
-def find_batch(lane_state: LaneState, least: int, *, still_warm: bool) -> Batch | None:
+def find_batch(engine: Engine, least: int, *, still_warm: bool) -> Batch | None:
     """Return the stale results to replace with stubs, if that pays and frees at least `least` tokens by our count."""
-    groups = lane_state.lane.groups()
+    groups = engine.conversation.groups()
     found = find_stale(groups, find_tool)
     if sum(one.item.tokens for one in found) < least:
         return None
-    info = lane_state.model.info.with_tier_prices(lane_state.window_request().most)
-    price = partial(price_rewrite, info, steps=lane_state.step, warm=still_warm)
-    batch = _batch(lane_state.window, groups, _without_pinned(lane_state.lane, found), price)
+    info = engine.model.info.with_tier_prices(engine.window_request().most)
+    price = partial(price_rewrite, info, steps=engine.step, warm=still_warm)
+    batch = _batch(engine.window, groups, _without_pinned(engine.conversation, found), price)
     if batch is None or batch.saved < least:
         return None
-    settings, window = lane_state.settings, lane_state.window
-    if _after(lane_state.window_request(), batch.saved) >= settings.compact.at * window.budget.available:
+    settings, window = engine.settings, engine.window
+    if _after(engine.window_request(), batch.saved) >= settings.compact.at * window.budget.available:
         return None  # the window will be compacted anyway, so pruning would rewrite it twice
     return batch
 
 
-def prune_instead(lane_state: LaneState) -> bool:
+def prune_instead(engine: Engine) -> bool:
     """Prune stale results instead of compacting; True if that was done and no compaction is needed.
 
     The window is rewritten either way, so pruning only has to cost no more than a compaction for each token freed, and
     to bring the window well below the threshold.
     """
-    if not lane_state.settings.compact.prune or not can_recall(lane_state.lane, lane_state.spending):
+    if not engine.settings.compact.prune or not can_recall(engine.conversation, engine.spending):
         return False
-    groups = lane_state.lane.groups()
-    found = _without_pinned(lane_state.lane, find_stale(groups, find_tool))
-    order = _tokens_from_each(groups, lane_state.lane.cursor)
-    share = INSTEAD if is_warm(lane_state.window, lane_state.cache, lane_state.clock()) else math.inf
-    most = (lane_state.settings.compact.at - MARGIN) * lane_state.window.budget.available
-    best, saved, request = 0, 0, lane_state.window_request()
+    groups = engine.conversation.groups()
+    found = _without_pinned(engine.conversation, find_stale(groups, find_tool))
+    order = _tokens_from_each(groups, engine.conversation.cursor)
+    share = INSTEAD if is_warm(engine.window, engine.cache, engine.clock()) else math.inf
+    most = (engine.settings.compact.at - MARGIN) * engine.window.budget.available
+    best, saved, request = 0, 0, engine.window_request()
     for start in reversed(range(len(found))):
-        saved += _freed_tokens(lane_state.window.context, found[start])
+        saved += _freed_tokens(engine.window.context, found[start])
         cold = max(0, order.get(found[start].item.entry, 0) - saved)
         if cold <= share * saved and _after(request, saved) < most:
             best = len(found) - start
     if best:
-        take_out(lane_state, found[-best:])
+        take_out(engine, found[-best:])
     return best > 0
 
 
-def _without_pinned(lane: Lane, found: Sequence[StaleResult]) -> list[StaleResult]:
-    pinned = {pin.entry for pin in list_pins(lane.timeline)}
+def _without_pinned(conversation: Conversation, found: Sequence[StaleResult]) -> list[StaleResult]:
+    pinned = {pin.entry for pin in list_pins(conversation)}
     return [one for one in found if one.item.entry not in pinned]
 
 
@@ -103,31 +103,31 @@ def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
     return max(0, one.item.tokens - one.stub(STUB, context.measure).tokens)
 
 
-def take_out(lane_state: LaneState, found: Sequence[StaleResult]) -> None:
+def take_out(engine: Engine, found: Sequence[StaleResult]) -> None:
     """Replace stale results with stubs."""
-    lane, groups = lane_state.lane, lane_state.lane.groups()
-    counted, before = lane.counted, lane_state.window_request().tokens
+    conversation, groups = engine.conversation, engine.conversation.groups()
+    counted, before = conversation.counted, engine.window_request().tokens
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
     for one in found:
-        name, entry = lane.timeline.log.next_drop(), one.item.entry
-        stubs[entry] = one.stub(name, lane_state.window.context.measure)
+        name, entry = conversation.log.next_drop(), one.item.entry
+        stubs[entry] = one.stub(name, engine.window.context.measure)
         what = f"result of {one.what} ({one.why})"
         tokens = one.item.tokens - stubs[entry].tokens
-        drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
-    anchor = lane_state.window.estimator.anchor
-    lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
-    saved = counted - lane.counted
-    lane_state.window.estimator.forget()
+        drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
+    anchor = engine.window.estimator.anchor
+    conversation.rewrite(with_stubs(groups, stubs), PRUNED, drops)
+    saved = counted - conversation.counted
+    engine.window.estimator.forget()
     if anchor is not None:  # the report on the rest is still valid
-        gone = round(saved * lane_state.window.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
-        lane_state.window.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
-    priced = record_rewrite(lane_state, before)
+        gone = round(saved * engine.window.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
+        engine.window.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+    priced = record_rewrite(engine, before)
     for drop in drops:
-        lane_state.emit(event.ContextDrop(drop))
+        engine.emit(event.ContextDrop(drop))
     results = "1 old or stale result" if len(drops) == 1 else f"{len(drops)} old or stale results"
     line = f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"
-    lane_state.emit(event.Notice(line, warning=False))
+    engine.emit(event.Notice(line, warning=False))
 
 
 def _batch(
@@ -137,7 +137,7 @@ def _batch(
 
     Every token after the first stub is sent uncached, so an old result may cost more than it saves.
     """
-    order = _tokens_from_each(groups, window.lane.cursor)
+    order = _tokens_from_each(groups, window.conversation.cursor)
     best: tuple[float, Batch] | None = None
     saved = 0
     for start in reversed(range(len(found))):

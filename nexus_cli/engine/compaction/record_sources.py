@@ -24,7 +24,7 @@ from nexus_cli.conversation.compaction.work_record import (
     safe_line,
     safe_path,
 )
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.goals import list_goals
 from nexus_cli.conversation.read_lines import READ, ReadLines, read_lines
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
@@ -52,48 +52,48 @@ READ_AT_ONCE = 500
 """Entries per read of the log."""
 
 
-def read_log(lane: Lane, log: WorkLog) -> Iterator[None]:
+def read_log(conversation: Conversation, log: WorkLog) -> Iterator[None]:
     """Add the lane's new entries to `log`; yields after every `READ_AT_ONCE` entries."""
-    timeline = lane.timeline
-    while log.last < timeline.last:
-        for entry in timeline.read(log.last + 1, min(timeline.last, log.last + READ_AT_ONCE)):
+    conversation = conversation
+    while log.last < conversation.last:
+        for entry in conversation.read(log.last + 1, min(conversation.last, log.last + READ_AT_ONCE)):
             log.add(entry)
         yield
 
 
-async def read_log_in_pieces(lane: Lane, log: WorkLog) -> None:
+async def read_log_in_pieces(conversation: Conversation, log: WorkLog) -> None:
     """Do the same without blocking the event loop, so that Ctrl+C works."""
-    for _ in read_log(lane, log):
+    for _ in read_log(conversation, log):
         await asyncio.sleep(0)
 
 
-def read_texts(lane: Lane, entries: Sequence[int]) -> Iterator[tuple[int, str]]:
+def read_texts(conversation: Conversation, entries: Sequence[int]) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the messages in `entries`, newest first."""
     for number in reversed(entries):
-        yield number, lane.timeline.read(number, number)[0].message.content.strip()
+        yield number, conversation.read(number, number)[0].message.content.strip()
 
 
-def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
+def make_record(conversation: Conversation, log: WorkLog) -> WorkRecord:
     """Build the record from the ledger, without reading files."""
-    traces = _traces(lane)
+    traces = _traces(conversation)
     folder = _common_folder(traces)
     items = [_file_item(trace, folder, trace.how) for trace in traces]
-    answers = [memo for memo in lane.timeline.memos(DECISION) if memo.value.get("answer")]
+    answers = [memo for memo in conversation.memos(DECISION) if memo.value.get("answer")]
     approved = {memo.entry for memo in answers if memo.value["answer"] in ("yes", "session", "always")}
-    items += [*_further_files(lane), *command_items(_last_runs(lane, log), approved)]
+    items += [*_further_files(conversation), *command_items(_last_runs(conversation, log), approved)]
     items += [*_declined_items(answers), *_reply_items(log)]
     newest = sorted(items, key=lambda item: (-item.entry, item.text))
-    goals = [*_goal_lines(list_goals(lane.timeline)), *_todo_lines(lane)]
+    goals = [*_goal_lines(list_goals(conversation)), *_todo_lines(conversation)]
     return WorkRecord(goals, newest, safe_line(folder))
 
 
-def _last_runs(lane: Lane, log: WorkLog) -> Collection[CommandRun]:
+def _last_runs(conversation: Conversation, log: WorkLog) -> Collection[CommandRun]:
     """Return the last run of each command by the model, the person or a worker."""
     runs = {("", run.command): run for run in log.commands.values()}
-    made = [CommandRun(**memo.value, entry=memo.entry, by_person=True) for memo in lane.timeline.memos(COMMAND)]
+    made = [CommandRun(**memo.value, entry=memo.entry, by_person=True) for memo in conversation.memos(COMMAND)]
     made += [
         CommandRun(**memo.value["command"], entry=memo.entry, worker=memo.value["by"], after=place)
-        for place, memo in enumerate(lane.timeline.memos(WORK), 1)
+        for place, memo in enumerate(conversation.memos(WORK), 1)
         if memo.value.get("command")
     ]
     for run in made:
@@ -139,11 +139,11 @@ class _Trace:
     """The lines that were read."""
 
 
-def _traces(lane: Lane) -> list[_Trace]:
+def _traces(conversation: Conversation) -> list[_Trace]:
     """Collect the files used by file tools, commands and workers, the last used first."""
-    seen = {file.path: file for file in _seen(lane)}
+    seen = {file.path: file for file in _seen(conversation)}
     found = {path: _Trace(path, file.how, file.digest, file.entry, (file.entry, 0)) for path, file in seen.items()}
-    for place, memo in enumerate(lane.timeline.memos(WORK), 1):
+    for place, memo in enumerate(conversation.memos(WORK), 1):
         by, worktree = str(memo.value.get("by", "")), str(memo.value.get("worktree", ""))
         for path in memo.value.get("files", ()):
             known, file = found.get(path), seen.get(path)
@@ -160,7 +160,7 @@ def _traces(lane: Lane) -> list[_Trace]:
             how = how if words in how else f"{how}, {words}" if how else words
             digest = file.digest if file and file.entry > memo.entry else ""  # valid only if a file tool used it since
             found[path] = _Trace(path, how, digest, used, at, name)
-    parts = read_lines(lane.timeline.memos(READ))
+    parts = read_lines(conversation.memos(READ))
     traces = [_with_lines(trace, parts.get(trace.path, WHOLE)) for trace in found.values()]
     return sorted(traces, key=lambda trace: (-trace.used, trace.path))
 
@@ -178,9 +178,9 @@ def _with_lines(trace: _Trace, lines: ReadLines) -> _Trace:
     return replace(trace, how=how, lines=ReadLines(changed, max(1, lines.total)))
 
 
-def _further_files(lane: Lane) -> list[WorkItem]:
+def _further_files(conversation: Conversation) -> list[WorkItem]:
     """Return an item with the number of unnamed files for each call that changed too many to name."""
-    memos = [(place, memo) for place, memo in enumerate(lane.timeline.memos(WORK), 1) if memo.value.get("more")]
+    memos = [(place, memo) for place, memo in enumerate(conversation.memos(WORK), 1) if memo.value.get("more")]
     return [
         WorkItem(memo.entry, f"- {value['more']:,} more files ({describe_changer(value['by'])})", at=(memo.entry, at))
         for at, memo in memos
@@ -188,9 +188,9 @@ def _further_files(lane: Lane) -> list[WorkItem]:
     ]
 
 
-async def look_at_files(record: WorkRecord, lane: Lane) -> WorkRecord:
+async def look_at_files(record: WorkRecord, conversation: Conversation) -> WorkRecord:
     """Check the files on disk: mark deleted and changed ones in the record, and add the names of definitions."""
-    traces, found = _traces(lane), dict[str, WorkItem]()
+    traces, found = _traces(conversation), dict[str, WorkItem]()
     folder = _common_folder(traces)
 
     def look() -> None:
@@ -206,9 +206,9 @@ async def look_at_files(record: WorkRecord, lane: Lane) -> WorkRecord:
     return replace(record, items=[looked.get(item.path, item) for item in record.items])
 
 
-def _seen(lane: Lane) -> Sequence[SeenFile]:
+def _seen(conversation: Conversation) -> Sequence[SeenFile]:
     """Return the files listed in the ledger; none on an error, which must not prevent a summary."""
-    log = lane.timeline.log
+    log = conversation.log
     try:
         return log.seen_files() if isinstance(log, LaneLog) else ()
     except NexusError:
@@ -270,9 +270,9 @@ def _goal_lines(goals: Sequence[Goal]) -> list[str]:
     return lines
 
 
-def _todo_lines(lane: Lane) -> list[str]:
+def _todo_lines(conversation: Conversation) -> list[str]:
     """Format the todo list: what is left, then the rest, because lines without room are left out at the end."""
-    memos = lane.timeline.memos(TODO_MEMO)
+    memos = conversation.memos(TODO_MEMO)
     items = sorted(memos[-1].value["items"], key=lambda one: _ORDER[one["state"]]) if memos else []
     lines = [f"- [{MARKS[one['state']]}] {safe_line(one['text'])}" for one in items]
     return [TODO_LIST, *lines] if lines else []

@@ -22,9 +22,9 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message
 from nexus_cli.engine.compaction.summary_request import current_request, fork_instruction, transcript_request
 from nexus_cli.engine.compaction.summary_source import SummarySource, fork_fits, room_for
-from nexus_cli.engine.requests.lane_forks import forked, separate
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF, call_model
+from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.text.untrusted_text import neutralize
 
@@ -85,7 +85,7 @@ class _Paid:
 
 
 async def summarise(
-    lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str
+    engine: Engine, plan: CompactionPlan, choice: SummarySource, instructions: str
 ) -> tuple[str, str, str]:
     """Request a summary from each source in turn until one succeeds.
 
@@ -94,7 +94,7 @@ async def summarise(
     """
     reasons: list[str] = []
     paid = _Paid()
-    for source, way in _ways(lane_state, plan, choice, instructions, paid):
+    for source, way in _ways(engine, plan, choice, instructions, paid):
         if paid.requests >= PAID:
             break
         paid.ends.clear()
@@ -109,23 +109,23 @@ async def summarise(
 
 
 def _ways(
-    lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str, paid: _Paid
+    engine: Engine, plan: CompactionPlan, choice: SummarySource, instructions: str, paid: _Paid
 ) -> Iterator[tuple[str, Callable[[], Awaitable[str]]]]:
     """Yield the sources to try, in order, each with a function that requests the summary."""
 
     def transcript(model: Model, messages: Sequence[Message]) -> Callable[[], Awaitable[str]]:
-        return lambda: _from_transcript(lane_state, plan, model, messages, instructions, paid)
+        return lambda: _from_transcript(engine, plan, model, messages, instructions, paid)
 
     if choice.source == "originals":
         yield "originals", transcript(choice.model, choice.originals)
-    if choice.forks and fork_fits(lane_state.window, plan, instructions):
+    if choice.forks and fork_fits(engine.window, plan, instructions):
         text = fork_instruction(plan, instructions)
-        yield "window", lambda: _answer(forked(lane_state, "compact", text), plan.summary_cap, paid)
+        yield "window", lambda: _answer(forked(engine, "compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
         yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
 
 
-async def ask_for_rules(begin: Callable[[str], LaneState], cap: int, sentences: Sequence[Quote]) -> str:
+async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Sequence[Quote]) -> str:
     """Ask once more which sentences of the person are rules, in the side lane that `begin` makes of the request, and
     return the answer, "" if it fails."""
     text = load_prompt("missed_rules", sentences="\n".join(f'"{one.text}"' for one in sentences))
@@ -135,7 +135,7 @@ async def ask_for_rules(begin: Callable[[str], LaneState], cap: int, sentences: 
         return ""
 
 
-async def _answer(side: LaneState, cap: int, paid: _Paid, least: int = LEAST_HEADINGS) -> str:
+async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADINGS) -> str:
     """Request a summary in a side lane and check its form: at least so many headings. It may exceed `cap`. Raises
     `SummaryError`."""
     seconds = side.settings.compact.seconds
@@ -149,7 +149,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid, least: int = LEAST_HEA
         raise SummaryTimeout(f"no summary came within {seconds:g} s") from None
     except NexusError as error:
         if isinstance(error, ProviderError) and error.kind == "overflow":
-            raise SummaryOverflow(error, side.lane.counted) from None
+            raise SummaryOverflow(error, side.conversation.counted) from None
         if error.kind != "length":
             raise SummaryError(error.message) from None
         text, reply = f"{side.partial_reply.strip()}\n{CUT_OFF}", None  # cut at the output cap, but paid for
@@ -177,7 +177,7 @@ def find_headings(text: str) -> list[str]:
 
 
 async def _from_transcript(
-    lane_state: LaneState,
+    engine: Engine,
     plan: CompactionPlan,
     model: Model,
     messages: Sequence[Message],
@@ -185,14 +185,14 @@ async def _from_transcript(
     paid: _Paid,
 ) -> str:
     """Summarize a plain transcript, piece by piece, each with the summary so far. Raises `SummaryError`."""
-    summary, count = "", lane_state.window.count
-    room = room_for(lane_state.window, plan, model)
-    request = current_request(plan, lane_state.lane.run, room // 4, count)
+    summary, count = "", engine.window.count
+    room = room_for(engine.window, plan, model)
+    request = current_request(plan, engine.conversation.run, room // 4, count)
     room -= count(request)
     if room < LEAST_PIECE:
         raise SummaryError(f"the window of {model.info.name} is too small to write a summary in")
     # in a thread: redacting and counting a long history takes seconds and would delay Ctrl+C
-    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.window.context)))
+    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, engine.window.context)))
     if len(pieces) > MOST_PIECES:
         raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for it")
     if paid.requests and len(pieces) > PAID - paid.requests:
@@ -204,7 +204,7 @@ async def _from_transcript(
             plan, piece, request=request, earlier=summary, headings=", ".join(headings()), instructions=instructions
         )
         try:
-            summary = await _answer(separate(lane_state, "compact", model, text), plan.summary_cap, paid)
+            summary = await _answer(separate(engine, "compact", model, text), plan.summary_cap, paid)
         except SummaryOverflow as reason:  # says nothing about the session's own window
             raise SummaryError(str(reason)) from None
     return summary

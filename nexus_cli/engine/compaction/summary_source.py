@@ -20,8 +20,8 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
 from nexus_cli.engine.compaction.summary_request import fork_instruction
 from nexus_cli.engine.requests.cache_expectation import is_warm
-from nexus_cli.engine.requests.lane_forks import other_model, sized
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.engine.requests.side_conversations import other_model, sized
 
 TRANSCRIPT_SHARE = 0.8
 """Share of the summarizer's budget that one piece of a transcript may take."""
@@ -51,27 +51,25 @@ class SummarySource:
 
 
 def choose_source(
-    lane_state: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
+    engine: Engine, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> SummarySource:
     """Choose the source of the summary. `originals` reads the removed messages from the log, each with its tokens."""
-    model = summarizer_model(lane_state.window, lane_state.settings)
-    same = model.info.name == lane_state.model.info.name
-    model = lane_state.model if same else model
-    forks = not lane_state.settings.compact.model and cause != "overflow" and fork_fits(lane_state.window, plan, "")
-    words = lane_state.window.count(fork_instruction(plan, ""))
+    model = summarizer_model(engine.window, engine.settings)
+    same = model.info.name == engine.model.info.name
+    model = engine.model if same else model
+    forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine.window, plan, "")
+    words = engine.window.count(fork_instruction(plan, ""))
     if forks:
-        why, tokens = "it shares the cached lines", lane_state.window_request().tokens
-        said = round(words * lane_state.window.estimator.scale(PLAIN).ratio)
-        here = SummarySource("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
+        why, tokens = "it shares the cached lines", engine.window_request().tokens
+        said = round(words * engine.window.estimator.scale(PLAIN).ratio)
+        here = SummarySource("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
         counted = sum(item.tokens for item in flatten(plan.gone)) + words
-        here = SummarySource(
-            "transcript", why, model, fresh=_transcript_tokens(lane_state.window, plan, model, counted)
-        )
+        here = SummarySource("transcript", why, model, fresh=_transcript_tokens(engine.window, plan, model, counted))
     if not plan.summed:
         return here
-    room = room_for(lane_state.window, plan, model)
+    room = room_for(engine.window, plan, model)
     messages, tokens = [], 0
     for size, message in originals():
         messages.append(message)
@@ -79,9 +77,9 @@ def choose_source(
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
-    cached = here.cached if is_warm(lane_state.window, lane_state.cache, lane_state.clock()) else 0
+    cached = here.cached if is_warm(engine.window, engine.cache, engine.clock()) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
-    fresh = _transcript_tokens(lane_state.window, plan, model, tokens + words)
+    fresh = _transcript_tokens(engine.window, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")

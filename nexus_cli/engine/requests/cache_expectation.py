@@ -12,7 +12,7 @@ from typing import Any
 
 from nexus_cli.context.lane_window import LaneWindow, unreported_tokens
 from nexus_cli.conversation.cache_diagnosis import diagnose, seconds_between
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.fingerprints import Difference, first_difference
 from nexus_cli.conversation.request_plan import Outlook
 from nexus_cli.conversation.rewrite_cost import RewritePrice, miss_cost, price_rewrite
@@ -27,7 +27,7 @@ from nexus_cli.conversation.sent_requests import (
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 
 REWRITE = "rewrite"
 """Kind of the memo of a rewrite: its cause, epoch and price."""
@@ -35,19 +35,23 @@ REWRITE = "rewrite"
 
 def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: Usage) -> CacheResult:
     """Record that the request reached the provider; return its cache result by the reported `usage`, if any."""
-    lane, before = window.lane, cache.last
-    cache.uses[lane.epoch.id] = ahead.at
+    conversation, before = window.conversation, cache.last
+    cache.uses[conversation.epoch.id] = ahead.at
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if not usage.input:
         return result
-    mine = (usage.input, lane.counted)
+    mine = (usage.input, conversation.counted)
     cached = bool(usage.cache_read or usage.cache_write) or (before is not None and before.cached)
-    begins = prefix_hash(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
+    begins = (
+        prefix_hash(conversation.epoch) if before is None or before.epoch is not conversation.epoch else before.begins
+    )
     least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
     life = cache_life_of(window.model.info)
-    now = cache.last = SentRequest(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins, life)
-    cache.earlier.pop(lane.epoch.id, None)
-    cache.earlier[lane.epoch.id] = now
+    now = cache.last = SentRequest(
+        conversation.epoch, conversation.tail, conversation.cursor, usage.input, cached, least, begins, life
+    )
+    cache.earlier.pop(conversation.epoch.id, None)
+    cache.earlier[conversation.epoch.id] = now
     while len(cache.earlier) > MOST_EPOCHS:
         del cache.earlier[next(iter(cache.earlier))]
     if before is None:
@@ -70,7 +74,7 @@ def is_warm(window: LaneWindow, cache: CacheHistory, now: datetime, *, any_model
     """True if the lane's last request may still be cached, or its cache lifetime is unknown. A request to another
     model than the epoch's counts only with `any_model`."""
     last = cache.last
-    same = last is None or any_model or last.epoch.model == window.lane.epoch.model
+    same = last is None or any_model or last.epoch.model == window.conversation.epoch.model
     return same and (last is None or _may_be_cached(cache, last, window.model.info, now))
 
 
@@ -84,37 +88,37 @@ def _may_be_cached(cache: CacheHistory, sent: SentRequest, info: ModelInfo, now:
     return seconds is None or seconds <= life.max_seconds
 
 
-def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
+def record_rewrite(engine: Engine, before: int) -> RewritePrice:
     """Record the price of the rewrite that began this epoch, whose window the estimator describes already."""
-    priced = _priced(lane_state, before, lane_state.window_request().tokens)
-    lane_state.lane.timeline.memo(*_rewrite(lane_state.lane, priced))
+    priced = _priced(engine, before, engine.window_request().tokens)
+    engine.conversation.memo(*_rewrite(engine.conversation, priced))
     return priced
 
 
-def rewrite_memo(lane_state: LaneState, before: int) -> tuple[str, dict[str, Any]]:
+def rewrite_memo(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     """Make the memo with the price of the rewrite that begins the lane's epoch, to be recorded with it.
 
     `before` is the estimate of the old window in tokens. Without the rewrite its sent part would be read from the
     cache; with it only the common prefix is.
     """
-    return _rewrite(lane_state.lane, _priced(lane_state, before, unreported_tokens(lane_state.window)))
+    return _rewrite(engine.conversation, _priced(engine, before, unreported_tokens(engine.window)))
 
 
-def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
+def _rewrite(conversation: Conversation, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
     figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
-    return REWRITE, {"cause": lane.epoch.cause, "epoch": lane.epoch.id, **figures}
+    return REWRITE, {"cause": conversation.epoch.cause, "epoch": conversation.epoch.id, **figures}
 
 
-def _priced(lane_state: LaneState, before: int, after: int) -> RewritePrice:
+def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
     """Price a rewrite from estimates of the whole window `before` and `after` it, in tokens."""
-    lane = lane_state.lane
-    cache, info, now = lane_state.cache, lane_state.model.info, lane_state.clock()
-    still_warm = is_warm(lane_state.window, cache, now, any_model=lane.epoch.cause == "model")
+    conversation = engine.conversation
+    cache, info, now = engine.cache, engine.model.info, engine.clock()
+    still_warm = is_warm(engine.window, cache, now, any_model=conversation.epoch.cause == "model")
     earlier = cache.earlier_requests(info, now).requests if still_warm else ()
     held = (one for one, _ in earlier if _may_be_cached(cache, one, info, now))
-    shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
-    fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
-    tokens = lane_state.window.estimator.scale().tokens
-    cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
+    shared = max((one.common(conversation.epoch, conversation.items) for one in held), default=0)
+    fresh = sum(item.tokens for item in conversation.items if item.entry > conversation.cursor)
+    tokens = engine.window.estimator.scale().tokens
+    cold = max(0, round(tokens(conversation.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
-    return price_rewrite(info.with_tier_prices(after), cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
+    return price_rewrite(info.with_tier_prices(after), cold=cold, saved=saved, steps=engine.step, warm=still_warm)

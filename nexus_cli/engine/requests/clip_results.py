@@ -59,14 +59,14 @@ async def clip_with_drop(
     fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes that were
     lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
-    count, timeline = window.count, window.lane.timeline
+    count, conversation = window.count, window.conversation
     most = max(cap, room)
 
     def work() -> tuple[ElidedText, str]:
         size = count_large(text, most, count)
         if not uncounted and size <= most:
             return ElidedText(text), ""
-        drop_id = cites or timeline.log.next_drop()
+        drop_id = cites or conversation.log.next_drop()
         line = marker(drop_id) if marker else drop_marker(drop_id, lines) if lines else drop_marker(drop_id)
         named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
         taken = count(named)
@@ -79,11 +79,11 @@ async def clip_with_drop(
     if cites or not drop_id:
         return clipped, None
     whole = text if whole is None else whole
-    drop = Drop(drop_id, what, clipped.tokens, cause, timeline.now(), text=whole, uncounted=uncounted)
+    drop = Drop(drop_id, what, clipped.tokens, cause, conversation.now(), text=whole, uncounted=uncounted)
     if len(whole) > LARGE:  # compressed when it is recorded
-        await asyncio.to_thread(timeline.log.record_drop, drop)
+        await asyncio.to_thread(conversation.log.record_drop, drop)
     else:
-        timeline.log.record_drop(drop)
+        conversation.log.record_drop(drop)
     return clipped, drop
 
 
@@ -91,7 +91,7 @@ async def leave_out_repeats(window: LaneWindow, text: str, what: str) -> tuple[s
     """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
     bar), and without most of the lines that repeat if it exceeds the output cap. Markers name the drop with the whole
     output; unchanged and None if nothing is left out."""
-    count, log, cap = window.count, window.lane.timeline.log, window.budget.output_cap
+    count, log, cap = window.count, window.conversation.log, window.budget.output_cap
 
     def work() -> tuple[str, Drop | None]:
         shown, left = last_states(text)
@@ -102,7 +102,7 @@ async def leave_out_repeats(window: LaneWindow, text: str, what: str) -> tuple[s
             left += lines
         if not left:
             return text, None
-        drop_id, now = log.next_drop(), window.lane.timeline.now()
+        drop_id, now = log.next_drop(), window.conversation.now()
         tokens = max(1, count_large(text, 1, count) - count_large(shown, 1, count))
         drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
         log.record_drop(drop)
@@ -184,7 +184,7 @@ def _stands_above(
     tool, text = find_tool(call.name), result.text
     if tool is None or not (tool.reads_content or tool.runs_commands) or not result.success or len(text) < LEAST_TEXT:
         return False
-    items, paths = window.lane.items, _paths(tool, call)
+    items, paths = window.conversation.items, _paths(tool, call)
     step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
     if text not in [item.message.content for item in items[:step]]:
         return False

@@ -1,7 +1,7 @@
 """Send one model request: record it before the first byte, stream and fold the reply, commit it as one entry.
 
 The text of an unfinished answer is kept with a mark for the model, and the matching error is raised;
-`lane_state.partial_reply` has the text without the mark. If the stream was cut, the request is sent once more: no call
+`engine.partial_reply` has the text without the mark. If the stream was cut, the request is sent once more: no call
 of the reply has run, and its text goes to a memo `CUT` instead of the window. Both requests are recorded.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.context.lane_window import LaneWindow
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import NextRequest, Outlook
 from nexus_cli.core import event
 from nexus_cli.core.clock import format_utc
@@ -22,7 +22,7 @@ from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.services import Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.cache_expectation import record_use
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.server_cut import SERVER_CUT, report_cut
 from nexus_cli.provider.reply import Reply, ReplyFold
 
@@ -41,22 +41,22 @@ GO_ON = "Go on from where you broke off."
 """Message of a session that resumes without a prompt after an unfinished reply."""
 
 
-async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> Reply:
+async def call_model(engine: Engine, cap: int, *, main: bool = True) -> Reply:
     """Send the window and record the reply; `cap` is its output limit in tokens.
 
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`, after recording partial text.
     Without `main` (side lanes) no text is emitted, no step of the turn is counted, and a cut answer is not retried. A
     retry belongs to the same step, and is not sent if it would exceed a limit.
     """
-    may_repeat = main and bool(getattr(lane_state.model.provider, "asks_again", False))
+    may_repeat = main and bool(getattr(engine.model.provider, "asks_again", False))
     try:
-        return await _request_reply(lane_state, cap, main, may_repeat)
+        return await _request_reply(engine, cap, main, may_repeat)
     except _ReplyCutError as error:
         cut = error
-    lane_state.spending.steps -= 1
-    cap = min(cap, lane_state.answer_cap())
-    lane_state.emit(event.Retry(1, 0.0, cut.why, cut=True))
-    return await _request_reply(lane_state, cap, main, may_repeat=False, before=cut.text)
+    engine.spending.steps -= 1
+    cap = min(cap, engine.answer_cap())
+    engine.emit(event.Retry(1, 0.0, cut.why, cut=True))
+    return await _request_reply(engine, cap, main, may_repeat=False, before=cut.text)
 
 
 class _ReplyCutError(Exception):
@@ -68,40 +68,40 @@ class _ReplyCutError(Exception):
         self.text = text
 
 
-async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat: bool, before: str = "") -> Reply:
+async def _request_reply(engine: Engine, cap: int, main: bool, may_repeat: bool, before: str = "") -> Reply:
     """Send one request behind the cut reply `before`; if it `may_repeat`, raise `_ReplyCutError` for another one."""
-    ahead = lane_state.window_request().outlook
-    request = _send(lane_state, cap, main, ahead)
-    info = lane_state.model.info
-    first = lane_state.lane.timeline.last + 1
+    ahead = engine.window_request().outlook
+    request = _send(engine, cap, main, ahead)
+    info = engine.model.info
+    first = engine.conversation.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
-    stream = lane_state.model.provider.stream(request)
+    stream = engine.model.provider.stream(request)
     began = False
     try:
-        await lane_state.lane.timeline.log.save()
+        await engine.conversation.log.save()
         async for delta in stream:
             fold.feed(delta)
             began = began or not isinstance(delta, RetryDelta)
             match delta:
                 case TextDelta(text) if main:
-                    lane_state.emit(event.Text(text))
+                    engine.emit(event.Text(text))
                 case ThinkingDelta(text) if main:
-                    lane_state.emit(event.Thinking(text))
+                    engine.emit(event.Thinking(text))
                 case RetryDelta(attempt, wait, why):
-                    lane_state.emit(event.Retry(attempt, wait, why))
+                    engine.emit(event.Retry(attempt, wait, why))
                 case _:
                     pass
     except asyncio.CancelledError:
-        _keep_partial(lane_state, fold, INTERRUPTED, "interrupted", ahead if began else None, before)
+        _keep_partial(engine, fold, INTERRUPTED, "interrupted", ahead if began else None, before)
         raise
     except ProviderError as error:
         error.output_cap = cap
         if may_repeat and error.cut:
-            raise _keep_cut(lane_state, fold, error.kind, error.why, ahead) from error
-        _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began or error.cut else None, before)
+            raise _keep_cut(engine, fold, error.kind, error.why, ahead) from error
+        _keep_partial(engine, fold, BROKEN_OFF, error.kind, ahead if began or error.cut else None, before)
         raise
     except NexusError as error:  # it could not be saved, and was not sent
-        _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, None, before)
+        _keep_partial(engine, fold, BROKEN_OFF, error.kind, None, before)
         raise
     finally:
         close = getattr(stream, "aclose", None)
@@ -109,9 +109,9 @@ async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat
             await close()
     reply = fold.finish()
     if may_repeat and reply.is_cut:
-        raise _keep_cut(lane_state, fold, "none", reply.problem, ahead, reply.usage)
-    accepted = _accept_reply(lane_state, reply, main, ahead, before)
-    await lane_state.lane.timeline.log.save()
+        raise _keep_cut(engine, fold, "none", reply.problem, ahead, reply.usage)
+    accepted = _accept_reply(engine, reply, main, ahead, before)
+    await engine.conversation.log.save()
     return accepted
 
 
@@ -122,76 +122,76 @@ def ends_unfinished(log: Log) -> bool:
     return bool(newest) and newest[0].kind is Kind.ASSISTANT and log.finish_of(last) not in COMPLETE
 
 
-def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
-    lane = lane_state.lane
-    lane_state.partial_reply = ""
-    expected = lane_state.window_request().tokens
-    sealed = lane.freeze_request()
+def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
+    conversation = engine.conversation
+    engine.partial_reply = ""
+    expected = engine.window_request().tokens
+    sealed = conversation.freeze_request()
     previous_end = sealed.previous_end or ahead.messages
-    lane_state.step += 1
-    lane_state.spending.steps += main
+    engine.step += 1
+    engine.spending.steps += main
     request = Request(
-        lane_state.model.info.name,
+        engine.model.info.name,
         sealed.wire.messages,
-        lane.epoch.tools,
+        conversation.epoch.tools,
         cap,
-        lane.epoch.effort,
-        lane.epoch.tool_choice,
-        lane_state.model.cache_key,
+        conversation.epoch.effort,
+        conversation.epoch.tool_choice,
+        engine.model.cache_key,
         previous_end,
-        lane_state.model.stall_seconds,
-        lane_state.response_format,
+        engine.model.stall_seconds,
+        engine.response_format,
     )
     arguments = {name: getattr(request, name) for name in ARGUMENTS}
     arguments |= {"response_format": request.response_format} if request.response_format else {}
     manifest = Manifest(
-        lane_state.step,
-        lane.epoch.id,
+        engine.step,
+        conversation.epoch.id,
         sealed.last,
         arguments,
         sealed.wire.sha256,
         expected,
-        format_utc(lane_state.clock()),
+        format_utc(engine.clock()),
         ahead.tokens,
     )
-    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
-    lane_state.event_sections = ()
+    conversation.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
+    engine.event_sections = ()
     if main:
-        lane_state.emit(event.StepStart(lane_state.step))
-        lane_state.emit(event.CacheExpectation(manifest.cached))
+        engine.emit(event.StepStart(engine.step))
+        engine.emit(event.CacheExpectation(manifest.cached))
     return request
 
 
-def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outlook, before: str) -> Reply:
+def _accept_reply(engine: Engine, reply: Reply, main: bool, ahead: Outlook, before: str) -> Reply:
     """Account for a streamed reply and record it, with the text `before` if it is empty. Raises if unfinished."""
-    lane = lane_state.lane
-    counted = lane.counted
-    reported = _possible(lane_state.window, reply.usage)
-    usage = reported or _estimate_usage(lane_state.window, lane_state.window_request(), reply.message)
-    cached = record_use(lane_state.window, lane_state.cache, ahead, reported or Usage())
-    lane_state.spending.add(usage)
+    conversation = engine.conversation
+    counted = conversation.counted
+    reported = _possible(engine.window, reply.usage)
+    usage = reported or _estimate_usage(engine.window, engine.window_request(), reply.message)
+    cached = record_use(engine.window, engine.cache, ahead, reported or Usage())
+    engine.spending.add(usage)
     if reply.usage and reply.usage.input:
-        sent, reads = lane_state.window_request(), reply.usage.input
-        told = report_cut(lane_state.window, lane_state.control, lane_state.step, sent, ahead.repeated, reads)
+        sent, reads = engine.window_request(), reply.usage.input
+        told = report_cut(engine.window, engine.control, engine.step, sent, ahead.repeated, reads)
         if told and reply.message.tool_calls:
-            lane_state.model_notices.append(told)
+            engine.model_notices.append(told)
         elif told:  # in the ledger, because another process may send the next request
-            lane.timeline.memo(SERVER_CUT, {"told": told})
-        lane_state.window.learn(counted, reply.usage.input)
+            conversation.memo(SERVER_CUT, {"told": told})
+        engine.window.learn(counted, reply.usage.input)
     message = reply.message
     if before and not message.content and reply.finish in ("none", "empty"):
         message = Message(Role.ASSISTANT, before)
-    lane_state.partial_reply = said = message.content
+    engine.partial_reply = said = message.content
     if reply.finish == "length" and not message.tool_calls:
         message = _with_mark(message, CUT_OFF)
     elif reply.finish in ("none", "refused") or message is not reply.message:
         message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
     kept = message if message.tool_calls or said else None
-    _record(lane_state.lane, lane_state.step, kept, usage, reply.finish, reported is not None, reply.sent)
+    _record(engine.conversation, engine.step, kept, usage, reply.finish, reported is not None, reply.sent)
     if main:
-        lane_state.cache.last_usage = usage
-        lane_state.emit(cached)
-        lane_state.emit(event.StepEnd(lane_state.step, reply.finish, usage))
+        engine.cache.last_usage = usage
+        engine.emit(cached)
+        engine.emit(event.StepEnd(engine.step, reply.finish, usage))
     _raise_unless_finished(reply)
     return reply
 
@@ -201,7 +201,7 @@ def _possible(window: LaneWindow, usage: Usage | None) -> Usage | None:
     info = window.model.info
     # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
-    return usage if usage and window.estimator.is_possible(window.lane.counted, usage.input, most) else None
+    return usage if usage and window.estimator.is_possible(window.conversation.counted, usage.input, most) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -229,57 +229,66 @@ def _estimate_usage(window: LaneWindow, request: NextRequest, message: Message) 
 
 
 def _keep_partial(
-    lane_state: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None, before: str
+    engine: Engine, fold: ReplyFold, mark: str, why: str, began: Outlook | None, before: str
 ) -> Entry | None:
     """Record the text received (or `before` if there is none) without incomplete calls. The request is paid for once it
     `began`."""
     message = fold.partial()
-    usage = _spend_partial(lane_state, message, began)
+    usage = _spend_partial(engine, message, began)
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
-        lane_state.partial_reply = before
+        engine.partial_reply = before
     return _record(
-        lane_state.lane, lane_state.step, _with_mark(message, mark) if message.content else None, usage, why, False
+        engine.conversation,
+        engine.step,
+        _with_mark(message, mark) if message.content else None,
+        usage,
+        why,
+        False,
     )
 
 
 def _keep_cut(
-    lane_state: LaneState, fold: ReplyFold, finish: str, why: str, ahead: Outlook, reported: Usage | None = None
+    engine: Engine, fold: ReplyFold, finish: str, why: str, ahead: Outlook, reported: Usage | None = None
 ) -> _ReplyCutError:
     """Record a request whose answer was cut, and its text as a memo outside the window; return the error to raise."""
-    message, timeline = fold.partial(), lane_state.lane.timeline
-    reported = _possible(lane_state.window, reported)
-    usage = _spend_partial(lane_state, message, ahead, reported)
+    message, conversation = fold.partial(), engine.conversation
+    reported = _possible(engine.window, reported)
+    usage = _spend_partial(engine, message, ahead, reported)
     if message.content:
-        value = {"text": message.content, "step": lane_state.step, "why": why}
-        timeline.log.record_memo(Memo(CUT, timeline.now(), timeline.last, value))
-    _record(lane_state.lane, lane_state.step, None, usage, finish, reported is not None)
-    lane_state.emit(event.StepEnd(lane_state.step, "cut", usage))
+        value = {"text": message.content, "step": engine.step, "why": why}
+        conversation.log.record_memo(Memo(CUT, conversation.now(), conversation.last, value))
+    _record(engine.conversation, engine.step, None, usage, finish, reported is not None)
+    engine.emit(event.StepEnd(engine.step, "cut", usage))
     return _ReplyCutError(why, message.content)
 
 
-def _spend_partial(
-    lane_state: LaneState, message: Message, began: Outlook | None, reported: Usage | None = None
-) -> Usage:
+def _spend_partial(engine: Engine, message: Message, began: Outlook | None, reported: Usage | None = None) -> Usage:
     """Account for a request with the partial reply `message`; its usage is zero unless the reply `began`."""
-    lane_state.partial_reply = message.content
-    usage = with_cost(Usage(), lane_state.model.info)
+    engine.partial_reply = message.content
+    usage = with_cost(Usage(), engine.model.info)
     if began:
-        usage = reported or _estimate_usage(lane_state.window, lane_state.window_request(), message)
-    lane_state.spending.add(usage)
+        usage = reported or _estimate_usage(engine.window, engine.window_request(), message)
+    engine.spending.add(usage)
     if began:
-        record_use(lane_state.window, lane_state.cache, began, reported or Usage())
+        record_use(engine.window, engine.cache, began, reported or Usage())
     return usage
 
 
 def _record(
-    lane: Lane, step: int, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
+    conversation: Conversation,
+    step: int,
+    message: Message | None,
+    usage: Usage,
+    finish: str,
+    reported: bool,
+    sent: str = "",
 ) -> Entry | None:
     """Commit the usage of the newest request, with its reply as an entry (None: no entry)."""
-    entry = lane.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
-    lane.timeline.log.record_reply(entry, step, usage, finish, reported, sent)
+    entry = conversation.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
+    conversation.log.record_reply(entry, step, usage, finish, reported, sent)
     if entry is not None:
-        lane.add(entry)
+        conversation.add(entry)
     return entry
 
 

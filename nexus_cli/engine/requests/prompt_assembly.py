@@ -10,14 +10,13 @@ from typing import Any
 
 from nexus_cli.context.lane_window import LaneWindow
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import EpochHeader, Lane
+from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.request_plan import PLAN
-from nexus_cli.conversation.timeline import Timeline
 from nexus_cli.core.memory import TOLD
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
-from nexus_cli.engine.requests.lane_state import Preamble
+from nexus_cli.engine.requests.engine import Preamble
 from nexus_cli.engine.requests.tool_selection import ToolOffer
 from nexus_cli.sections.collect import NOTICES, ChangedSections, OmissionRecorder, SectionCollector, system_text
 from nexus_cli.sections.planner import UNREAD
@@ -57,7 +56,9 @@ class PromptAssembly:
         if self.inherited is not None:
             return EpochDraft(self.inherited)
         asked = await asyncio.to_thread(self.offer.called_for)
-        tools = tuple(self.offer.select(self.collector.view.window, self.context.lane, typed_text(words), asked))
+        tools = tuple(
+            self.offer.select(self.collector.view.window, self.context.conversation, typed_text(words), asked)
+        )
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         frame = EpochHeader(
@@ -79,16 +80,16 @@ class PromptAssembly:
         assembled, the preamble is detached and planned again with the sections that the epoch lost. On a tool result
         each section is marked as ours.
         """
-        lane = window.lane
+        conversation = window.conversation
         self._fit(window)
-        if lane.epoch.id != self._epoch:
-            if lane.timeline.last == self._last:
+        if conversation.epoch.id != self._epoch:
+            if conversation.last == self._last:
                 notices[:0] = self._noted
-            lane.detach_preamble()
+            conversation.detach_preamble()
             # Sections in the new head are not sent again: a model switch keeps all, a compaction the newest.
-            self.resume(lane)
-        self._last, self._noted = lane.timeline.last, ()
-        everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
+            self.resume(conversation)
+        self._last, self._noted = conversation.last, ()
+        everything = conversation.is_preamble_due() or self._due or self.collector.has_sent_nothing
         arrived = self.collector.reader.arrived if everything else ()
         if not everything and not self.collector.has_prompt_sections:  # most steps
             return Preamble("", lambda: None)
@@ -99,21 +100,21 @@ class PromptAssembly:
             self._due = False
             self.collector.mark_sent(changed)
             if sections:
-                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, sections))
+                conversation.memo(PLAN, _memo(conversation.epoch.id, changed, sections))
             if told := changed.fact_ids():
-                lane.timeline.memo(TOLD, {"ids": told})
+                conversation.memo(TOLD, {"ids": told})
             if NOTICES in changed.sent:
                 self._noted = tuple(notices)
                 notices.clear()
 
-        text = changed.notes if lane.adds_to_result else changed.text
+        text = changed.notes if conversation.adds_to_result else changed.text
         return Preamble(text, settle, sections, changed.facts(), arrived)
 
-    def resume(self, lane: Lane) -> None:
+    def resume(self, conversation: Conversation) -> None:
         """Load the sections that the lane's epoch has sent, and start reading those that were unread when it began."""
-        self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
-        self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
-        rows = json.loads(lane.epoch.sections)
+        self._epoch, self._due = conversation.epoch.id, conversation.last_sent < 0
+        self.collector.load_sent((item.preamble for item in conversation.items), last_section_hashes(conversation))
+        rows = json.loads(conversation.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
     def _fit(self, window: LaneWindow | None) -> None:
@@ -121,10 +122,10 @@ class PromptAssembly:
             self.collector.set_budget(window.budget)
 
 
-def last_section_hashes(timeline: Timeline) -> dict[str, str]:
+def last_section_hashes(conversation: Conversation) -> dict[str, str]:
     """Return the hash of each event section as last sent by the lane, in any epoch."""
     last: dict[str, str] = {}
-    for memo in timeline.memos(PLAN):
+    for memo in conversation.memos(PLAN):
         last.update(memo.value["told"])
     return last
 

@@ -21,24 +21,24 @@ def take_out_images(window: LaneWindow, control: Control, error: ProviderError |
     """Begin an epoch without the images that this model has not answered yet, with a drop for each message of them;
     tell the person. False if the error cannot be about images, or if there are none. Without an error its server states
     that it takes none."""
-    lane = window.lane
+    conversation = window.conversation
     if error and not _is_about_images(error):
         return False
-    since = lane.epoch.base if lane.epoch.cause == "model" else 0  # another model answered before
-    replies = (item.entry for item in lane.items if item.message.role is Role.ASSISTANT)
+    since = conversation.epoch.base if conversation.epoch.cause == "model" else 0  # another model answered before
+    replies = (item.entry for item in conversation.items if item.message.role is Role.ASSISTANT)
     answered = max((entry for entry in replies if entry > since), default=0)
-    new = [item for item in lane.items if item.message.parts and item.entry > answered]
+    new = [item for item in conversation.items if item.message.parts and item.entry > answered]
     if not new:
         return False
     drops, without = list[Drop](), dict[int, WindowItem]()
     for item in new:
-        name = lane.timeline.log.next_drop()
+        name = conversation.log.next_drop()
         why = "the provider refused the request with it" if error else "this model takes no images"
         without[item.entry] = short = _without_images(window, item, f"drop {name}: {_names(item)}; {why}")
         what = f"images of a message: {_names(item)}" if len(item.message.parts) > 1 else f"image {_names(item)}"
         span = item.entry, item.entry
-        drops.append(Drop(name, what, item.tokens - short.tokens, Cause.REFUSED, lane.timeline.now(), span))
-    lane.rewrite([without.get(item.entry, item) for item in flatten(lane.groups())], REFUSED, drops)
+        drops.append(Drop(name, what, item.tokens - short.tokens, Cause.REFUSED, conversation.now(), span))
+    conversation.rewrite([without.get(item.entry, item) for item in flatten(conversation.groups())], REFUSED, drops)
     window.estimator.forget()
     for drop in drops:
         control.emit_drop(drop)

@@ -83,7 +83,7 @@ class RequestPair:
 
 
 @dataclass
-class LaneRequests:
+class ConversationRequests:
     """The requests of one lane, oldest first, with a cache of their epochs and models."""
 
     ledger: Ledger
@@ -167,20 +167,20 @@ class LaneRequests:
         return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 
 
-def read_lanes(ledger: Ledger, session: str, settings: Settings) -> list[LaneRequests]:
+def read_lanes(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
     """Return the main lane of a session, then its other lanes that sent requests."""
     told = read_requests(ledger, session)
     main = [*told.source, *next(iter(told.lanes.values()))]
-    made: list[LaneRequests] = []
-    for lane, rows in told.lanes.items():
+    made: list[ConversationRequests] = []
+    for conversation, rows in told.lanes.items():
         asked: list[RequestPair] = []
         before = None if made else _newest(told.source)
         for row in rows:
             before = before or (_forked_from(row, main) if made else None)
             asked.append(RequestPair(row, before, _last_use(before, row, told.used)))
             before = row if reported_tokens(row) else before
-        made.append(LaneRequests(ledger, settings, ledger.log(session, lane), asked, told.proven))
-    return [made[0], *(lane for lane in made[1:] if lane.requests)]
+        made.append(ConversationRequests(ledger, settings, ledger.log(session, conversation), asked, told.proven))
+    return [made[0], *(conversation for conversation in made[1:] if conversation.requests)]
 
 
 def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
@@ -219,13 +219,13 @@ def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog,
         newest[row.manifest.epoch] = row
     if not newest:
         return history
-    last, lane, info = next(reversed(newest)), window.lane, window.model.info
-    found = LaneRequests(
+    last, conversation, info = next(reversed(newest)), window.conversation, window.model.info
+    found = ConversationRequests(
         ledger,
         settings,
         log,
-        _epochs={lane.epoch.id: lane.epoch},
-        _tails={lane.epoch.id: lane.tail},
+        _epochs={conversation.epoch.id: conversation.epoch},
+        _tails={conversation.epoch.id: conversation.tail},
         _infos={info.name: info},
     )
     for epoch in list(newest)[-MOST_EPOCHS:]:

@@ -21,16 +21,16 @@ def report_cut(
     """Record a drop, tell the person and return the line for the model, once a run, if the server read far fewer tokens
     of the sent `request` than it has; else return "". Of its tokens `repeated` were in earlier requests, by our count;
     `reported` is the server's own count."""
-    lane = window.lane
-    if window.cut_run == lane.run or not _is_cut(request, repeated, reported):
+    conversation = window.conversation
+    if window.cut_run == conversation.run or not _is_cut(request, repeated, reported):
         return ""
-    window.cut_run = lane.run
-    timeline, left = lane.timeline, request.tokens - reported
+    window.cut_run = conversation.run
+    conversation, left = conversation, request.tokens - reported
     entries = [item.entry for item in request.items]
     count = f"request {step}: the server counted {reported:,} of about {request.tokens:,} tokens"
     span = min(entries), max(entries)
-    drop = Drop(timeline.log.next_drop(), f"part of {count}", left, Cause.SERVER, timeline.now(), span)
-    timeline.log.record_drop(drop)
+    drop = Drop(conversation.log.next_drop(), f"part of {count}", left, Cause.SERVER, conversation.now(), span)
+    conversation.log.record_drop(drop)
     control.emit_drop(drop)
     info = window.model.info
     told = f"{info.served_name} did not read all of {count}; usually the beginning is lost"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import RECALL, name_first, one_line, plural
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.limits import Limits
@@ -55,21 +55,21 @@ class ToolOffer:
     schemas: Schemas = ()
     """Those of the newest epoch that began or was drafted."""
 
-    def select(self, window: int, lane: Lane, words: str = "", asked: Collection[str] = ()) -> Schemas:
+    def select(self, window: int, conversation: Conversation, words: str = "", asked: Collection[str] = ()) -> Schemas:
         """Decide on the tools of the next epoch of a lane, in a window of so many tokens. `words` is the first message
         of a session, `asked` what `called_for` returned."""
         wanted, attended = {*asked}, self.attended
-        for item in lane.items:
+        for item in conversation.items:
             wanted.update(call.name for call in item.message.tool_calls)
-        said, before = words.casefold(), canonical(lane.epoch.tools).decode()
+        said, before = words.casefold(), canonical(conversation.epoch.tools).decode()
         for tool in self.registry.tools():
-            if tool.asks and lane.epoch.tools:  # the first epoch decides: another text would miss the cache
+            if tool.asks and conversation.epoch.tools:  # the first epoch decides: another text would miss the cache
                 attended = tool.name in before
             found = "|".join(map(re.escape, (tool.name, *tool.words)))
             if tool.behind and not tool.server and re.search(SPOKEN_OF.format(found), said):
                 wanted.add(tool.name)
         select = partial(select_tools, self.registry, self.recipe, self.limits, attended=attended)
-        for make in (partial(select, wanted, lane.epoch.tools), select, partial(select, wraps=False)):
+        for make in (partial(select, wanted, conversation.epoch.tools), select, partial(select, wraps=False)):
             self.schemas = make()
             if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
                 break
@@ -152,8 +152,8 @@ def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
     return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"
 
 
-def can_recall(lane: Lane, spending: Spending) -> bool:
+def can_recall(conversation: Conversation, spending: Spending) -> bool:
     """True if the model has the tool `recall` and the limits allow it. The person can read every drop anyway."""
     allowed = spending.limits.tools
-    offered = (tool.get("function", {}).get("name") for tool in lane.epoch.tools)
+    offered = (tool.get("function", {}).get("name") for tool in conversation.epoch.tools)
     return RECALL in offered and (allowed is None or RECALL in allowed)

@@ -200,7 +200,7 @@ def _like(context: ContextManager, text: str) -> ByKind:
 
 def input_cap(window: LaneWindow, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
-    epoch = window.lane.epoch
+    epoch = window.conversation.epoch
     most = window.estimator.countable(window.budget.available, _like(window.context, text))
     return max(LEAST_CAP, int((most - epoch.system_tokens - epoch.tools_tokens) * REQUEST_SHARE))
 
@@ -223,27 +223,27 @@ async def record_user_message(
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
     the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
     `notes` are memos of the same commit, by kind."""
-    lane = window.lane
+    conversation = window.conversation
     content, clipped = await _clip_message(window, text, input_cap(window, text), uncounted)
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
     for _, _, drop in clipped:
         control.emit_drop(drop)
     ranges = [span for one in pasted for span in _find_all(one, content)]
-    timeline = lane.timeline
+    conversation = conversation
     for block in [block for block in control.attachment_memos if block in text]:
         for memo_kind, value in control.attachment_memos.pop(block).items():
-            timeline.log.record_memo(Memo(memo_kind, timeline.now(), timeline.last + 1, value))
+            conversation.log.record_memo(Memo(memo_kind, conversation.now(), conversation.last + 1, value))
     if source != "person":  # before its entry, as below
-        timeline.log.record_memo(Memo(SOURCE, timeline.now(), timeline.last + 1, {"source": source}))
+        conversation.log.record_memo(Memo(SOURCE, conversation.now(), conversation.last + 1, {"source": source}))
     if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
-        timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
+        conversation.log.record_memo(Memo(PASTED, conversation.now(), conversation.last + 1, {"ranges": ranges}))
     noted = {**(notes or {}), **({SHOWN: {"text": shown}} if shown else {})}
     if clipped:
         noted[CLIPPED] = {"parts": [[start, end, drop.id] for start, end, drop in clipped]}
     if files:
         noted[ATTACHMENTS] = {"files": [one.to_json() for one in files]}
-    return lane.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
+    return conversation.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
 
 
 async def deliver_steering(window: LaneWindow, control: Control) -> bool:

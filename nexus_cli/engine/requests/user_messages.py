@@ -12,8 +12,7 @@ from heapq import merge
 from itertools import chain, islice
 from typing import Any
 
-from nexus_cli.conversation.conversation import Lane
-from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import PERSON, Entry, ItemForm, Kind, Memo
 from nexus_cli.core.typed_text import split_attachments
@@ -52,15 +51,15 @@ def read_refusals(memos: Callable[[str], Sequence[Memo]]) -> list[RefusalWords]:
     return sorted(made, key=lambda one: -one.entry)
 
 
-def find_others(lane: Lane, entries: Iterable[int]) -> frozenset[int]:
+def find_others(conversation: Conversation, entries: Iterable[int]) -> frozenset[int]:
     """Return those of `entries` that the person did not write, but a program, a model or members of a space."""
-    sources, refusals = read_sources(lane.timeline.memos), read_refusals(lane.timeline.memos)
+    sources, refusals = read_sources(conversation.memos), read_refusals(conversation.memos)
     refused = {one.entry: one.source for one in refusals}
 
     def is_typed(entry: int) -> bool:
         if entry in refused:
             return refused[entry] == PERSON
-        actors = {one.actor for one in lane.timeline.read(entry, entry)}
+        actors = {one.actor for one in conversation.read(entry, entry)}
         return sources.get(entry, PERSON) == PERSON and actors == {PERSON}
 
     return frozenset(entry for entry in entries if not is_typed(entry))
@@ -73,42 +72,42 @@ def without_pastes(message: str, ranges: Sequence[Sequence[int]]) -> str:
     return message
 
 
-def typed_messages(lane: Lane) -> Iterator[tuple[int, str]]:
+def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the person's messages, without attachments and pasted text, newest first."""
-    sources, memos = read_sources(lane.timeline.memos), lane.timeline.memos
+    sources, memos = read_sources(conversation.memos), conversation.memos
     pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED)}
     refused = [(one.entry, one.text) for one in read_refusals(memos) if one.source == PERSON]
     said = (
         (entry, split_attachments(without_pastes(text, pasted.get(entry, ())))[0])
-        for entry, text in lane.timeline.log.user_messages(lane.timeline.last)
+        for entry, text in conversation.log.user_messages(conversation.last)
         if sources.get(entry, PERSON) == PERSON
     )
-    own = (one for one in said if all(entry.actor == PERSON for entry in lane.timeline.read(one[0], one[0])))
+    own = (one for one in said if all(entry.actor == PERSON for entry in conversation.read(one[0], one[0])))
     return merge(refused, own, key=lambda one: -one[0])
 
 
-def words_before(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
+def words_before(conversation: Conversation, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the messages and refusal reasons up to entry `last`, except those in `shown`, newest
     first. Includes messages that other parties wrote, see `find_others`."""
-    refused = ((one.entry, one.text) for one in read_refusals(lane.timeline.memos) if one.entry <= last)
-    for entry, text in merge(refused, lane.timeline.log.user_messages(last), key=lambda one: -one[0]):
+    refused = ((one.entry, one.text) for one in read_refusals(conversation.memos) if one.entry <= last)
+    for entry, text in merge(refused, conversation.log.user_messages(last), key=lambda one: -one[0]):
         own = "" if entry in shown else split_attachments(text)[0]
         if own:
             yield entry, own
 
 
-def hidden_words(lane: Lane) -> Iterator[tuple[int, str]]:
+def hidden_words(conversation: Conversation) -> Iterator[tuple[int, str]]:
     """Yield the messages behind the window's summary and markers, and the refusal reasons, newest first."""
-    hidden = (item.entry for item in lane.items if item.form in (ItemForm.SUMMARY, ItemForm.MARKER))
-    shown = {item.entry for item in lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+    hidden = (item.entry for item in conversation.items if item.form in (ItemForm.SUMMARY, ItemForm.MARKER))
+    shown = {item.entry for item in conversation.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     last = max(hidden, default=0)
-    refused = [(one.entry, one.text) for one in read_refusals(lane.timeline.memos) if one.entry > last]
-    return chain(refused, words_before(lane, last, shown))
+    refused = [(one.entry, one.text) for one in read_refusals(conversation.memos) if one.entry > last]
+    return chain(refused, words_before(conversation, last, shown))
 
 
-def newest_messages(timeline: Timeline, most: int) -> list[dict[str, Any]]:
+def newest_messages(conversation: Conversation, most: int) -> list[dict[str, Any]]:
     """Return `entry` and the first words of the person's newest messages, at most `most`, oldest first."""
-    entries = islice(read_backwards(timeline.read, timeline.last), FURTHEST)
+    entries = islice(read_backwards(conversation.read, conversation.last), FURTHEST)
     said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == "person")
     return [
         {"entry": entry.id, "text": first_words(entry.message.content, WORDS, end="")}

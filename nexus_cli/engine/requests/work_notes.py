@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.conversation.compaction.work_record import CommandRun, read_run
-from nexus_cli.conversation.timeline import Timeline
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.tool import Effect, Tool
@@ -51,7 +51,7 @@ def work_note(
 
 
 def note_worker_call(
-    timeline: Timeline, worker: str, each: ToolResultEvent, tool: Tool | None, project: Path, worktree: str
+    conversation: Conversation, worker: str, each: ToolResultEvent, tool: Tool | None, project: Path, worktree: str
 ) -> None:
     """Record the changes and the command of a worker's call in the lane of its parent, if it has any."""
     if tool is None or tool.effect not in CHANGES:
@@ -60,4 +60,4 @@ def note_worker_call(
     run = read_run(command, each.result.text, 0) if command else None
     if run is not None or each.result.changed:
         with suppress(NexusError):  # the session was deleted meanwhile
-            timeline.memo(WORK, work_note(project, each.result.changed, worker, run, worktree))
+            conversation.memo(WORK, work_note(project, each.result.changed, worker, run, worktree))

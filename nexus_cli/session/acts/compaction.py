@@ -36,11 +36,11 @@ def compaction(instructions: str) -> Act:
     """Summarize older messages; `instructions` tell the model what to keep."""
 
     async def act(state: SessionState) -> None:
-        lane_state = state.lane_state
-        if isinstance(lane_state.lane.next_step(), Dispatch):
+        engine = state.engine
+        if isinstance(engine.conversation.next_step(), Dispatch):
             raise NexusError("usage", "not compacted", "a call waits for its result", "/continue first")
-        await begin_pending_epoch(lane_state)
-        await compact(lane_state, "command", lane_state.settings.compact.to, instructions)
+        await begin_pending_epoch(engine)
+        await compact(engine, "command", engine.settings.compact.to, instructions)
 
     return act
 
@@ -49,7 +49,7 @@ def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act
     """Pass the effects that `compaction` would have now to `told`. Sends and changes nothing."""
 
     async def act(state: SessionState) -> None:
-        told({"session": state.session_id, **previews.preview(state.lane_state, instructions)})
+        told({"session": state.session_id, **previews.preview(state.engine, instructions)})
 
     return act
 
@@ -64,40 +64,43 @@ def uncompaction() -> Act:
     """
 
     async def act(state: SessionState) -> None:
-        lane_state = state.lane_state
-        lane, log = lane_state.lane, lane_state.lane.timeline.log
-        if isinstance(lane.next_step(), Dispatch):
+        engine = state.engine
+        conversation, log = engine.conversation, engine.conversation.log
+        if isinstance(conversation.next_step(), Dispatch):
             raise NexusError("usage", "nothing was undone", "a call waits for its result", "/continue first")
-        made = compaction_in_force(lane.epoch, log.epoch)
+        made = compaction_in_force(conversation.epoch, log.epoch)
         if made is None or made.parent is None:
             why = "this session has no compaction that is in force"
             raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
         old = log.epoch(made.parent)
-        before, shown = lane_state.window_request().tokens, lane_state.next_request().tokens
-        head = restored_head(old, lane.items, lane.timeline.read(old.base + 1, lane.timeline.last))
-        same = old.model == lane_state.model.info.name
-        anchor = anchor_before(lane.timeline.memos, made.id) if same else None
-        _refuse_if_too_large(rewritten_request(lane_state.window, lane.epoch, head, anchor))
+        before, shown = engine.window_request().tokens, engine.next_request().tokens
+        head = restored_head(old, conversation.items, conversation.read(old.base + 1, conversation.last))
+        same = old.model == engine.model.info.name
+        anchor = anchor_before(conversation.memos, made.id) if same else None
+        _refuse_if_too_large(rewritten_request(engine.window, conversation.epoch, head, anchor))
         if same:
-            planned = EpochDraft(replace(EpochHeader.of(old), effort=lane_state.model.effort))
+            planned = EpochDraft(replace(EpochHeader.of(old), effort=engine.model.effort))
         else:
-            planned = await lane_state.prompt.draft_epoch(lane_state.window)
-        restored_request = rewritten_request(lane_state.window, with_frame(lane.epoch, planned.frame), head, anchor)
+            planned = await engine.prompt.draft_epoch(engine.window)
+        restored_request = rewritten_request(engine.window, with_frame(conversation.epoch, planned.frame), head, anchor)
         _refuse_if_too_large(restored_request)
 
         def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
-            return [*note_undone(lane_state.lane, lane_state.step, new.id, made.id), rewrite_memo(lane_state, before)]
+            return [
+                *note_undone(engine.conversation, engine.step, new.id, made.id),
+                rewrite_memo(engine, before),
+            ]
 
-        is_older = same and old.system != lane_state.lane.epoch.system
-        lane_state.begin_epoch(head, UNDO, planned, notes=notes)
+        is_older = same and old.system != engine.conversation.epoch.system
+        engine.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
-            lane_state.window.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
-        lane_state.pending_cause = ""
-        line = f"compaction undone: {shown:,} -> {lane_state.next_request().tokens:,} tokens"
-        lane_state.emit(Notice(line, warning=False))
+            engine.window.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+        engine.pending_cause = ""
+        line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
+        engine.emit(Notice(line, warning=False))
         if is_older:
             line = "the instructions are those of before the compaction again; /reload reads them from their files"
-            lane_state.emit(Notice(line, warning=False))
+            engine.emit(Notice(line, warning=False))
 
     return act
 
@@ -118,11 +121,11 @@ def pin(what: str) -> Act:
     """
 
     async def act(state: SessionState) -> None:
-        lane_state = state.lane_state
-        timeline, count = lane_state.lane.timeline, lane_state.window.count
-        before, room = pins.list_pins(timeline), pins_room(lane_state.window)
-        made = pins.add_pin(timeline, what, count, room)
-        every = pins.list_pins(timeline)
+        engine = state.engine
+        conversation, count = engine.conversation, engine.window.count
+        before, room = pins.list_pins(conversation), pins_room(engine.window)
+        made = pins.add_pin(conversation, what, count, room)
+        every = pins.list_pins(conversation)
         taken = sum(one.tokens(count) for one in every)
         place = f"message {made.entry}" if made.entry else "this text"
         said = f"pinned {place} as {made.id}: {made.tokens(count):,} tokens, all pins {taken:,} of {room:,}"
@@ -132,9 +135,9 @@ def pin(what: str) -> Act:
         new = made not in before and not made.entry
         if new and len(made.text) > TOLD:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
-        lane_state.emit(Notice(said, warning=bool(crowded)))
+        engine.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
-            lane_state.model_notices.append(f"the person pinned this, it holds from now on: {made.text}")
+            engine.model_notices.append(f"the person pinned this, it holds from now on: {made.text}")
 
     return act
 
@@ -143,10 +146,10 @@ def unpin(what: str) -> Act:
     """Remove a pin by its id, its message or its text. Raises as `compaction.pins.remove_pin`."""
 
     async def act(state: SessionState) -> None:
-        lane_state = state.lane_state
-        gone = pins.remove_pin(lane_state.lane.timeline, what)
+        engine = state.engine
+        gone = pins.remove_pin(engine.conversation, what)
         line = f"{gone.id} is no longer pinned; it stays in the window until the next compaction"
-        lane_state.emit(Notice(line, warning=False))
+        engine.emit(Notice(line, warning=False))
 
     return act
 

@@ -35,25 +35,25 @@ def goal_setting(text: str) -> Act:
     """
 
     async def act(state: SessionState) -> None:
-        lane_state, words = state.lane_state, shorten(text)
-        timeline = lane_state.lane.timeline
-        known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in list_goals(timeline)]
+        engine, words = state.engine, shorten(text)
+        conversation = engine.conversation
+        known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in list_goals(conversation)]
         listed = "\n".join(["Goals there are:", *known, ""]) if known else ""
         steps: list[str] = []
         problem = ""
         try:
             recipe = own_recipe("goal_decompose")
-            answer = await run_in_lane(lane_state, state.dispatcher, recipe, f"{listed}Goal: {words}")
+            answer = await run_in_lane(engine, state.dispatcher, recipe, f"{listed}Goal: {words}")
             steps = parse_steps(answer)
             problem = "" if steps else "the model named none"
         except NexusError as error:
             problem = error.message
         except asyncio.CancelledError:
-            set_goal(timeline, words, [])
+            set_goal(conversation, words, [])
             raise
-        set_goal(timeline, words, [] if steps == [words] else steps)
+        set_goal(conversation, words, [] if steps == [words] else steps)
         if problem:
-            lane_state.emit(Notice(f"goal saved without steps: {problem}"))
+            engine.emit(Notice(f"goal saved without steps: {problem}"))
 
     return act
 
@@ -62,8 +62,8 @@ def goal_until(text: str, command: str) -> Act:
     """Store `text` as a goal without steps, for which the session works until `command` exits 0."""
 
     async def act(state: SessionState) -> None:
-        timeline = state.lane_state.lane.timeline
-        set_until(timeline, state.session_id, command, set_goal(timeline, shorten(text), []).id)
+        conversation = state.engine.conversation
+        set_until(conversation, state.session_id, command, set_goal(conversation, shorten(text), []).id)
 
     return act
 
@@ -71,12 +71,12 @@ def goal_until(text: str, command: str) -> Act:
 def end_until(state: SessionState) -> str:
     """Drop the goal that the session works for, and return its command, "" without one. A running round is ended by its
     own reply."""
-    timeline = state.lane_state.lane.timeline
-    found = open_until(timeline, state.session_id)
+    conversation = state.engine.conversation
+    found = open_until(conversation, state.session_id)
     if not found:
         return ""
-    set_until(timeline, state.session_id, "")
-    drop_goal(timeline, found["goal"])
+    set_until(conversation, state.session_id, "")
+    drop_goal(conversation, found["goal"])
     return found["command"]
 
 
@@ -84,14 +84,14 @@ def goal_closing(names: Sequence[str], verb: str) -> Act:
     """Mark goals and steps as done, or drop them (`verb`), steps too; for an unknown one raise `NexusError`."""
 
     async def act(state: SessionState) -> None:
-        timeline = state.lane_state.lane.timeline
-        there = {goal.id for goal in list_goals(timeline) if verb != "done" or not goal.done}
+        conversation = state.engine.conversation
+        there = {goal.id for goal in list_goals(conversation) if verb != "done" or not goal.done}
         for name in names:
             if name not in there:
                 why = "no open goal or step has this id" if verb == "done" else "no goal or step has this id"
                 raise NexusError("usage", f"/goal {verb} {one_line(name)}", why, "/goal lists them")
         for name in names:
-            (finish_goal if verb == "done" else drop_goal)(timeline, name)
+            (finish_goal if verb == "done" else drop_goal)(conversation, name)
 
     return act
 

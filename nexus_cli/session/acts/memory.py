@@ -14,7 +14,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.lane_state import LaneState, newest_words
+from nexus_cli.engine.requests.engine import Engine, newest_words
 from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.acts.side_run import run_in_fork, run_in_lane
 from nexus_cli.session.recipes import own_recipe
@@ -58,7 +58,7 @@ def consolidation(done: Consolidation) -> Act:
         try:
             text = "\n".join(map(_line, shown))
             ids = [fact.id for fact in shown]
-            done.answer = await run_in_lane(state.lane_state, dispatcher, recipe, text, tools, facts=ids)
+            done.answer = await run_in_lane(state.engine, dispatcher, recipe, text, tools, facts=ids)
         finally:
             after = {fact.id: fact for fact in _facts(state)}
             known = {fact.id: fact for fact in before}
@@ -90,10 +90,10 @@ def _facts(state: SessionState) -> list[Fact]:
 
 def _newest_that_fit(state: SessionState, facts: Sequence[Fact]) -> list[Fact]:
     """Return the newest of `facts` that fit a request."""
-    room = int(state.lane_state.window.estimator.countable(state.lane_state.window.budget.available) * SHARE)
+    room = int(state.engine.window.estimator.countable(state.engine.window.budget.available) * SHARE)
     shown: list[Fact] = []
     for fact in facts:
-        room -= state.lane_state.window.count(_line(fact))
+        room -= state.engine.window.count(_line(fact))
         if room < 0:
             break
         shown.append(fact)
@@ -106,15 +106,15 @@ def _line(fact: Fact) -> str:
     return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutralize(fact.statement)}"
 
 
-async def extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
+async def extract_facts(dispatcher: Dispatcher, engine: Engine) -> None:
     """Let a fork of the lane store facts. An error becomes a notice, and the compaction continues. Does nothing without
     memory."""
     if dispatcher.registry.get(TOOL) is None:
         return
     try:
-        await run_in_fork(lane_state, dispatcher, own_recipe("pre_compaction"))
+        await run_in_fork(engine, dispatcher, own_recipe("pre_compaction"))
     except NexusError as error:
-        lane_state.emit(Notice(f"no facts were kept before the compaction: {error.message}", warning=False))
+        engine.emit(Notice(f"no facts were kept before the compaction: {error.message}", warning=False))
 
 
 def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int | None = None) -> Act:
@@ -125,13 +125,13 @@ def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int 
     """
 
     async def act(state: SessionState) -> None:
-        lane_state = state.lane_state
-        if not newest_words(lane_state.lane):
+        engine = state.engine
+        if not newest_words(engine.conversation):
             raise NexusError("usage", "/reflect", "this session has no turn yet", "Ask something first")
-        if not isinstance(lane_state.lane.next_step(), Done):
+        if not isinstance(engine.conversation.next_step(), Done):
             raise NexusError("usage", "/reflect", "the last turn is not finished", "Finish it with /continue first")
-        await begin_pending_epoch(lane_state)
+        await begin_pending_epoch(engine)
         then = own_recipe("reflection_cont") if goes_on else None
-        tell(await run_in_fork(lane_state, state.dispatcher, own_recipe("reflection"), then, most))
+        tell(await run_in_fork(engine, state.dispatcher, own_recipe("reflection"), then, most))
 
     return act

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from nexus_cli.context.lane_window import Model
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.conversation.request_plan import NextRequest
 from nexus_cli.core.entry import Kind
@@ -20,9 +20,9 @@ from nexus_cli.core.memory import TOLD
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.lane_forks import forked, separate
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
+from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.permission.run_limits import SPARE
 from nexus_cli.sections.collect import as_note
@@ -35,18 +35,18 @@ MOST = 10
 
 
 async def run_in_fork(
-    lane_state: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
+    engine: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
 ) -> str:
     """Run the recipe's instruction in a fork of the lane, with the calls that the recipe allows; return the answer.
 
     With `then` the fork continues with that recipe and its instruction after its first step of calls. Its requests
     begin with the lane's lines, and are at most `most`; the lane does not change. Raises `NexusError`.
     """
-    return await _run(forked(lane_state, recipe.name, _instruction(recipe)), dispatcher, recipe, then, most)
+    return await _run(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe, then, most)
 
 
 async def run_in_lane(
-    lane_state: LaneState,
+    engine: Engine,
     dispatcher: Dispatcher,
     recipe: Recipe,
     text: str,
@@ -57,7 +57,7 @@ async def run_in_lane(
 ) -> str:
     """Return the answer to `text` under the recipe's instruction in a new lane; may raise `NexusError`."""
     instruction = _instruction(recipe)
-    side = separate(lane_state, recipe.name, model or lane_state.model)
+    side = separate(engine, recipe.name, model or engine.model)
     context = side.window.context
     frame = replace(
         context.frame(),
@@ -66,9 +66,9 @@ async def run_in_lane(
         tools=tuple(tools),
         tools_tokens=context.tools_cost(tools),
     )
-    context.lane.rewrite((), "start", (), frame)
+    context.conversation.rewrite((), "start", (), frame)
     notes = {TOLD: {"ids": list(facts)}} if facts else None
-    context.lane.append(Kind.USER, Message(Role.USER, text), "nexus", notes)
+    context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus", notes)
     return await _run(side, dispatcher, recipe)
 
 
@@ -80,7 +80,7 @@ def _instruction(recipe: Recipe) -> str:
 
 
 async def _run(
-    side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
+    side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
 ) -> str:
     """Run the steps of the side lane; its usage counts for the turn, within the limits of both."""
     spending = side.spending
@@ -96,19 +96,19 @@ async def _run(
         spending.usage = side.spending.usage
 
 
-async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
-    lane = side.lane
-    own = _dispatcher(lane, side.window_request(), dispatcher, recipe)
+async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
+    conversation = side.conversation
+    own = _dispatcher(conversation, side.window_request(), dispatcher, recipe)
     all_of_it = (recipe.limits.max_iterations or MOST) + SPARE
     left = all_of_it if most is None else min(most, all_of_it)
     while True:
-        match lane.next_step():
-            case Dispatch(calls) if not lane.epoch.tools:
-                return _answer_without_tools(recipe, side.lane, calls)
+        match conversation.next_step():
+            case Dispatch(calls) if not conversation.epoch.tools:
+                return _answer_without_tools(recipe, side.conversation, calls)
             case Dispatch(calls):
                 await own.run(side, calls)
                 if then is not None:
-                    lane.append(Kind.INSTRUCTION, Message(Role.USER, _instruction(then)), "nexus")
+                    conversation.append(Kind.INSTRUCTION, Message(Role.USER, _instruction(then)), "nexus")
                     return await _run(side, dispatcher, then, most=None if most is None else most - 1)
             case ModelCall():
                 if not left:
@@ -116,26 +116,26 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: 
                 left -= 1
                 await _request(side, recipe)
             case Done():
-                last = lane.items[-1].message
+                last = conversation.items[-1].message
                 return last.content.strip() if last.role is Role.ASSISTANT else ""
             case never:
                 assert_never(never)
 
 
-def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall]) -> str:
+def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Sequence[ToolCall]) -> str:
     """Record results for calls that cannot run, and return the text beside them; raise `NexusError` without text."""
-    words = lane.items[-1].message.content.strip()
+    words = conversation.items[-1].message.content.strip()
     for call in calls:
-        lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
+        conversation.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
     if words:
         return words
     why = "the model called a tool, but this run has none"
     raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or another model")
 
 
-async def _request(side: LaneState, recipe: Recipe) -> None:
+async def _request(side: Engine, recipe: Recipe) -> None:
     """Send one request of the side lane, with its pending notices."""
-    if side.model_notices and side.lane.attach_preamble("\n".join(map(as_note, side.model_notices))):
+    if side.model_notices and side.conversation.attach_preamble("\n".join(map(as_note, side.model_notices))):
         side.model_notices.clear()
     needs = side.window_request()
     if not needs.fits:
@@ -144,9 +144,9 @@ async def _request(side: LaneState, recipe: Recipe) -> None:
     await call_model(side, side.answer_cap(), main=False)
 
 
-def _dispatcher(lane: Lane, request: NextRequest, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
+def _dispatcher(conversation: Conversation, request: NextRequest, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
     """Return a dispatcher like the session's, with the recipe's limits and separate records."""
-    log = lane.timeline.log
+    log = conversation.log
     return replace(
         dispatcher,
         starts=log if isinstance(log, StartLog) else MemoryStartLog(),

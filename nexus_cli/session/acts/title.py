@@ -9,7 +9,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.engine.requests.lane_forks import other_model
+from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.session.acts.goal import strip_emphasis
 from nexus_cli.session.acts.side_run import run_in_lane
 from nexus_cli.session.recipes import own_recipe
@@ -24,7 +24,7 @@ LONGEST = 60
 
 def wants_title(state: SessionState) -> bool:
     """Return True if a model should name the session: it has had one turn, and has no name."""
-    if not state.lane_state.settings.ui.title_model or state.ledger is None:
+    if not state.engine.settings.ui.title_model or state.ledger is None:
         return False
     try:
         info = state.ledger.session(state.session_id)
@@ -35,19 +35,19 @@ def wants_title(state: SessionState) -> bool:
 
 async def make_title(state: SessionState) -> None:
     """Name the session (an act); on failure emit a notice with the reason."""
-    lane_state, ledger = state.lane_state, state.ledger
+    engine, ledger = state.engine, state.ledger
     if ledger is None:
         return
-    timeline = lane_state.lane.timeline
-    *_, (_, first) = [(0, ""), *timeline.log.user_messages(timeline.last)]
+    conversation = engine.conversation
+    *_, (_, first) = [(0, ""), *conversation.log.user_messages(conversation.last)]
     try:
-        model = other_model(lane_state.window, lane_state.settings, lane_state.settings.ui.title_model)
+        model = other_model(engine.window, engine.settings, engine.settings.ui.title_model)
         text = neutralize(split_attachments(first)[0][:SHOWN])
-        answer = await run_in_lane(lane_state, state.dispatcher, own_recipe("title"), text, model=model)
+        answer = await run_in_lane(engine, state.dispatcher, own_recipe("title"), text, model=model)
         if title := parse_title(answer):
             ledger.rename_session(state.session_id, title)
     except NexusError as error:
-        lane_state.emit(Notice(f"no title from {lane_state.settings.ui.title_model}: {error.message}"))
+        engine.emit(Notice(f"no title from {engine.settings.ui.title_model}: {error.message}"))
 
 
 def parse_title(answer: str) -> str:

@@ -33,9 +33,9 @@ class ColdRequestWatch:
     def check(self, session: Session) -> None:
         """Look at the next request of a session in which nothing runs. Cheap."""
         state = session.state
-        if not is_looping() or session.busy or not state.lane_state.lane.is_recorded:
+        if not is_looping() or session.busy or not state.engine.conversation.is_recorded:
             return
-        if state.lane_state.cache.last is None:
+        if state.engine.cache.last is None:
             if self._read != session.id and state.resumed:
                 self._read = session.id
                 self._background(self._load(session))

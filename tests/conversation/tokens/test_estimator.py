@@ -468,7 +468,7 @@ def test_no_report_makes_an_estimate_absurd(reports: list[tuple[list[float], flo
 @given(st.lists(st.tuples(st.sampled_from(["say", "cut", "again"]), st.integers(0, 60)), max_size=60))
 def test_a_window_that_grows_and_is_cut_is_what_its_messages_are(steps: list[tuple[str, int]]) -> None:
     manager = ContextManager()
-    lane = manager.lane
+    lane = manager.conversation
     shown = list(lane.items)
     contents = WindowContents(lambda: (lane.epoch, shown))
     for what, number in steps:

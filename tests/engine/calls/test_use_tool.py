@@ -177,7 +177,7 @@ def test_an_epoch_that_comes_anyway_offers_what_was_called(tmp_path: Path) -> No
 
 
 def _offered(session: Session) -> tuple[Any, ...]:
-    return tuple(session.state.lane_state.lane.epoch.tools)
+    return tuple(session.state.engine.conversation.epoch.tools)
 
 
 @pytest.mark.parametrize("name", ["agent", "plan"])

@@ -50,7 +50,7 @@ def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restar
         async with living(tmp_path, script, again=session.id, window=40_000, compact=EARLY) as session:
             for number in range(18):
                 events += await turn(session, f"and on {number}")
-            assert session.state.lane_state.window_request().fits
+            assert session.state.engine.window_request().fits
         with the_ledger() as ledger:
             assert check(ledger, session.id)["ok"]
         return tried(events)
@@ -64,7 +64,7 @@ class Rows:
     """As much of a lane as the waiting needs."""
 
     def __init__(self, rows: Sequence[dict[str, object]]) -> None:
-        self.rows, self.timeline = rows, self
+        self.rows, self = rows, self
 
     def memos(self, kind: str) -> list[object]:
         assert kind == backoff.TRIED
@@ -127,16 +127,16 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
     async def live() -> None:
         async with living(tmp_path, None, window=24_000, provider=provider) as session:
             number = 0
-            while not any(item.form is ItemForm.MARKER for item in session.context.lane.items):
+            while not any(item.form is ItemForm.MARKER for item in session.context.conversation.items):
                 number += 1
                 await turn(session, f"TURN{number} says so")
-            marker = next(s for s in session.context.lane.items if s.form is ItemForm.MARKER)
+            marker = next(s for s in session.context.conversation.items if s.form is ItemForm.MARKER)
             assert marker.message.content.startswith(f"[Left out here to fit the window: messages 1 to {marker.entry}.")
             provider.script = Summariser(SUMMARY, talk)
             for _ in range(3):
                 await turn(session, "and on " * 300)
             assert ended(await session.compact()).ok
-            text = session.context.lane.items[0].message.content
+            text = session.context.conversation.items[0].message.content
             drop = [one for one in session.state.drops() if one.cause == "compaction"][-1]
             claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summarized here; "  # type: ignore[index]
             assert claim + f"messages 1 to {marker.entry} are not, they were left out before. " in text
@@ -145,12 +145,12 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             assert f"; and 1 to {marker.entry}, left out before" in drop.what
             record = session.record
             assert record is not None and "TURN1 says so" in (record.original(drop.id) or "")
-            session.state.lane_state.settings = Settings(compact=CompactSettings(model=""))
+            session.state.engine.settings = Settings(compact=CompactSettings(model=""))
             for _ in range(4):
                 await turn(session, "still on " * 300)
             again = ended(await session.compact())
             assert again.ok and again.kept is not None
-            text = session.context.lane.items[0].message.content
+            text = session.context.conversation.items[0].message.content
             told = f"messages 1 to {marker.entry} are not, they were left out before" in text
             assert told == (again.kept["source"] != "originals"), "whoever read the originals has seen them"
 

@@ -21,7 +21,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
 from nexus_cli.engine.requests.cache_expectation import REWRITE
 from nexus_cli.engine.requests.drop_list import returned_drops
-from nexus_cli.engine.requests.lane_forks import separate
+from nexus_cli.engine.requests.side_conversations import separate
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.pins import pins_report
@@ -60,20 +60,20 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            lane_state = session.state.lane_state
+            engine = session.state.engine
             full = session.status().used
-            assert abs(full - lane_state.lane.counted) > 500
+            assert abs(full - engine.conversation.counted) > 500
             value = await looked(session)
             assert value["before"] == full
             parts = value["goes"]["tokens"] + value["stays"]["tokens"]
-            assert parts == lane_state.lane.messages_tokens, "in the unit of drops and pins"
+            assert parts == engine.conversation.messages_tokens, "in the unit of drops and pins"
             events = await session.compact()
             start = next(event for event in events if isinstance(event, CompactionStart))
             small = session.status().used
             assert (start.tokens, ended(events).before, ended(events).after) == (full, full, small)
             assert ended(events).cost_usd == 0.25
             assert describe_compaction_end(ended(events)).split(" · ")[0].endswith(" for $0.2500")
-            [saved] = [memo.value["saved"] for memo in lane_state.lane.timeline.memos(REWRITE)]
+            [saved] = [memo.value["saved"] for memo in engine.conversation.memos(REWRITE)]
             assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small
             drop = session.state.drops()[-1]
@@ -96,13 +96,13 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
         session = opened(provider, tmp_path, settings=SMALL)
         try:
             number = 0
-            lane_state = session.state.lane_state
-            while lane_state.window.estimator.countable(lane_state.window.room) > lane_state.lane.counted:
+            engine = session.state.engine
+            while engine.window.estimator.countable(engine.window.room) > engine.conversation.counted:
                 number += 1
-                lane_state.settings = replace(lane_state.settings, compact=CompactSettings(at=2.0, prune=False))
+                engine.settings = replace(engine.settings, compact=CompactSettings(at=2.0, prune=False))
                 await lived(session, f"TURN{number} make a list")
                 assert number < 60
-            assert lane_state.window_request().fits
+            assert engine.window_request().fits
             full = session.status().used
             assert ended(await session.compact()).ok
         finally:
@@ -125,13 +125,13 @@ def test_after_an_undo_the_former_beginning_is_expected_found_and_not_booked_as_
         session = opened(provider, tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            lane_state = session.state.lane_state
+            engine = session.state.engine
             for between in ((), ("between",)):
                 assert ended(await session.compact()).ok
                 await lived(session, *between)
                 await done(session, uncompaction())
-                memo = lane_state.lane.timeline.memos("rewrite")[-1].value
-                told = lane_state.next_request()
+                memo = engine.conversation.memos("rewrite")[-1].value
+                told = engine.next_request()
                 assert memo["cause"] == "undo" and memo["cold"] < (told.tokens // 2 if between else 200)
                 assert told.cached > 0.6 * told.tokens > 3000
                 first = results(await lived(session, "go on"))[0]
@@ -152,11 +152,11 @@ def test_what_was_never_in_a_cache_was_not_missed(tmp_path: Path) -> None:
             await lived(session, *TURNS)
             assert ended(await session.compact()).ok
             first = results(await lived(session, "new words " * 1200))[0]
-            cold = session.state.lane_state.lane.timeline.memos("rewrite")[-1].value["cold"]
+            cold = session.state.engine.conversation.memos("rewrite")[-1].value["cold"]
             assert first.missed and abs(first.missed - cold) < 600 < 1200
             ledger = session.ledger
             assert ledger is not None
-            row = miss_report(ledger, session.id, WIDE, session.state.lane_state.step - 1)
+            row = miss_report(ledger, session.id, WIDE, session.state.engine.step - 1)
             assert abs(row["missed"] - first.missed) <= 5
             assert cache_report(ledger, session.id, WIDE)["total"]["missed"] == row["missed"]
         finally:
@@ -174,10 +174,10 @@ def test_the_drops_of_an_undone_compaction_are_told(tmp_path: Path) -> None:
             await lived(session, *TURNS)
             assert ended(await session.compact()).ok
             made = {drop.id for drop in session.state.drops() if drop.cause is Cause.COMPACTION}
-            lane = session.context.lane
-            assert made and not returned_drops(session.state.drops(), lane.items, lane.timeline.memos)
+            lane = session.context.conversation
+            assert made and not returned_drops(session.state.drops(), lane.items, lane.memos)
             await done(session, uncompaction())
-            assert returned_drops(session.state.drops(), lane.items, lane.timeline.memos) == made
+            assert returned_drops(session.state.drops(), lane.items, lane.memos) == made
         finally:
             await session.aclose()
 
@@ -210,7 +210,7 @@ def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_whic
             last = text.rstrip().rsplit("\n\n", 1)[-1]
             assert last.startswith("The cache is warm now: the summary costs $") and "pays for itself" in last
             assert ended(await session.compact()).ok
-            summary = session.context.lane.items[0].message.content
+            summary = session.context.conversation.items[0].message.content
             assert f"[Messages 1 to {goes['last']} without 5 are summarized here" in summary
         finally:
             await session.aclose()
@@ -237,9 +237,9 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS[:2])
-            lane_state = session.state.lane_state
-            side = separate(lane_state, "goals", lane_state.model)
-            assert lane_state.cache.last is not None and lane_state.cache.earlier
+            engine = session.state.engine
+            side = separate(engine, "goals", engine.model)
+            assert engine.cache.last is not None and engine.cache.earlier
             assert side.cache.last is None and not side.event_sections and not side.cache.earlier
         finally:
             await session.aclose()

@@ -13,10 +13,10 @@ from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
 from nexus_cli.conversation.compaction.pinned_marker import MarkerTexts, PinningTruncator
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.strategies import keep_newest
-from nexus_cli.conversation.timeline import MemoryLog, Timeline
-from nexus_cli.conversation.window_truncation import LaneTruncator
+from nexus_cli.conversation.window_truncation import WindowTruncator
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
@@ -46,10 +46,10 @@ def count(text: str) -> int:
     return len(text)
 
 
-def timeline(*texts: str) -> Timeline:
-    made = Timeline(MemoryLog(), local_now)
+def timeline(*texts: str) -> Conversation:
+    made = Conversation(MemoryLog(), local_now, lambda message, preamble: len(message.content))
     for text in texts:
-        made.log.append(made.new_entry(Kind.USER, Message(Role.USER, text), "person", 1))
+        made.append(Kind.USER, Message(Role.USER, text), "person")
     return made
 
 
@@ -86,7 +86,7 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
                 with pytest.raises(NexusError, match=r"it takes [\d,]+ tokens, and all pins together have") as no:
                     await done(session, pin(what))
                 assert no.value.exit_status == 2 and len(no.value.line) < 250 and "Pin only the part" in no.value.hint
-            assert pins.list_pins(session.context.lane.timeline) == () and not session.state.lane_state.model_notices
+            assert pins.list_pins(session.context.conversation) == () and not session.state.engine.model_notices
             assert "pinned this text as p1" in noted(await done(session, pin("short words")))
 
     asyncio.run(live())
@@ -105,7 +105,7 @@ def test_a_message_that_the_session_does_not_have_is_one_clear_line(what: str) -
 
 def test_a_long_result_is_pinned_in_part_and_says_where_the_rest_is() -> None:
     lane = timeline("one")
-    lane.log.append(lane.new_entry(Kind.TOOL, Message(Role.TOOL, "x\n" * 9000, tool_call_id="c1"), "tool:bash", 1))
+    lane.append(Kind.TOOL, Message(Role.TOOL, "x\n" * 9000, tool_call_id="c1"), "tool:bash")
     made = pins.add_pin(lane, "2", count)
     assert len(made.text) <= pins.RESULT_CAP and "message 2" in made.text
 
@@ -118,7 +118,7 @@ def test_pins_stand_word_for_word_below_every_summary_and_are_not_doubled(tmp_pa
         async with living(tmp_path, script, "RULE: never touch\n  legacy.py", *TURNS) as session:
             await done(session, pin("1"))
             await done(session, pin("reply in French [CONTEXT SUMMARY"))
-            newest = session.context.lane.timeline.last - 3
+            newest = session.context.conversation.last - 3
             await done(session, pin(str(newest)))
             for _ in range(2):
                 assert ended(await session.compact()).ok
@@ -140,11 +140,13 @@ def test_pins_stand_word_for_word_below_every_summary_and_are_not_doubled(tmp_pa
 def test_a_pin_in_the_kept_part_stays_where_it_is(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS, "the newest words of all") as session:
-            number = next(s.entry for s in session.context.lane.items if s.message.content == "the newest words of all")
+            number = next(
+                s.entry for s in session.context.conversation.items if s.message.content == "the newest words of all"
+            )
             await done(session, pin(str(number)))
             assert ended(await session.compact()).ok
             assert "[p1" not in summary_of(session)
-            assert sum("newest words" in s.message.content for s in session.context.lane.items) == 1
+            assert sum("newest words" in s.message.content for s in session.context.conversation.items) == 1
 
     asyncio.run(live())
 
@@ -196,7 +198,7 @@ def test_words_that_are_pinned_reach_the_model_with_the_next_request(tmp_path: P
             said = json.dumps(provider.seen[-1])
             assert "it holds from now on: use tabs" in said and said.count("from now on") == 1
             await done(session, unpin("p1"))
-            assert [one.id for one in pins.list_pins(session.context.lane.timeline)] == ["p2"]
+            assert [one.id for one in pins.list_pins(session.context.conversation)] == ["p2"]
 
     asyncio.run(live())
 
@@ -207,7 +209,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with living(tmp_path, script, "RULE: no tabs", *TURNS, window=12_000) as session:
-            if any(item.form is ItemForm.MARKER for item in session.context.lane.items):
+            if any(item.form is ItemForm.MARKER for item in session.context.conversation.items):
                 return
         raise AssertionError("the window was never cut")
 
@@ -216,10 +218,10 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
             await done(session, pin("1"))
             for words in TURNS * 2:
                 await turn(session, words)
-            markers = [s.message.content for s in session.context.lane.items if s.form is ItemForm.MARKER]
+            markers = [s.message.content for s in session.context.conversation.items if s.form is ItemForm.MARKER]
             assert "[p1, message 1]\n> RULE: no tabs" in markers[0] and "Left out here" in markers[0]
-            lane_state = session.state.lane_state
-            assert lane_state.window_request().fits
+            engine = session.state.engine
+            assert engine.window_request().fits
             return session.id
 
     asyncio.run(live())
@@ -256,7 +258,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
                 await done(session, pin(f"PIN{number} " + "so many words " * 28))
             for words in TURNS * 2:
                 await turn(session, words)
-            marker = next(s.message.content for s in session.context.lane.items if s.form is ItemForm.MARKER)
+            marker = next(s.message.content for s in session.context.conversation.items if s.form is ItemForm.MARKER)
             shown = re.findall(r"^\[(p\d+)\]$", marker, re.MULTILINE)
             (line,) = [line for line in marker.splitlines() if line.startswith("[Pinned too")]
             ways = dict(re.findall(r'(p\d+): recall\("(d\d+)"\)', line))
@@ -269,12 +271,12 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
             drops = [drop for drop in session.state.drops() if drop.what.startswith("pin ")]
             assert {drop.id for drop in drops} == set(ways.values())
             assert all(drop.cause == "truncation" for drop in drops)
-            cuts = sum(item.form is ItemForm.MARKER for item in session.context.lane.items)
+            cuts = sum(item.form is ItemForm.MARKER for item in session.context.conversation.items)
             for words in TURNS * 2:
                 await turn(session, words)
             later = [drop for drop in session.state.drops() if drop.what.startswith("pin ")]
             assert cuts and later == drops, "a pin needs one drop, however often it is cut"
-            assert session.state.lane_state.window_request().fits
+            assert session.state.engine.window_request().fits
             return session.id
 
     session = asyncio.run(live())
@@ -283,13 +285,13 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
 
 
 def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_message_went(tmp_path: Path) -> None:
-    lane, counted = Lane(timeline(), lambda message, preamble: len(message.content)), len
+    lane, counted = timeline(), len
     lane.append(Kind.USER, Message(Role.USER, "RULE " + "a" * 900), "person")
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", (ToolCall("c1", "bash", {"command": "x"}),)), "agent")
     lane.append(Kind.TOOL, Message(Role.TOOL, "b" * 3000, tool_call_id="c1"), "tool:bash")
-    made = pins.add_pin(lane.timeline, "1", counted)
+    made = pins.add_pin(lane, "1", counted)
     keeps = MarkerTexts((made,), 1500, lambda shown: (), 0)
-    plain = LaneTruncator(counted, keep_newest, 0.9, True, measure=lambda message, preamble: len(message.content))
+    plain = WindowTruncator(counted, keep_newest, 0.9, True, measure=lambda message, preamble: len(message.content))
     truncator = PinningTruncator(**vars(plain), keeps=keeps)
     drops = truncator.truncate(lane, 900)
     forms = [(item.form, item.message.role) for item in lane.items]

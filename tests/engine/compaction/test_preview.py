@@ -41,10 +41,10 @@ def test_a_preview_sends_nothing_and_changes_nothing(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with living(tmp_path, script, *TURNS) as session:
-            before = window_hash(session), session.state.drops(), session.context.lane.timeline.last
+            before = window_hash(session), session.state.drops(), session.context.conversation.last
             value = await looked(session, "keep names")
             assert value["possible"] and value["instructions"] == "keep names"
-            assert before == (window_hash(session), session.state.drops(), session.context.lane.timeline.last)
+            assert before == (window_hash(session), session.state.drops(), session.context.conversation.last)
             assert not script.asked
 
     asyncio.run(live())
@@ -56,7 +56,7 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
         async with living(tmp_path, Summariser(), *TURNS) as session:
             await done(session, pin("1"))
             await done(session, pin("use tabs"))
-            lane = session.context.lane
+            lane = session.context.conversation
             value = await looked(session)
             goes, stays = value["goes"], value["stays"]
             assert goes["messages"] + stays["messages"] == len(lane.items)
@@ -72,7 +72,7 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
             drop = session.state.drops()[-1]
             assert drop.entries == (goes["first"], goes["last"]) and drop.tokens == goes["tokens"]
             assert len(lane.items) == stays["messages"] + 1
-            assert session.state.lane_state.window.estimator.estimate(lane.counted) <= value["after"]
+            assert session.state.engine.window.estimator.estimate(lane.counted) <= value["after"]
 
     asyncio.run(live())
 
@@ -82,7 +82,7 @@ def test_prices_are_those_of_the_model_and_a_cold_cache_costs_more(tmp_path: Pat
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS, models={MODEL: PRICES}) as session:
             value = await looked(session)
-            cost, info = value["cost"], session.state.lane_state.model.info
+            cost, info = value["cost"], session.state.engine.model.info
             now = cost["now"]
             assert value["summary"]["source"] == "window" and now["cached"] == session.status().used
             expected = request_cost(info, cached=now["cached"], fresh=now["fresh"], output=value["summary"]["most"])

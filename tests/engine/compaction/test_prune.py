@@ -194,8 +194,8 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
 
     async def turns() -> list[Event]:
         try:
-            lane_state = again.state.lane_state
-            add_pin(lane_state.lane.timeline, "3", lane_state.window.count)
+            engine = again.state.engine
+            add_pin(engine.conversation, "3", engine.window.count)
             return await lived(again, *["once more"] * 5)
         finally:
             await again.aclose()
@@ -210,7 +210,7 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     _, events = live(reading(24), tmp_path, "look at it", settings=off)
     assert not pruned(events)
     session = opened(reading(24), tmp_path, settings=SMALL)
-    prompt = session.state.lane_state.prompt
+    prompt = session.state.engine.prompt
     draft_epoch = prompt.draft_epoch
 
     async def without(window: LaneWindow, words: str = "") -> EpochDraft:

@@ -47,11 +47,11 @@ def looked(folder: Path, *names: str, act: Callable[[], None] = lambda: None, by
     async def live() -> WorkRecord:
         try:
             _ = [event async for event in session.run("look")]
-            lane_state = session.state.lane_state
-            await record_sources.read_log_in_pieces(lane_state.lane, lane_state.work)
+            engine = session.state.engine
+            await record_sources.read_log_in_pieces(engine.conversation, engine.work)
             act()
-            record = record_sources.make_record(lane_state.lane, lane_state.work)
-            return await record_sources.look_at_files(record, lane_state.lane)
+            record = record_sources.make_record(engine.conversation, engine.work)
+            return await record_sources.look_at_files(record, engine.conversation)
         finally:
             await session.aclose()
 

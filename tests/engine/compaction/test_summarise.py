@@ -37,7 +37,7 @@ from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
 from nexus_cli.engine.compaction.compact import draft_plan
 from nexus_cli.engine.compaction.summarise import find_headings
 from nexus_cli.engine.compaction.summary_request import fenced
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF
 from nexus_cli.session.replay import check
 
@@ -76,8 +76,8 @@ def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_
 
     async def live() -> None:
         async with living(tmp_path, script, *TURNS, window=24_000) as session:
-            lane_state = session.state.lane_state
-            plan = draft_plan(lane_state.window, lane_state.work, "command", lane_state.settings.compact.to)
+            engine = session.state.engine
+            plan = draft_plan(engine.window, engine.work, "command", engine.settings.compact.to)
             assert plan is not None and plan.asked == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
             made = ended(await session.compact())
             assert made.ok and len(script.asked) == 1 and len(session.state.drops()) == 1
@@ -95,10 +95,10 @@ def test_a_summary_that_does_not_fit_is_cut_at_a_sentence_and_its_end_can_be_rec
 
     async def live() -> str:
         async with living(tmp_path, script, *TURNS[: window // 4_000], window=window) as session:
-            before = session.context.lane.counted
+            before = session.context.conversation.counted
             made = ended(await session.compact())
-            assert made.ok and len(script.asked) == 1 and session.context.lane.counted < before
-            text, log = summary_of(session), session.context.lane.timeline.log
+            assert made.ok and len(script.asked) == 1 and session.context.conversation.counted < before
+            text, log = summary_of(session), session.context.conversation.log
             [drop] = [drop for drop in session.state.drops() if "end of a summary" in drop.what]
             shown, rest = text.split("\n---\n")[1].split("\n[The summary goes on: recall(")[0], log.original(drop.id)  # type: ignore[attr-defined]
             assert f'[The summary goes on: recall("{drop.id}")]' in text and shown.endswith((".", "it."))
@@ -164,7 +164,7 @@ def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
 ) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
-            monkeypatch.setattr(session.context.lane, "next_step", lambda: Dispatch(()))
+            monkeypatch.setattr(session.context.conversation, "next_step", lambda: Dispatch(()))
             assert ended(await session.compact()).why == "a call waits for its result"
 
     asyncio.run(live())
@@ -251,7 +251,7 @@ def test_a_window_that_must_shrink_is_cut_where_every_summary_is_bad(tmp_path: P
         async with living(tmp_path, Summariser("Run rm -rf /"), window=12_000) as session:
             events = [event for words in TURNS * 2 for event in await turn(session, words)]
             assert any(isinstance(event, CompactionDone) and not event.ok for event in events)
-            assert session.state.lane_state.window_request().fits
+            assert session.state.engine.window_request().fits
             assert any(drop.cause == "truncation" for drop in session.state.drops())
             return session.id
 
@@ -322,7 +322,9 @@ def test_the_earlier_summary_is_carried_over_where_the_originals_do_not_fit(tmp_
             events = [event for number in range(14) for event in await turn(session, f"TURN{number} make a list")]
             made = [event.kept for event in events if isinstance(event, CompactionDone) and event.kept]
             assert any("do not fit one request" in kept["source_why"] for kept in made[1:])
-            assert "CONTEXT SUMMARY" in json.dumps([item.message.content for item in session.context.lane.items])
+            assert "CONTEXT SUMMARY" in json.dumps(
+                [item.message.content for item in session.context.conversation.items]
+            )
 
     asyncio.run(live())
 
@@ -343,7 +345,7 @@ def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) ->
             tmp_path, Summariser(summary), *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
         ) as session:
             assert ended(await session.compact()).ok
-            assert session.state.lane_state.window.budget.window == 24_000, "says nothing of the other"
+            assert session.state.engine.window.budget.window == 24_000, "says nothing of the other"
 
     asyncio.run(live())
     assert len(sizes) > 1, "in pieces"
@@ -363,7 +365,7 @@ def test_the_end_of_the_summary_of_a_piece_can_be_recalled(tmp_path: Path) -> No
             done = ended(await session.compact())
             assert done.ok and len(script.asked) > 1
             [drop] = [drop for drop in session.state.drops() if "end of a summary" in drop.what]
-            text = session.context.lane.timeline.log.original(drop.id)  # type: ignore[attr-defined]
+            text = session.context.conversation.log.original(drop.id)  # type: ignore[attr-defined]
             assert text.endswith("LAST of the first piece.")
 
     asyncio.run(live())
@@ -408,7 +410,7 @@ def test_goals_and_files_are_read_again_from_their_source(tmp_path: Path) -> Non
     async def live() -> None:
         script = Summariser(SUMMARY, work)
         async with living(tmp_path, script, "read them", *TURNS * 2, window=60_000) as session:
-            set_goal(session.context.lane.timeline, "ship it", ["write the parser"])
+            set_goal(session.context.conversation, "ship it", ["write the parser"])
             (tmp_path / "gone.txt").unlink()
             assert ended(await session.compact()).ok
             text = summary_of(session)
@@ -421,24 +423,24 @@ def test_goals_and_files_are_read_again_from_their_source(tmp_path: Path) -> Non
 
 @pytest.mark.matrix
 def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_path: Path) -> None:
-    async def refuses(lane_state: LaneState, *_: str) -> None:
+    async def refuses(engine: Engine, *_: str) -> None:
         raise NexusError("provider", "no facts", "the model was away")
 
-    async def hangs(lane_state: LaneState, *_: str) -> None:
+    async def hangs(engine: Engine, *_: str) -> None:
         await asyncio.sleep(60)
 
-    async def prevents(lane_state: LaneState, cause: str, instructions: str) -> None:
+    async def prevents(engine: Engine, cause: str, instructions: str) -> None:
         raise NexusError("denied", "not compacted", f"{cause}: keep it whole")
 
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS * 2, compact=CompactSettings(seconds=0.3)) as session:
             for before, told in ((refuses, "no facts"), (hangs, "more than 0.3 s")):
-                session.state.lane_state.before_summary = before
+                session.state.engine.before_summary = before
                 events = await session.compact()
                 assert ended(events).ok and told in noted(events)
                 for number in range(4):
                     await turn(session, f"MORE{number} make a list")
-            session.state.lane_state.before_summary = prevents
+            session.state.engine.before_summary = prevents
             done = ended(await session.compact())
             assert not done.ok and done.why == "command: keep it whole" and done.before == done.after
 
@@ -461,8 +463,8 @@ def test_facts_are_taken_out_first_where_that_is_switched_on(tmp_path: Path) -> 
 
     async def live() -> None:
         async with living(tmp_path, script, *TURNS, compact=CompactSettings(extract=True)) as session:
-            before = len(session.context.lane.items)
+            before = len(session.context.conversation.items)
             assert ended(await session.compact()).ok
-            assert order == ["facts", "summary"] and before > len(session.context.lane.items)
+            assert order == ["facts", "summary"] and before > len(session.context.conversation.items)
 
     asyncio.run(live())

@@ -24,7 +24,7 @@ TURNS = tuple(f"TURN{number} make a list" for number in range(5))
 
 
 def shown(session: Session) -> list[str]:
-    return [item.message.content for item in session.context.lane.items]
+    return [item.message.content for item in session.context.conversation.items]
 
 
 def assert_replays(session: str) -> None:
@@ -41,10 +41,10 @@ def test_undo_gives_back_every_message_and_what_came_since(tmp_path: Path) -> No
             before = shown(session)
             assert ended(await session.compact()).ok and shown(session) != before
             await turn(session, "SINCE make a list")
-            since = [item.message.content for item in session.context.lane.tail]
+            since = [item.message.content for item in session.context.conversation.tail]
             said = noted(await done(session, uncompaction()))
             assert "compaction undone" in said and shown(session) == before + since
-            epoch = session.context.lane.epoch
+            epoch = session.context.conversation.epoch
             assert epoch.cause == "undo" and not any(item.form is ItemForm.SUMMARY for item in epoch.head)
             await turn(session, "go on")
             assert "TURN0 make a list" in json.dumps(provider.seen[-1])
@@ -65,7 +65,7 @@ def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: 
                 for more in range(4):
                     await turn(session, f"MORE{number}{more} make a list")
         async with living(tmp_path, Summariser(), again=session.id, window=40_000) as again:
-            tail = [item.message.content for item in again.context.lane.tail]
+            tail = [item.message.content for item in again.context.conversation.tail]
             await done(again, uncompaction())
             assert shown(again) == hashes[1] + tail
             await turn(again, "BETWEEN make a list")
@@ -89,15 +89,15 @@ def test_undo_works_after_a_restart_and_back_over_several_compactions(tmp_path: 
 def test_undo_gives_back_the_system_text_and_the_tools_of_the_former_epoch(tmp_path: Path) -> None:
     async def live() -> str:
         async with living(tmp_path, Summariser(), *TURNS) as asked:
-            before = asked.context.lane.epoch
+            before = asked.context.conversation.epoch
         async with living(tmp_path, Summariser(), again=asked.id, interactive=True) as session:
             assert ended(await session.compact()).ok
-            assert session.context.lane.epoch.tools == before.tools, "also where a person is there"
+            assert session.context.conversation.epoch.tools == before.tools, "also where a person is there"
             await done(session, uncompaction())
-            after = session.context.lane.epoch
+            after = session.context.conversation.epoch
             assert (after.system, after.tools) == (before.system, before.tools)
             await turn(session, "go on")
-            assert session.context.lane.epoch.tools == before.tools
+            assert session.context.conversation.epoch.tools == before.tools
         return session.id
 
     assert_replays(asyncio.run(live()))
@@ -109,13 +109,13 @@ def test_undo_gives_back_the_instructions_that_the_provider_has_cached(tmp_path:
 
     async def live() -> str:
         async with living(tmp_path, None, *TURNS, provider=provider) as session:
-            before, sent = session.context.lane.epoch, provider.seen[-1]
+            before, sent = session.context.conversation.epoch, provider.seen[-1]
             (tmp_path / "NEXUS.md").write_text("Never run the linter.\n")
             assert ended(await session.compact()).ok
             await turn(session, "SINCE make a list")
-            assert "Never run the linter." in session.context.lane.epoch.system
+            assert "Never run the linter." in session.context.conversation.epoch.system
             said = noted(await done(session, uncompaction()))
-            assert session.context.lane.epoch.system == before.system and "/reload reads them" in said
+            assert session.context.conversation.epoch.system == before.system and "/reload reads them" in said
             await turn(session, "go on")
             assert provider.seen[-1][: len(sent)] == sent, "the cached beginning"
         return session.id
@@ -146,8 +146,8 @@ def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
         async with living(tmp_path, script, *TURNS * 2, window=26_000) as session:
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
-            lane_state = session.state.lane_state
-            lane_state.settings = replace(lane_state.settings, compact=replace(lane_state.settings.compact, at=0.3))
+            engine = session.state.engine
+            engine.settings = replace(engine.settings, compact=replace(engine.settings.compact, at=0.3))
             asked = len(script.asked)
             for number in range(3):
                 await turn(session, f"AFTER{number} make a list")
@@ -202,10 +202,8 @@ def test_each_undo_takes_back_the_newest_compaction_in_force(causes: list[str]) 
 def test_a_window_shows_what_it_adds_to_a_message_also_when_it_is_restored(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
-            lane = session.context.lane
-            head = restored_head(
-                replace(lane.epoch, head=(), base=0), lane.items, lane.timeline.read(1, lane.timeline.last)
-            )
+            lane = session.context.conversation
+            head = restored_head(replace(lane.epoch, head=(), base=0), lane.items, lane.read(1, lane.last))
             assert list(head) == lane.items and any(item.preamble for item in head)
 
     asyncio.run(live())

@@ -287,7 +287,7 @@ def test_the_record_stands_where_a_summary_was_refused_and_history_is_cut(tmp_pa
         async with living(tmp_path, script, "work", window=12_000, compact=CompactSettings(at=0.5, to=0.3)) as session:
             for number in range(9):
                 await turn(session, f"fill {number}")
-            items = session.context.lane.items
+            items = session.context.conversation.items
             assert not [item for item in items if item.form is ItemForm.SUMMARY]
             return [item.message.content for item in items if item.form is ItemForm.MARKER]
 

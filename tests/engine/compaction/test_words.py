@@ -48,11 +48,11 @@ def talking(request: Request) -> Answer:
 
 
 def window_text(session: Session) -> str:
-    return "\n".join(item.message.content for item in session.context.lane.items)
+    return "\n".join(item.message.content for item in session.context.conversation.items)
 
 
 def markers(session: Session) -> list[str]:
-    return [item.message.content for item in session.context.lane.items if item.form is ItemForm.MARKER]
+    return [item.message.content for item in session.context.conversation.items if item.form is ItemForm.MARKER]
 
 
 def compactions(events: Sequence[Event]) -> list[CompactionDone]:
@@ -86,7 +86,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
 
     async def live() -> str:
         async with living(tmp_path, script, window=40_000) as session:
-            lane_state = session.state.lane_state
+            engine = session.state.engine
             cut: list[Event] = []
             for words in (*RULES, CODE, *[f"go on {number}" for number in range(6)]):
                 cut += await turn(session, words)
@@ -97,7 +97,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
             assert f"> {RULES[0]}" in markers(session)[0] and all(rule in window_text(session) for rule in RULES)
             assert (
                 0.4
-                < lane_state.window.estimator.estimate(lane_state.lane.counted) / lane_state.window.budget.available
+                < engine.window.estimator.estimate(engine.conversation.counted) / engine.window.budget.available
                 < 0.75
             )
             for number in range(8):
@@ -158,10 +158,10 @@ def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: P
         async with living(tmp_path, script, "make a list", window=128_000, provider=CutFirst(script)) as session:
             async for _ in session.run(Trigger()):
                 pass
-            assert any(item.message.content == GO_ON for item in session.context.lane.items)
+            assert any(item.message.content == GO_ON for item in session.context.conversation.items)
             for number in range(5):
                 await turn(session, f"and on {number}")
-            waiting = preview(session.state.lane_state)
+            waiting = preview(session.state.engine)
             assert waiting["possible"] and GO_ON not in waiting["own_words"] and "make a list" in waiting["own_words"]
             made = ended(await session.compact())
             assert made.ok and made.kept and (made.kept["words"], made.kept["words_left"]) == (6, 0)
@@ -193,7 +193,7 @@ def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows
     async def live() -> int:
         async with living(tmp_path, script, window=16_000) as session:
             events = [event for number in range(3) for event in await turn(session, f"work {number}")]
-            assert session.state.lane_state.window_request().fits
+            assert session.state.engine.window_request().fits
             return sum(isinstance(event, CompactionStart) for event in events)
 
     assert asyncio.run(live()) >= 2
@@ -237,7 +237,7 @@ def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(tmp_path: Path, m
 
 def count_drafts(session: Session, asked: list[int]) -> None:
     """Note in `asked` each time when an epoch is drafted."""
-    prompt = session.state.lane_state.prompt
+    prompt = session.state.engine.prompt
     draft_epoch = prompt.draft_epoch
 
     async def counting(window: LaneWindow, words: str = "") -> EpochDraft:
@@ -275,8 +275,8 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
             await turn(session, large)
             done_ = ended(await session.compact())
             assert done_.ok, done_.why
-            lane_state = session.state.lane_state
-            assert lane_state.lane.counted > 0.35 * lane_state.window.budget.available
+            engine = session.state.engine
+            assert engine.conversation.counted > 0.35 * engine.window.budget.available
             text = summary_of(session)
             assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text
 
@@ -298,7 +298,7 @@ def test_a_request_that_was_shortened_in_the_window_is_not_counted_as_word_for_w
             window=20_000,
             compact=CompactSettings(at=0.98, to=0.5),
         ) as session:
-            (request,) = [one for one in session.context.lane.items if one.message.content.startswith("ALPHA")]
+            (request,) = [one for one in session.context.conversation.items if one.message.content.startswith("ALPHA")]
             assert request.form is ItemForm.ELIDED
             done = ended(await session.compact())
             assert done.ok and done.kept and (done.kept["words"], done.kept["words_left"]) == (1, 1), done

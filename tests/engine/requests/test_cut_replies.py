@@ -63,7 +63,7 @@ def test_a_cut_answer_is_asked_for_once_more(
     session = opened(Again(cut, WHOLE), tmp_path)
     events, outcome = say(session, "hi")
     assert (outcome.ok, outcome.text, outcome.steps) == (True, "the whole", 1)
-    assert window(session) == "the whole" and len(session.context.lane.items) == 2, "half of it is no answer"
+    assert window(session) == "the whole" and len(session.context.conversation.items) == 2, "half of it is no answer"
     assert rows(session) == [(1, finish), (2, "stop")]
     (retry,) = (one for one in events if isinstance(one, e.Retry))
     assert (retry.attempt, retry.cut) == (1, True)

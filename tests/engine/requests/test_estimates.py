@@ -186,7 +186,7 @@ def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -
         try:
             for _ in range(12):
                 [event async for event in session.run(WORDS)]
-            timeline = session.context.lane.timeline
+            timeline = session.context.conversation
             tokens = {entry.id: entry.tokens for entry in timeline.read(1, timeline.last)}
             drops = [drop for drop in session.state.drops() if drop.cause is Cause.COMPACTION]
             return drops, tokens, [timeline.log.original(drop.id) for drop in drops]  # type: ignore[attr-defined]

@@ -229,9 +229,9 @@ def test_a_window_just_too_small_is_refused_with_numbers_that_add_up(window: int
 
 def test_a_request_that_leaves_no_room_for_its_answer_is_refused_with_numbers_that_add_up(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "done"), tmp_path)
-    lane_state = session.state.lane_state
-    lane_state.lane.append(Kind.USER, Message(Role.USER, "word " * 14_000), "person")
+    engine = session.state.engine
+    engine.conversation.append(Kind.USER, Message(Role.USER, "word " * 14_000), "person")
     with pytest.raises(NexusError, match="the request does not fit the window") as refused:
-        _refuse_if_too_large(lane_state.window, lane_state.window_request())
+        _refuse_if_too_large(engine.window, engine.window_request())
     asyncio.run(session.aclose())
     assert_adds_up(refused.value.message)

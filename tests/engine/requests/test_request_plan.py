@@ -238,15 +238,15 @@ def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> N
 
     async def live() -> None:
         async with living(Provider(script), tmp_path) as session:
-            lane_state = session.state.lane_state
+            engine = session.state.engine
             await turn(session, "list")
             session.reload()
             prepare_next_request(session.state)
-            at_once, later = lane_state.next_request(), lane_state.next_request()
+            at_once, later = engine.next_request(), engine.next_request()
             before = said(at_once)
             await turn(session, "go on")
-            assert lane_state.lane.epoch.id != at_once.epoch.parent
-            assert said(later) == before and said(lane_state.next_request()) != before
+            assert engine.conversation.epoch.id != at_once.epoch.parent
+            assert said(later) == before and said(engine.next_request()) != before
 
     asyncio.run(live())
 

@@ -112,7 +112,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     made, run = Wire(), Session.run
 
     async def shows(self: Session, trigger: Trigger | str) -> AsyncGenerator[Event, None]:
-        if self.saved and not self.state.lane_state.lane.items:
+        if self.saved and not self.state.engine.conversation.items:
             text = trigger if isinstance(trigger, str) else trigger.text
             self.attached_texts.count_pending(lambda: [text])
             made.shown.append((self.id, as_json(live_report(self.state))))

@@ -22,7 +22,7 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.engine import turn as loop
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import add_fact
@@ -117,7 +117,7 @@ def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path
     def noting(request: Request) -> Any:
         nonlocal number
         number += 1
-        sessions[0].state.lane_state.model_notices.append(f"{NOTICE} {number:02}")
+        sessions[0].state.engine.model_notices.append(f"{NOTICE} {number:02}")
         return work(request)
 
     provider = Played(Summariser(work=noting))
@@ -145,16 +145,16 @@ def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells
     provider = Played(Summariser(work=lambda request: "listed " * 900))
     exchange = vars(loop)["call_model"]
 
-    async def ending(lane_state: LaneState, cap: int) -> Any:
-        if lane_state.lane.epoch.cause == "compaction":
+    async def ending(engine: Engine, cap: int) -> Any:
+        if engine.conversation.epoch.cause == "compaction":
             raise NexusError("internal", "the process", "it ended here")
-        return await exchange(lane_state, cap)
+        return await exchange(engine, cap)
 
     async def run(again: str = "") -> str:
         words = () if again else tuple(f"TURN{number} make a list, every answer" for number in range(8))
         async with living(tmp_path, None, provider=provider, window=WINDOW, again=again) as session:
             for said in words:
-                if session.context.lane.epoch.cause != "compaction":
+                if session.context.conversation.epoch.cause != "compaction":
                     await turn(session, said)
             if again:
                 await turn(session, "")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.conversation.conversation import Lane
-from nexus_cli.conversation.timeline import MemoryLog, Timeline
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.services import (
@@ -44,8 +44,8 @@ def _lines(found: Schemas) -> str:
     return str(next(one["function"]["description"] for one in found if one["function"]["name"] == "use_tool"))
 
 
-def _lane() -> Lane:
-    return Lane(Timeline(MemoryLog(), lambda: START), lambda message, preamble: 1)
+def _lane() -> Conversation:
+    return Conversation(MemoryLog(), lambda: START, lambda message, preamble: 1)
 
 
 def _renew(

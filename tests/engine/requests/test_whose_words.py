@@ -156,8 +156,8 @@ def test_equal_words_of_others_count_as_theirs_each_time_and_taking_back_leaves_
             newest = session.take_newest()
             async for _event in session.run(Trigger("begin")):
                 pass
-            lane = session.state.lane_state.lane
-            sources = read_sources(lane.timeline.memos)
+            lane = session.state.engine.conversation
+            sources = read_sources(lane.memos)
             said = [item.entry for item in lane.items if words in item.message.content]
             return [sources.get(entry, "person") for entry in said], newest
 

@@ -71,7 +71,7 @@ def kept(folder: Path, session: str) -> tuple[Goal, ...]:
     """The goals of a session as another process finds them."""
     resumed = opened(Played(lambda request: "x"), folder, session)
     try:
-        return list_goals(resumed.state.lane_state.lane.timeline)
+        return list_goals(resumed.state.engine.conversation)
     finally:
         asyncio.run(resumed.aclose())
 
@@ -173,7 +173,7 @@ def test_what_a_side_lane_used_counts_and_its_own_limits_bind(tmp_path: Path) ->
     session = open_session(Options(tmp_path, MODEL), settings, approver=None, provider=provider)
     with pytest.raises(NexusError, match="limit max_cost reached"):
         run(session, "begin", reflection(lambda text: None))
-    assert len(provider.seen) == 1 + 2 and session.state.lane_state.spending.usage.cost_usd == 0.5
+    assert len(provider.seen) == 1 + 2 and session.state.engine.spending.usage.cost_usd == 0.5
     (places().config / "recipes" / "reflection.toml").write_text("")
     with pytest.raises(NexusError, match="nothing to ask"):
         run(opened(provider, tmp_path), "begin", reflection(lambda text: None))
@@ -188,7 +188,7 @@ def test_there_is_nothing_to_look_back_at_before_the_first_turn(tmp_path: Path) 
 
 def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_compaction(tmp_path: Path) -> None:
     async def keep(session_state: Any) -> None:
-        await extract_facts(session_state.dispatcher, session_state.lane_state)
+        await extract_facts(session_state.dispatcher, session_state.engine)
 
     said = {"text": "The person wants tabs.", "slot": "user", "quote": "I always want tabs"}
     provider = Played(answering(after_calls([("remember", said), ("search_memory", {"query": "x"})])))
@@ -301,9 +301,7 @@ def test_a_goal_that_is_stopped_is_kept_without_steps(tmp_path: Path) -> None:
             session.cancel()
             await asyncio.sleep(60)
 
-    session.state.lane_state.window.model = replace(
-        session.state.lane_state.model, provider=Endless(lambda request: "")
-    )
+    session.state.engine.window.model = replace(session.state.engine.model, provider=Endless(lambda request: ""))
     with pytest.raises(NexusError) as caught:
         run(session, goal_setting("A parser"))
     assert caught.value.kind == "aborted"
@@ -449,12 +447,12 @@ def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: P
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
     async def full(session_state: Any) -> None:
-        budget, used = session_state.lane_state.window.budget, session_state.lane_state.window_request().tokens
-        session_state.lane_state.window.budget = replace(
+        budget, used = session_state.engine.window.budget, session_state.engine.window_request().tokens
+        session_state.engine.window.budget = replace(
             budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85)
         )
-        assert session_state.lane_state.window_request().budget.pressure == "critical"
-        await extract_facts(session_state.dispatcher, session_state.lane_state)
+        assert session_state.engine.window_request().budget.pressure == "critical"
+        await extract_facts(session_state.dispatcher, session_state.engine)
         await reflection(lambda text: None)(session_state)
 
     events = run(session, f"begin {'word ' * 3000}", full)
@@ -467,8 +465,8 @@ def test_a_side_lane_that_does_not_fit_is_not_asked(tmp_path: Path) -> None:
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
     async def full(session_state: Any) -> None:
-        budget = session_state.lane_state.window.budget
-        session_state.lane_state.window.budget = type(budget)(budget.window, budget.window - 10, 0)
+        budget = session_state.engine.window.budget
+        session_state.engine.window.budget = type(budget)(budget.window, budget.window - 10, 0)
         await reflection(lambda text: None)(session_state)
 
     with pytest.raises(NexusError) as refused:

@@ -395,7 +395,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
                 yield delta
 
     stage = Stage(tmp_path, lambda request: "fine")
-    stage.session.state.lane_state.model.provider = Slow(stage.provider.script)
+    stage.session.state.engine.model.provider = Slow(stage.provider.script)
 
     async def scene() -> None:
         stage.type("begin")
@@ -495,7 +495,7 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
             assert len(stage.repl.queued()) == 1 and stage.session.id == session
         stage.type("look")
         await stage.idle()
-        memos = stage.session.context.lane.timeline.memos(COMMAND)
+        memos = stage.session.context.conversation.memos(COMMAND)
         assert [(memo.value["status"], memo.value["error"]) for memo in memos] == [(3, "seen-42")]
 
     stage.play(go_on())
@@ -561,12 +561,14 @@ def test_the_value_of_a_key_in_a_shell_line_is_seen_by_the_person_alone(
 def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of_it(tmp_path: Path) -> None:
     calls: Iterator[Answer] = iter([[("bash", {"command": "exit 4"})], "done"])
     stage = Stage(tmp_path, lambda request: next(calls, "fine"), allow="all")
-    engine = stage.session.state.lane_state
+    engine = stage.session.state.engine
 
     def commands() -> list[str]:
-        for _ in record_sources.read_log(engine.lane, engine.work):
+        for _ in record_sources.read_log(engine.conversation, engine.work):
             pass
-        return [item.text for item in record_sources.make_record(engine.lane, engine.work).items if item.command]
+        return [
+            item.text for item in record_sources.make_record(engine.conversation, engine.work).items if item.command
+        ]
 
     async def scene() -> None:
         stage.type("run it")

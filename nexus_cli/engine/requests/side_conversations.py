@@ -7,67 +7,67 @@ from dataclasses import replace
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.lane_window import LaneWindow, Model
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Lane
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.sent_requests import CacheHistory
-from nexus_cli.conversation.timeline import MemoryLog, Timeline
 from nexus_cli.conversation.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Log
-from nexus_cli.engine.requests.lane_state import LaneState
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.wire_rules import rules_for
 
 
-def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
+def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     """Fork the lane and append one instruction.
 
     Shared with the parent: spending, control, clock, settings, prompt, calibrations. Copied: model, budget, token
     estimate, cache history, event sections. Everything else is new. Of the session's limits only those of `spending`
     apply.
     """
-    parent, lane = lane_state.window, lane_state.lane
-    log = _open_log(lane, agent, lane.timeline.last)
-    context = parent.context.fork(lane.fork(Timeline(log, lane_state.clock)))
-    context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
-    return LaneState(
+    parent, conversation = engine.window, engine.conversation
+    log = _open_log(conversation, agent, conversation.last)
+    context = parent.context.fork(conversation.fork(log))
+    context.conversation.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
+    return Engine(
         LaneWindow(context, parent.model, parent.budget, parent.estimator.fork(), parent.calibrations),
-        lane_state.spending,
-        lane_state.control,
-        lane_state.clock,
-        lane_state.settings,
-        lane_state.prompt,
-        event_sections=lane_state.event_sections,
-        cache=replace(lane_state.cache, last_usage=None),
+        engine.spending,
+        engine.control,
+        engine.clock,
+        engine.settings,
+        engine.prompt,
+        event_sections=engine.event_sections,
+        cache=replace(engine.cache, last_usage=None),
     )
 
 
-def separate(lane_state: LaneState, agent: str, model: Model, text: str = "") -> LaneState:
+def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine:
     """Open a lane for `model`, without system text and tools, empty or with a message of this text.
 
-    Shared with `lane_state`: spending, control, clock, settings, prompt, cache use times, and calibrations unless
+    Shared with `engine`: spending, control, clock, settings, prompt, cache use times, and calibrations unless
     `model` is the session's own, whose calibration other contents must not change. Everything else is new.
     """
-    budget, estimator = sized(lane_state.window, model)
-    log = _open_log(lane_state.lane, agent, None)
-    context = ContextManager(logger=log, token_counter=lane_state.window.context.counter)
+    budget, estimator = sized(engine.window, model)
+    log = _open_log(engine.conversation, agent, None)
+    context = ContextManager(logger=log, token_counter=engine.window.context.counter)
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
-    context.lane.begin()
+    context.conversation.begin()
     if text:
-        context.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
-    same = model.info.served_name == lane_state.model.info.served_name
-    return LaneState(
-        LaneWindow(context, model, budget, estimator, None if same else lane_state.window.calibrations),
-        lane_state.spending,
-        lane_state.control,
-        lane_state.clock,
-        lane_state.settings,
-        lane_state.prompt,
-        cache=CacheHistory(uses=lane_state.cache.uses),
+        context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus")
+    same = model.info.served_name == engine.model.info.served_name
+    return Engine(
+        LaneWindow(context, model, budget, estimator, None if same else engine.window.calibrations),
+        engine.spending,
+        engine.control,
+        engine.clock,
+        engine.settings,
+        engine.prompt,
+        cache=CacheHistory(uses=engine.cache.uses),
     )
 
 
@@ -88,10 +88,10 @@ def sized(window: LaneWindow, model: Model) -> tuple[TokenBudget, TokenEstimator
     return budget, TokenEstimator(window.estimator.calibration if name == window.model.info.served_name else known)
 
 
-def _open_log(lane: Lane, agent: str, at_entry: int | None) -> Log:
+def _open_log(conversation: Conversation, agent: str, at_entry: int | None) -> Log:
     """Open the log of a side lane: a fork at `at_entry`, or (None) an empty one; in memory if the parent's log cannot
     store lanes."""
-    log = lane.timeline.log
+    log = conversation.log
     if isinstance(log, LaneLog):
         return log.open_lane(agent, at_entry)
-    return MemoryLog(at_entry or 0, epochs=lane.epoch.id + 1)
+    return MemoryLog(at_entry or 0, epochs=conversation.epoch.id + 1)

@@ -1,19 +1,12 @@
-"""The log of one lane: append, read by range; nothing in it ever changes (seed C's timeline).
-
-`Timeline` gives entries their ids and times; a `Log` stores them. `MemoryLog` stores them in this process, for a
-`ContextManager` without a session.
-"""
+"""A log of entries in this process, for a `ContextManager` without a session, and for what is not saved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo, is_person
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.message import Message
-from nexus_cli.core.services import FixedValues, Log
+from nexus_cli.core.services import FixedValues
 from nexus_cli.core.usage import Usage
 
 
@@ -97,36 +90,3 @@ class MemoryLog:
 
     def memos(self, kind: str) -> Sequence[Memo]:
         return [memo for memo in self._memos if memo.kind == kind]
-
-
-class Timeline:
-    """All entries of one lane, in order."""
-
-    def __init__(self, log: Log, clock: Clock) -> None:
-        self.log = log
-        self._clock = clock
-
-    @property
-    def last(self) -> int:
-        """Id of the newest entry, 0 if there is none."""
-        return self.log.last_id()
-
-    def new_entry(self, kind: Kind, message: Message, actor: str, tokens: int) -> Entry:
-        """Return the next entry, which is not recorded yet."""
-        return Entry(self.last + 1, self.now(), actor, kind, message, tokens=tokens)
-
-    def read(self, first: int, last: int) -> Sequence[Entry]:
-        """Return the entries from `first` to `last`, both included."""
-        return self.log.read(first, last) if first <= last else ()
-
-    def memo(self, kind: str, value: Mapping[str, Any]) -> None:
-        """Record a note about the lane, see `Memo`."""
-        self.log.record_memo(Memo(kind, self.now(), self.last, value))
-
-    def memos(self, kind: str) -> Sequence[Memo]:
-        """Return all memos of one kind, oldest first."""
-        return self.log.memos(kind)
-
-    def now(self) -> str:
-        """Return the current time in the form that the ledger stores."""
-        return format_utc(self._clock())

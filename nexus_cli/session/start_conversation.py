@@ -23,11 +23,11 @@ from nexus_cli.session.running_workers import JOB, WORKER
 from nexus_cli.session.session_state import SessionState
 
 
-async def start_lane(state: SessionState, words: str = "") -> None:
+async def start_conversation(state: SessionState, words: str = "") -> None:
     """Begin the main lane for a message, or resume it where a process left it; do nothing for a bare session."""
     if state.record is None:
         return
-    if not state.lane_state.lane.is_recorded:
+    if not state.engine.conversation.is_recorded:
         await _begin(state, words)
     else:
         await _resume(state)
@@ -55,7 +55,7 @@ def _find_command(state: SessionState, trigger: Trigger) -> str:
     """
     if trigger.until or (not state.has_more_turns and (trigger.text or trigger.parts)):
         return trigger.until
-    return open_until(state.lane_state.lane.timeline, state.session_id).get("command", "")
+    return open_until(state.engine.conversation, state.session_id).get("command", "")
 
 
 async def record_trigger(state: SessionState, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
@@ -63,7 +63,7 @@ async def record_trigger(state: SessionState, trigger: Trigger, continuations: S
     for one in continuations:
         trigger = one.admit(trigger)
     has_work = any(one.has_work for one in continuations)
-    await admit_trigger(state.lane_state, state.dispatcher, trigger, may_be_done=has_work)
+    await admit_trigger(state.engine, state.dispatcher, trigger, may_be_done=has_work)
 
 
 async def prepare_servers(state: SessionState) -> None:
@@ -93,41 +93,41 @@ async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
 
 
 async def _begin(state: SessionState, words: str) -> None:
-    lane_state = state.lane_state
-    planned = await lane_state.prompt.draft_epoch(lane_state.window, words)
-    lane_state.lane.replace_header(planned.frame)
-    lane_state.lane.begin(planned.drops, [one.note for one in planned.left])
-    lane_state.emit_drops(planned.drops)
+    engine = state.engine
+    planned = await engine.prompt.draft_epoch(engine.window, words)
+    engine.conversation.replace_header(planned.frame)
+    engine.conversation.begin(planned.drops, [one.note for one in planned.left])
+    engine.emit_drops(planned.drops)
 
 
 async def _resume(state: SessionState) -> None:
-    lane_state, log, options = state.lane_state, state.record, state.options
+    engine, log, options = state.engine, state.record, state.options
     if log is None or options is None:
         return
-    lane = lane_state.lane
-    if not lane_state.model.effort and options.effort != DEFAULT_EFFORT:
-        lane_state.window.model = replace(lane_state.model, effort=lane.epoch.effort)
-    lane_state.prompt.resume(lane_state.lane)
+    conversation = engine.conversation
+    if not engine.model.effort and options.effort != DEFAULT_EFFORT:
+        engine.window.model = replace(engine.model, effort=conversation.epoch.effort)
+    engine.prompt.resume(engine.conversation)
     last = log.last_request()
     state.load_cache_history()
-    lane_state.cache.last_usage = last.usage if last else None
-    head, entries = log.line_hashes(lane.epoch.id, lane.cursor)
-    if (lane.epoch.model, lane.epoch.effort) != (lane_state.model.info.name, lane_state.model.effort):
-        lane_state.pending_cause = "model"
-        if (before := lane.epoch.model) != (now := lane_state.model.info.name):
-            lane_state.model_notices.append(f"the model is now {now}: earlier replies are those of {before}")
-    elif not lane.renders_to(head, dict(entries)):
-        lane_state.pending_cause = "reload"
+    engine.cache.last_usage = last.usage if last else None
+    head, entries = log.line_hashes(conversation.epoch.id, conversation.cursor)
+    if (conversation.epoch.model, conversation.epoch.effort) != (engine.model.info.name, engine.model.effort):
+        engine.pending_cause = "model"
+        if (before := conversation.epoch.model) != (now := engine.model.info.name):
+            engine.model_notices.append(f"the model is now {now}: earlier replies are those of {before}")
+    elif not conversation.renders_to(head, dict(entries)):
+        engine.pending_cause = "reload"
         line = "another version of nexus wrote this session; its next request misses the cache"
-        lane_state.emit(Notice(line, warning=False))
-    await replan_sections(lane_state)
+        engine.emit(Notice(line, warning=False))
+    await replan_sections(engine)
     if log.session.folder != str(options.cwd):
-        lane_state.model_notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
+        engine.model_notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
     known = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
     known.update(BUDGET if options.spawner else ())  # a worker is told its new budget
-    if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds, known):
-        lane_state.model_notices.append(changed)
-    if lane.timeline.memos(WORKER):
+    if changed := describe_changed_limits(conversation.memos(LIMITS), state.bounds, known):
+        engine.model_notices.append(changed)
+    if conversation.memos(WORKER):
         state.services.find(Workers)  # reports workers whose result was not read
-    if lane.timeline.memos(JOB):
+    if conversation.memos(JOB):
         state.services.find(Jobs)  # reports jobs that ended with the session

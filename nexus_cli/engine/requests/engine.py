@@ -1,6 +1,6 @@
 """The state of one lane: its window, what waits for its next request, its cache history, what the session shares.
 
-`factory` builds it; `lane_forks` opens side lanes.
+`factory` builds it; `side_conversations` opens side lanes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.lane_window import LaneWindow, Model, project
 from nexus_cli.conversation.compaction.work_record import WorkLog
-from nexus_cli.conversation.conversation import Lane, Notes
+from nexus_cli.conversation.conversation import Conversation, Notes
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import is_request
 from nexus_cli.conversation.request_plan import NextRequest
@@ -67,22 +67,22 @@ class PromptAssembler(Protocol):
         """Return the preamble of the next request: the `notices` that wait, and the event sections that changed since
         this epoch last sent them."""
 
-    def resume(self, lane: Lane) -> None:
+    def resume(self, conversation: Conversation) -> None:
         """Load the sections that the lane's epoch has already sent."""
 
 
 class LimitsSource(Protocol):
     """Provides the limits of a session, tightened by the state of the run."""
 
-    def in_force(self, lane_state: LaneState) -> Limits:
+    def in_force(self, engine: Engine) -> Limits:
         """Return the limits of the next request."""
 
-    def record(self, lane_state: LaneState) -> None:
+    def record(self, engine: Engine) -> None:
         """Record the limits of the next request if they differ from those recorded last."""
 
 
 @dataclass
-class LaneState:
+class Engine:
     """The state that the turns of one lane need: its window, what waits for the next request, the cache history, and
     the objects shared with the session."""
 
@@ -94,7 +94,7 @@ class LaneState:
     prompt: PromptAssembler
     limits: LimitsSource | None = None
     """None: the limits of `spending`."""
-    before_summary: Callable[[LaneState, str, str], Awaitable[None]] | None = None
+    before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
     cache: CacheHistory = field(default_factory=CacheHistory)
     """Earlier requests that may still be cached."""
@@ -124,8 +124,8 @@ class LaneState:
     """Commands and turns found in the lane's log, up to the last entry read."""
 
     @property
-    def lane(self) -> Lane:
-        return self.window.lane
+    def conversation(self) -> Conversation:
+        return self.window.conversation
 
     @property
     def model(self) -> Model:
@@ -151,7 +151,7 @@ class LaneState:
     @property
     def begins_epoch(self) -> bool:
         """True if the next request begins a new epoch, for another model or effort or a reload."""
-        epoch, model = self.lane.epoch, self.model
+        epoch, model = self.conversation.epoch, self.model
         asked = model.info.name, model.effort or epoch.effort
         return bool(self.pending_cause) or (epoch.model, epoch.effort) != asked
 
@@ -159,7 +159,7 @@ class LaneState:
     def next_epoch(self) -> NextEpoch | None:
         """The epoch that the next request begins; None if it begins none, or one that is not drafted yet."""
         draft = self.drafted
-        is_due = draft is not None and draft.epoch.parent == self.lane.epoch.id and self.begins_epoch
+        is_due = draft is not None and draft.epoch.parent == self.conversation.epoch.id and self.begins_epoch
         return draft if is_due else None
 
     @property
@@ -206,12 +206,12 @@ class LaneState:
         notes: Notes | None = None,
     ) -> None:
         """Begin an epoch as `LaneWindow.begin_epoch` does, and report its drops."""
-        before, info = self.lane.epoch.tools, self.window.model.info
+        before, info = self.conversation.epoch.tools, self.window.model.info
         every = (*planned.drops, *drops)
         self.window.begin_epoch(head, cause, planned, every, notes)
         self.drafted = None
         self.emit_drops(every)
-        line = describe_left_out(info.window, self.lane.epoch.tools)
+        line = describe_left_out(info.window, self.conversation.epoch.tools)
         if line and line != describe_left_out(info.window, before):
             self.emit(Notice(line))
 
@@ -225,11 +225,11 @@ class LaneState:
             self.control.emit_drop(drop)
 
 
-def newest_words(lane: Lane) -> str:
+def newest_words(conversation: Conversation) -> str:
     """Return the last request in the lane's window, "" if there is none: messages of nexus within a turn are none."""
-    for item in reversed(lane.items):
+    for item in reversed(conversation.items):
         if is_request((item,)) and not any(
-            one.kind is Kind.STEER and one.actor == "nexus" for one in lane.timeline.read(item.entry, item.entry)
+            one.kind is Kind.STEER and one.actor == "nexus" for one in conversation.read(item.entry, item.entry)
         ):
             return item.message.content
     return ""
