@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         AppliedWorktree,
         CommandResult,
         CompactResult,
-        Conversation,
+        ConversationObject,
         CreatedAgent,
         ListedAgent,
         MessageList,
@@ -251,9 +251,9 @@ class Client:
         result: CommandResult = await self.call("run_command", agent_id=agent_id, name=name, arguments=arguments)
         return result
 
-    async def get_conversation(self, agent_id: str, turns: int | None = None) -> Conversation:
+    async def get_conversation(self, agent_id: str, turns: int | None = None) -> ConversationObject:
         """Return the newest turns as events."""
-        result: Conversation = await self.call("get_conversation", agent_id=agent_id, turns=turns)
+        result: ConversationObject = await self.call("get_conversation", agent_id=agent_id, turns=turns)
         return result
 
     async def list_workers(self, agent_id: str) -> WorkerList:

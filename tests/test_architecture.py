@@ -717,7 +717,7 @@ def test_broad_excepts_give_their_reason() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-MEASURES = {"conversation/request_plan.py", "context/lane_window.py", "engine/requests/cache_expectation.py"}
+MEASURES = {"conversation/request_plan.py", "context/manager.py", "engine/requests/cache_expectation.py"}
 """Files that ask the token estimator how large a request is."""
 ESTIMATES = {"estimate", "estimate_without_anchor", "layers", "unanchored", "upper"}
 """Methods of the token estimator that say how large a request is."""

@@ -35,7 +35,7 @@ async def write_instructions(context: CommandContext, rest: str) -> None:
             await read_log_in_pieces(state.engine.conversation, state.engine.work)
             runs = state.engine.work.commands.values()
             path = project_root(context.session.folder) / "NEXUS.md"
-            count = state.engine.window.count
+            count = state.engine.context.count
             problems, price = check_written(path, count, most, [run.command for run in runs if run.status == 0])
             context.say("\n".join([price, *problems]))
             if problems and not is_last and price:

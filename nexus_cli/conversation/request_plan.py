@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from nexus_cli.conversation.cache_diagnosis import expected_cached, seconds_between
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
 from nexus_cli.conversation.section_rows import Sections, scale_sections
 from nexus_cli.conversation.sent_requests import EarlierRequests
@@ -190,6 +191,37 @@ class NextRequest:
         if not self.earlier.requests or self._shared[0][0] >= self.earlier.requests[0][0].tokens:
             return 0
         return self.tokens - self.cached
+
+
+def project(
+    conversation: Conversation,
+    estimator: TokenEstimator,
+    budget: TokenBudget,
+    *,
+    room: int,
+    earlier: EarlierRequests | None = None,
+    epoch: Epoch | None = None,
+    items: Sequence[WindowItem] | None = None,
+    anchor: Anchor | None = None,
+    waiting: Sequence[WindowItem] = (),
+    told: Sections = (),
+    preamble: int = 0,
+) -> NextRequest:
+    """Return the next request of `conversation`, or the first one of an `epoch` that may begin: of `items`, by default
+    those of the window; `anchor` is the last report on them. The others are as for `NextRequest.of`."""
+    shown = conversation.items if items is None else items
+    return NextRequest.of(
+        unreported_estimator(estimator, epoch, shown, anchor) if epoch else estimator,
+        epoch or conversation.epoch,
+        shown,
+        budget,
+        waiting=waiting,
+        sent=-1 if epoch else conversation.last_sent,
+        told=told,
+        preamble=preamble,
+        room=room,
+        earlier=earlier,
+    )
 
 
 def used_tokens(estimator: TokenEstimator, counted: UsedTokens, size: int) -> UsedTokens:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.core.attachment import Trigger
@@ -32,7 +32,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
     Without text, and unless it `may_be_done`, raises `NexusError("usage", ...)` if the last reply is complete.
     """
     if not trigger.text and not trigger.parts:
-        await _go_on(engine.window, engine.control, may_be_done)
+        await _go_on(engine.context, engine.control, may_be_done)
         return
     if isinstance(step := engine.conversation.next_step(), Dispatch):
         dispatcher.settle_open(engine.conversation, engine.control, step.calls)
@@ -51,7 +51,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         conversation.log.record_memo(Memo(TRIGGER, conversation.now(), conversation.last + 1, said))
     await record_user_message(
-        engine.window,
+        engine.context,
         engine.control,
         Kind.USER,
         _marked_text(trigger),
@@ -97,13 +97,13 @@ def _marked_text(trigger: Trigger) -> str:
     return trigger.text if trigger.text.endswith(TRIGGER_MARK) else f"{cut_arrows(trigger.text)} {TRIGGER_MARK}"
 
 
-async def _go_on(window: LaneWindow, control: Control, may_be_done: bool) -> None:
+async def _go_on(context: ContextManager, control: Control, may_be_done: bool) -> None:
     """Go on with open calls or an unfinished reply; raise `NexusError("usage", ...)` if the last is complete."""
-    if control.steering or not isinstance(window.conversation.next_step(), Done):
+    if control.steering or not isinstance(context.conversation.next_step(), Done):
         return
-    if not ends_unfinished(window.conversation.log):
+    if not ends_unfinished(context.conversation.log):
         if may_be_done:
             return
         why = "there is no prompt, and the last answer of this session is complete"
         raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
-    await record_user_message(window, control, Kind.STEER, GO_ON, actor="nexus")
+    await record_user_message(context, control, Kind.STEER, GO_ON, actor="nexus")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import PLAN, NextRequest
 from nexus_cli.core.context_contract import ContextContract
@@ -29,7 +29,7 @@ def check_contract(
     contract: ContextContract,
     read_drops: Callable[[], Sequence[Drop]],
     settings: Settings,
-    window: LaneWindow,
+    context: ContextManager,
     request: NextRequest,
     is_first: bool,
 ) -> None:
@@ -38,15 +38,15 @@ def check_contract(
     `read_drops` returns the drops of the session. Raises `NexusError`: "usage" for an unknown section, "contract" if
     the first request of the turn breaks the contract, "limit" if a later one is too large.
     """
-    forms = _section_forms(window.conversation, request) if is_first and contract.sections else {}
+    forms = _section_forms(context.conversation, request) if is_first and contract.sections else {}
     for name in contract.sections if is_first else ():
         _require_known(name, forms)
     if is_first and contract.full_input:
-        _check_input(window, contract, read_drops(), request)
+        _check_input(context, contract, read_drops(), request)
     if contract.max_input is not None and request.tokens > contract.max_input:
-        raise _too_large(window, contract, contract.max_input, request, is_first)
+        raise _too_large(context, contract, contract.max_input, request, is_first)
     if is_first and contract.max_drop is not None:
-        _check_drops(window, contract, request, read_drops(), settings)
+        _check_drops(context, contract, request, read_drops(), settings)
     for name in contract.sections if is_first else ():
         _check_section(name, forms)
 
@@ -54,19 +54,21 @@ def check_contract(
 # -- the input ---------------------------------------------------------------------------------------------------------
 
 
-def _check_input(window: LaneWindow, contract: ContextContract, drops: Sequence[Drop], request: NextRequest) -> None:
+def _check_input(
+    context: ContextManager, contract: ContextContract, drops: Sequence[Drop], request: NextRequest
+) -> None:
     option, hint = "--require-full-input", "Send less, use a model with a larger window, or omit the option"
     if contract.uncounted:
         why = f"{contract.largest_input} is {contract.uncounted:,} bytes larger than nexus can keep"
         raise _broken(option, why, hint)
-    left = sum(drop.tokens for drop in drops if drop.id in _clipped(window.conversation))
+    left = sum(drop.tokens for drop in drops if drop.id in _clipped(context.conversation))
     if not left:
-        alone, most = request.tokens - _parts(window, None, request)[HISTORY], request.budget.available
+        alone, most = request.tokens - _parts(context, None, request)[HISTORY], request.budget.available
         if alone > most and not request.fits:  # the provider has refused it: the window is smaller than it was thought
             why = f"the input does not fit: even without {HISTORY}, {alone:,} tokens are needed, and {most:,} are free"
             raise _broken(option, why, hint)
         return
-    cap = input_cap(window, contract.inputs[0][1] if contract.inputs else "")
+    cap = input_cap(context, contract.inputs[0][1] if contract.inputs else "")
     size = (left + cap) * contract.share(contract.largest_input)
     why = f"{contract.largest_input} has about {size:,.0f} tokens, and the input is {left:,} too large for the {cap:,}"
     raise _broken(option, f"{why} that it may have", hint)
@@ -81,9 +83,9 @@ def _clipped(conversation: Conversation) -> frozenset[str]:
 
 
 def _too_large(
-    window: LaneWindow, contract: ContextContract, most: int, request: NextRequest, is_first: bool
+    context: ContextManager, contract: ContextContract, most: int, request: NextRequest, is_first: bool
 ) -> NexusError:
-    parts = _parts(window, contract if is_first and contract.inputs else None, request)
+    parts = _parts(context, contract if is_first and contract.inputs else None, request)
     name, tokens = max(parts.items(), key=lambda part: part[1])
     option, over = f"--max-input-tokens {most}", request.tokens - most
     why = f"the request has {request.tokens:,} input tokens, {over:,} too many (largest part: {name}, about {tokens:,})"
@@ -93,10 +95,10 @@ def _too_large(
     return _broken(option, why, f"{way} or allow {request.tokens}")
 
 
-def _parts(window: LaneWindow, contract: ContextContract | None, request: NextRequest) -> dict[str, int]:
+def _parts(context: ContextManager, contract: ContextContract | None, request: NextRequest) -> dict[str, int]:
     """Return the parts of a request and their tokens, in the unit of the budget; by input with a `contract`."""
-    mine = sum(item.tokens for item in request.items if item.entry >= window.conversation.run)
-    parts: dict[str, float] = {**window.fixed_parts()}
+    mine = sum(item.tokens for item in request.items if item.entry >= context.conversation.run)
+    parts: dict[str, float] = {**context.fixed_parts()}
     parts[HISTORY] = sum(item.tokens for item in request.items) - mine
     parts |= {name: mine * contract.share(name) for name, _ in contract.inputs} if contract else {"this turn": mine}
     return {name: round(tokens * request.scale) for name, tokens in parts.items()}
@@ -106,10 +108,10 @@ def _parts(window: LaneWindow, contract: ContextContract | None, request: NextRe
 
 
 def _check_drops(
-    window: LaneWindow, contract: ContextContract, request: NextRequest, every: Sequence[Drop], settings: Settings
+    context: ContextManager, contract: ContextContract, request: NextRequest, every: Sequence[Drop], settings: Settings
 ) -> None:
     """Raise `NexusError` if too much is left out, or would be by the compaction that is due."""
-    conversation, most = window.conversation, contract.max_drop or 0
+    conversation, most = context.conversation, contract.max_drop or 0
     option = f"--max-drop {most}" if most else "--no-drops"
     back = returned_drops(every, request.items, conversation.memos, request.epoch.sections)
     drops = [drop for drop in every if drop.id not in back]
@@ -119,7 +121,7 @@ def _check_drops(
         clipped = dict.fromkeys(_clipped(conversation), f"part of {contract.largest_input}")
         why = f"the request leaves out {left:,} tokens{of}: {_name_drops(drops, clipped)}"
         raise _broken(option, why, f"Send less, start a new session, or allow them: --max-drop {left}")
-    threshold = compaction_threshold(window, settings)
+    threshold = compaction_threshold(context, settings)
     if request.fits and request.tokens < threshold:
         return
     goal = int(settings.compact.to * request.budget.available)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import (
     PINS_SHARE,
     RECORD_SHARE,
@@ -54,13 +54,13 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     known = _recap_in_force(engine.conversation)
     drop_id = known or conversation.log.next_drop()
     message = Message(
-        Role.USER, _recap_text(engine.window, engine.work, engine.spending, subjects, list(came), drop_id)
+        Role.USER, _recap_text(engine.context, engine.work, engine.spending, subjects, list(came), drop_id)
     )
-    item = WindowItem(last, ItemForm.SUMMARY, message, tokens=engine.window.context.measure(message, ""))
+    item = WindowItem(last, ItemForm.SUMMARY, message, tokens=engine.context.measure(message, ""))
     gone = sum(one.tokens for one in conversation.items)
     what = f"messages 1 to {last} of the conversation, told again as a timeline"
     drops = [] if known else [Drop(drop_id, what, gone, Cause.COMPACTION, conversation.now(), (1, last))]
-    planned = await engine.prompt.draft_epoch(engine.window)
+    planned = await engine.prompt.draft_epoch(engine.context)
     engine.begin_epoch(
         [item],
         RESUME,
@@ -85,10 +85,15 @@ def _recap_in_force(conversation: Conversation) -> str:
 
 
 def _recap_text(
-    window: LaneWindow, work: WorkLog, spending: Spending, subjects: Mapping[str, str], came: list[str], drop_id: str
+    context: ContextManager,
+    work: WorkLog,
+    spending: Spending,
+    subjects: Mapping[str, str],
+    came: list[str],
+    drop_id: str,
 ) -> str:
-    conversation, count, budget = window.conversation, window.count, countable(window)
-    recalls, last = can_recall(window.conversation, spending), conversation.last
+    conversation, count, budget = context.conversation, context.count, countable(context)
+    recalls, last = can_recall(context.conversation, spending), conversation.last
     way = f'; read them as they were with recall("{drop_id}").]' if recalls else ".]"
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
     ending = "\n".join(resume_lines(came))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never, cast
 
-from nexus_cli.context.lane_window import unreported_tokens
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall, flatten
 from nexus_cli.core import event
@@ -58,12 +57,12 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 case ModelCall():
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
-                    await deliver_steering(engine.window, engine.control)
+                    await deliver_steering(engine.context, engine.control)
                     await request(engine)
                 case Done():
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
-                    if engine.spending.ending or not await deliver_steering(engine.window, engine.control):
+                    if engine.spending.ending or not await deliver_steering(engine.context, engine.control):
                         return
                 case never:
                     assert_never(never)
@@ -83,7 +82,7 @@ async def request(engine: Engine) -> None:
     await attach_changes(engine)
     await begin_pending_epoch(engine)
     if engine.model.info.blind:
-        take_out_images(engine.window, engine.control)
+        take_out_images(engine.context, engine.control)
     prune_if_due(engine)
     await ensure_fits(engine)
     await _send_lost_again(engine, epoch)
@@ -92,7 +91,7 @@ async def request(engine: Engine) -> None:
         await call_model(engine, engine.answer_cap())
     except ProviderError as error:
         before = engine.window_request().tokens
-        if take_out_images(engine.window, engine.control, error):
+        if take_out_images(engine.context, engine.control, error):
             record_rewrite(engine, before)
             engine.spending.steps -= 1
             await call_model(engine, engine.answer_cap())
@@ -127,8 +126,8 @@ async def begin_pending_epoch(engine: Engine) -> None:
     """Begin the epoch that a model switch or a reload has requested, if one has."""
     if engine.pending_cause:
         head = flatten(engine.conversation.groups())
-        before = unreported_tokens(engine.window)
-        planned = await engine.prompt.draft_epoch(engine.window)
+        before = engine.context.unreported_tokens()
+        planned = await engine.prompt.draft_epoch(engine.context)
         engine.begin_epoch(head, engine.pending_cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
         engine.pending_cause = ""
 
@@ -138,7 +137,7 @@ async def attach_changes(engine: Engine) -> None:
     if engine.limits is not None:
         engine.limits.record(engine)
     engine.event_sections = engine.told_facts = ()
-    preamble = await engine.prompt.draft_preamble(engine.window, engine.model_notices)
+    preamble = await engine.prompt.draft_preamble(engine.context, engine.model_notices)
     if preamble.arrived and not engine.pending_cause:
         engine.pending_cause = "reload"
         late = f"context section {', '.join(preamble.arrived)} finished loading"

@@ -127,7 +127,7 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
         lane.last,
         drops,
         [bound.to_json() for bound in bounds],
-        engine.window.count,
+        engine.context.count,
         None,
         last_told(lane.memos, lane.cursor),
         tuple(notices),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.backoff import may_compact
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.engine import Engine
@@ -39,21 +39,21 @@ def next_rewrite(engine: Engine) -> dict[str, Any]:
     """Return the next rewrite of the window: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
     number of tokens. Stale tool results may be removed earlier."""
     if engine.conversation.is_recorded and engine.begins_epoch:
-        return {"by": "epoch", "at": None, "why": _epoch_cause(engine.window)}
+        return {"by": "epoch", "at": None, "why": _epoch_cause(engine.context)}
     request = engine.window_request()
     overflow = round(request.room * request.tokens / request.most) if request.most else request.room
     if may_compact(engine.conversation, engine.step, fits=True):
         return {
             "by": "summary",
-            "at": min(round(compaction_threshold(engine.window, engine.settings)), overflow),
+            "at": min(round(compaction_threshold(engine.context, engine.settings)), overflow),
             "why": "",
         }
     by = "summary" if may_compact(engine.conversation, engine.step, fits=False) else "truncation"
     return {"by": by, "at": overflow, "why": ""}
 
 
-def _epoch_cause(window: LaneWindow) -> str:
-    epoch, model = window.conversation.epoch, window.model
+def _epoch_cause(context: ContextManager) -> str:
+    epoch, model = context.conversation.epoch, context.model
     if epoch.model != model.info.name:
         return "another model"
     changed = epoch.effort != (model.effort or epoch.effort)

@@ -13,7 +13,7 @@ from nexus_cli.session.session_state import SessionState
 def pins_report(state: SessionState) -> dict[str, Any]:
     """Return the session's pins with their tokens; `room` is their share after a compaction."""
     engine = state.engine
-    pins, count = list_pins(engine.conversation), engine.window.count
+    pins, count = list_pins(engine.conversation), engine.context.count
     rows: list[dict[str, Any]] = [
         {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count), "text": pin.text} for pin in pins
     ]
@@ -23,7 +23,7 @@ def pins_report(state: SessionState) -> dict[str, Any]:
         "session": state.session_id,
         "pins": rows,
         "tokens": tokens,
-        "room": pins_room(engine.window),
+        "room": pins_room(engine.context),
     }
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import project
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.request_plan import PLAN, NextRequest, unreported_estimator
@@ -226,11 +225,11 @@ def first_view(state: SessionState) -> RequestView:
     from nexus_cli.session.draft import draft_first  # noqa: PLC0415
 
     engine, first = state.engine, draft_first(state)
-    info, count, epoch = engine.model.info, engine.window.count, first.next.epoch
+    info, count, epoch = engine.model.info, engine.context.count, first.next.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
     preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
-    request = project(engine.window, epoch=epoch, told=first.told, preamble=preamble, texts=texts)
+    request = engine.context.project(epoch=epoch, told=first.told, preamble=preamble, texts=texts)
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     notices = [] if info.known or info.window_refused else assumed

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         AgentActivity,
         CommandResult,
         CompactResult,
-        Conversation,
+        ConversationObject,
         MessageList,
         MessageObject,
         TokenUsage,
@@ -373,11 +373,11 @@ class AgentDispatcher:
         found = await asyncio.to_thread(conversation.read, offset + 1, last) if offset < total else ()
         return {"messages": [_message_value(entry) for entry in found], "total": total}
 
-    async def get_conversation(self, turns: int = 10) -> Conversation:
+    async def get_conversation(self, turns: int = 10) -> ConversationObject:
         """Return the newest turns as events, and what is known of the last one."""
         return await asyncio.to_thread(self._read_conversation, turns)
 
-    def _read_conversation(self, turns: int) -> Conversation:
+    def _read_conversation(self, turns: int) -> ConversationObject:
         numbers = EventNumbers()
         newest = [list(map(numbers.event_line, turn)) for turn in islice(newest_turns(self.session), turns)]
         found = cast("list[list[EventLine]]", [[line for line in turn if line is not None] for turn in newest])

@@ -28,7 +28,7 @@ from nexus_cli.core.json_types.server_results import (
     AppliedWorktree,
     CommandResult,
     CompactResult,
-    Conversation,
+    ConversationObject,
     CreatedAgent,
     DestroyedAgent,
     MessageList,
@@ -280,7 +280,7 @@ METHODS: Mapping[str, Method] = {
             "get_conversation",
             "Return the newest turns as events, as a client shows them on return.",
             (Param("turns", "Turns to return; 10 without it.", _number(1, MOST_TURNS)),),
-            Conversation,
+            ConversationObject,
             (REFUSED,),
         ),
         Method(

@@ -44,9 +44,9 @@ class AnswerRounds(Continuation):
 
         Raises `NexusError("usage", ...)` if the schema is too large for the window.
         """
-        window, engine = self._state.engine.window, self._state.engine
-        tokens = window.count(self._schema.text)
-        if tokens * MOST_SHARE > window.budget.available:
+        context, engine = self._state.engine.context, self._state.engine
+        tokens = context.count(self._schema.text)
+        if tokens * MOST_SHARE > context.budget.available:
             why = f"its {tokens:,} tokens are more than a quarter of the window"
             raise NexusError("usage", "--schema", why, "Use a smaller schema, or a model with a larger window")
         engine.response_format = self._provider_format()

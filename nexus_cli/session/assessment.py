@@ -34,7 +34,7 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
         await attach_changes(engine)
         await needs_room(engine)
     try:
-        model = other_model(engine.window, engine.settings, name)
+        model = other_model(engine.context, engine.settings, name)
         answer = await run_in_lane(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
     except NexusError as error:
         engine.emit(Notice(f"the task was not assessed by {name}: {error.message}", warning=False))

@@ -109,7 +109,7 @@ def draft_first(state: SessionState) -> FirstEpoch:
     prompt, log = _drafting(state, notices.append)
 
     async def work() -> tuple[EpochDraft, ChangedSections]:
-        return await prompt.draft_epoch(engine.window), await prompt.collector.changed_sections()
+        return await prompt.draft_epoch(engine.context), await prompt.collector.changed_sections()
 
     planned, told = run_to_end(work())
     epoch, drops = (
@@ -123,7 +123,7 @@ def draft_next(state: SessionState, before: Epoch, head: Sequence[WindowItem], e
     """Draft the epoch after `before` with the window `head`. Blocks."""
     notices = list[str]()
     prompt, log = _drafting(state, notices.append)
-    planned = run_to_end(prompt.draft_epoch(state.engine.window))
+    planned = run_to_end(prompt.draft_epoch(state.engine.context))
     new = replace(before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id())
     epoch = with_frame(new, replace(planned.frame, effort=effort))
     return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))

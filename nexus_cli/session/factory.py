@@ -18,8 +18,7 @@ from nexus_cli.config.foreign_items import HOOKS
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
-from nexus_cli.context.lane_window import LaneWindow, Model
-from nexus_cli.context.manager import ContextConfig, ContextManager
+from nexus_cli.context.manager import ContextConfig, ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import NextRequest
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
@@ -261,19 +260,19 @@ def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Opti
     return replace(options, add_dirs=folders)
 
 
-def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
+def _anchor_estimate(context: ContextManager, log: FailoverLog) -> None:
     """Anchor the token estimate of a resumed lane, unless its record is damaged or that of another model."""
-    if not window.conversation.is_recorded or window.conversation.epoch.model != window.model.info.name:
+    if not context.conversation.is_recorded or context.conversation.epoch.model != context.model.info.name:
         return
     from nexus_cli.engine.requests.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
-        take_anchor(window.estimator, log, window.conversation.epoch, window.conversation.items)
+        take_anchor(context.estimator, log, context.conversation.epoch, context.conversation.items)
 
 
 def _make_check(
     contract: ContextContract, read_drops: Callable[[], Sequence[Drop]], settings: Settings
-) -> Callable[[LaneWindow, NextRequest, bool], None]:
+) -> Callable[[ContextManager, NextRequest, bool], None]:
     from nexus_cli.engine.check_contract import check_contract  # noqa: PLC0415  (few turns have one)
 
     return partial(check_contract, contract, read_drops, settings)
@@ -342,7 +341,7 @@ class SessionFactory:
             load = partial(load_model_info, self.ledger, self.info.name, self.settings, log, saves=saves)
             engine.load_facts = partial(load_late_facts, load, saves=saves)
         if hooks := session.state.dispatcher.hooks:
-            hooks.attach(engine.window, engine.control)
+            hooks.attach(engine.context, engine.control)
         return session
 
     def _state(self, approver: Approver | None, services: SessionServices) -> SessionState:
@@ -351,10 +350,9 @@ class SessionFactory:
         effort = sent_effort(info.name, options.effort)
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
         log, root = self._log(), self._root()
-        model = Model(info, self.provider, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
-        budget = TokenBudget.of(info.window, info.max_output)
+        model = Model(info, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
-        context = self._context(log, counter)
+        context = self._context(log, counter, model)
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
         dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
@@ -365,7 +363,7 @@ class SessionFactory:
             options,
             info,
             self.recipe,
-            budget,
+            context.budget,
             count=counter.count,
             log=log,
             clock=self.clock,
@@ -387,7 +385,8 @@ class SessionFactory:
             ).source_fields(),
         )
         engine = Engine(
-            LaneWindow(context, model, budget, TokenEstimator(log.calibration(info.served_name)), log),
+            context,
+            self.provider,
             Spending(limits, (self.recipe,), options.reports, options.front == CHAT, options.served),
             self.control,
             self.clock,
@@ -397,7 +396,7 @@ class SessionFactory:
             model_notices=notices,
             step=log.step() if self.resumed else 0,
         )
-        _anchor_estimate(engine.window, log)
+        _anchor_estimate(engine.context, log)
         if (extracts := self.settings.compact.extract and facts.saves) or dispatcher.hooks:
             engine.before_summary = partial(_before_summary, dispatcher, extracts)
         return SessionState(
@@ -537,7 +536,7 @@ class SessionFactory:
         else:
             self.notices.append(line)
 
-    def _context(self, log: FailoverLog, counter: TokenCounter) -> ContextManager:
+    def _context(self, log: FailoverLog, counter: TokenCounter, model: Model) -> ContextManager:
         cut = self.settings.truncation
         config = ContextConfig(truncation_strategy=cut.strategy)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)
@@ -548,6 +547,8 @@ class SessionFactory:
             context.conversation = Conversation.load(
                 log, self.clock, context.measure, epoch, log.cursor(), head_open=not log.line_hashes(epoch.id, 0)[0]
             )
+        estimator = TokenEstimator(log.calibration(model.info.served_name))
+        context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimator, log)
         return context
 
     def _root(self) -> SessionInfo:

@@ -117,8 +117,8 @@ class _Inputs:
         state = self.state
         taken, lines = choose_images(answer.images, takes_images=state.engine.model.info.images)
         text = BLOCK_END.sub(r"< /\1", neutralize("\n".join(filter(None, [answer.text, *lines]))))
-        window = state.engine.window
-        clipped, drop = await clip_with_drop(window, text, window.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)
+        context = state.engine.context
+        clipped, drop = await clip_with_drop(context, text, context.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)
         if drop:
             state.engine.control.emit_drop(drop)
         self.blocks.append(f"<{tag} {attributes}>\n{clipped.text.removesuffix(chr(10))}\n</{tag}>")

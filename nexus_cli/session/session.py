@@ -117,7 +117,7 @@ class Session:
 
     @property
     def provider(self) -> Provider:
-        return self.state.engine.model.provider
+        return self.state.engine.provider
 
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
@@ -225,7 +225,7 @@ class Session:
 
     @property
     def context(self) -> ContextManager:
-        return self.state.engine.window.context
+        return self.state.engine.context
 
     async def run(
         self, trigger: Trigger | str, on_begin: Callable[[], object] = lambda: None
@@ -341,9 +341,9 @@ class Session:
 
     async def share(self, text: str, what: str) -> str:
         """Clip output for the next message as that of a tool's command; the rest becomes a drop."""
-        window = self.state.engine.window
-        text, _ = await leave_out_repeats(window, text, what)
-        return (await clip_with_drop(window, text, window.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
+        context = self.state.engine.context
+        text, _ = await leave_out_repeats(context, text, what)
+        return (await clip_with_drop(context, text, context.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Replace the values of variables with keys in `text` by `[NAME]`; return the text and the names."""
@@ -471,7 +471,7 @@ class Session:
             await self._begin(trigger, continuations)
             await turn(engine, dispatcher)
             while text := await next_message(continuations):
-                await run_shielded(record_user_message(engine.window, engine.control, Kind.STEER, text, actor="nexus"))
+                await run_shielded(record_user_message(engine.context, engine.control, Kind.STEER, text, actor="nexus"))
                 await turn(engine, dispatcher)
             await turn(engine, dispatcher)  # with what the person typed while the last command ran
         except (Exception, asyncio.CancelledError) as problem:  # a person never sees a traceback
@@ -509,7 +509,7 @@ class Session:
         stopped, if it is given."""
         engine = self.state.engine
         try:
-            await deliver_steering(engine.window, engine.control)
+            await deliver_steering(engine.context, engine.control)
             await self._save(waits=error is None)
         except (Exception, asyncio.CancelledError) as problem:  # as in `_work`
             error = error or self._convert_error(problem)

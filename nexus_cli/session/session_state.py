@@ -11,12 +11,9 @@ from typing import TypeAlias
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import LaneWindow, Model
-from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.tokens.estimator import TokenEstimator
-from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
@@ -77,7 +74,7 @@ class SessionState:
         if engine.cache.last is None and ledger is not None and log is not None:
             from nexus_cli.engine.requests.request_history import load_history  # noqa: PLC0415  (a session is resumed)
 
-            engine.cache = load_history(engine.window, engine.clock, ledger, log, engine.settings)
+            engine.cache = load_history(engine.context, engine.clock, ledger, log, engine.settings)
 
     @property
     def has_more_turns(self) -> bool:
@@ -110,7 +107,7 @@ class SessionState:
         await self.dispatcher.call_changes.aclose()
         if self.ledger is None or self.record is None:
             return
-        shut = getattr(self.engine.model.provider, "aclose", None)
+        shut = getattr(self.engine.provider, "aclose", None)
         if shut is not None and not self.shares:
             await shut()
         self.record.close()  # first: what it still writes back keeps the session from being released as empty
@@ -143,10 +140,10 @@ class _BarePrompt:
 
     context: ContextManager
 
-    async def draft_epoch(self, window: LaneWindow, words: str = "") -> EpochDraft:
+    async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
         return EpochDraft(self.context.frame())
 
-    async def draft_preamble(self, window: LaneWindow, notices: list[str]) -> Preamble:
+    async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         return Preamble("\n".join(notices), notices.clear)
 
     def resume(self, conversation: Conversation) -> None:
@@ -161,13 +158,14 @@ def bare_state(
     registry = registry or ToolRegistry(())
     config = context.config
     name = str(getattr(provider, "model", "") or "model")
-    model = Model(ModelInfo(name, "openai", config.max_tokens, config.reserve_tokens), provider)
+    context.use_model(Model(ModelInfo(name, "openai", config.max_tokens, config.reserve_tokens)), context.budget)
     limits = Limits(max_steps=200, allow="read")
     folder = Path.cwd()
     project = project_root(folder)
 
     engine = Engine(
-        LaneWindow(context, model, TokenBudget(config.max_tokens, config.reserve_tokens, 0), TokenEstimator()),
+        context,
+        provider,
         Spending(limits),
         Control(),
         local_now,

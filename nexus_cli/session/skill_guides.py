@@ -153,8 +153,8 @@ class _Expansion:
                 pieces.append(f"[not run: more than {MOST_RUN} commands]")
         made = BLOCK_END.sub(r"< /\1", "".join(pieces))
         what = f"guide {guide.name}"
-        window = state.engine.window
-        clipped, drop = await clip_with_drop(window, made, window.budget.file_cap, what, Cause.INPUT_CAP)
+        context = state.engine.context
+        clipped, drop = await clip_with_drop(context, made, context.budget.file_cap, what, Cause.INPUT_CAP)
         if drop:
             state.engine.control.emit_drop(drop)
         files = [await self._file(name) for name in _named_files(text, state.dispatcher.cwd)]
@@ -249,7 +249,7 @@ class _Expansion:
             return f"[not run: {shown}: this session has no tool with the effect {effect}]"
         call = ToolCall(f"guide-{secrets.token_hex(6)}", tool.name, dict(arguments))
         limits, attached = dispatcher.run_limits(state.engine), replace(control, released=asyncio.Event())
-        if refusal := dispatcher.begin_own_call(call, tool, limits, state.engine.window, attached):
+        if refusal := dispatcher.begin_own_call(call, tool, limits, state.engine.context, attached):
             return f"[not run: {shown}: {refusal.why}]"
         began = time.monotonic()
         control.emit(event.ToolCallEvent(call, shown))
@@ -263,10 +263,10 @@ class _Expansion:
     async def _shown(self, result: ToolResult, shown: str) -> str:
         if not result.ran:
             return f"[not run: {shown}: {one_line(result.error)}]"
-        window = self._state.engine.window
+        context = self._state.engine.context
         text = result.text.removesuffix("[exit status 0]")  # it would stand in the middle of a sentence
         clipped, drop = await clip_with_drop(
-            window, neutralize(text), window.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
+            context, neutralize(text), context.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
         )
         if drop:
             self._state.engine.control.emit_drop(drop)

@@ -94,7 +94,7 @@ async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
 
 async def _begin(state: SessionState, words: str) -> None:
     engine = state.engine
-    planned = await engine.prompt.draft_epoch(engine.window, words)
+    planned = await engine.prompt.draft_epoch(engine.context, words)
     engine.conversation.replace_header(planned.frame)
     engine.conversation.begin(planned.drops, [one.note for one in planned.left])
     engine.emit_drops(planned.drops)
@@ -106,7 +106,7 @@ async def _resume(state: SessionState) -> None:
         return
     conversation = engine.conversation
     if not engine.model.effort and options.effort != DEFAULT_EFFORT:
-        engine.window.model = replace(engine.model, effort=conversation.epoch.effort)
+        engine.context.model = replace(engine.model, effort=conversation.epoch.effort)
     engine.prompt.resume(engine.conversation)
     last = log.last_request()
     state.load_cache_history()

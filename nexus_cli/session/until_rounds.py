@@ -156,7 +156,7 @@ class UntilRounds(Continuation):
         call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MOST_SECONDS})
         dispatcher, engine = self._state.dispatcher, self._state.engine
         limits, control = dispatcher.run_limits(engine), replace(engine.control, released=asyncio.Event())
-        if refusal := dispatcher.begin_own_call(call, tool, limits, engine.window, control, self._agreed):
+        if refusal := dispatcher.begin_own_call(call, tool, limits, engine.context, control, self._agreed):
             self._end_in_chat()
             hint = "Omit --no-tools" if refusal.why == OFF else ""
             raise NexusError("usage", f"--until {self._named}", refusal.why, hint)
@@ -207,11 +207,11 @@ class UntilRounds(Continuation):
     async def _message(self, result: ToolResult) -> str:
         engine = self._state.engine
         what = f"result of {TOOL} {self._command[:80]}"
-        text, states = await leave_out_repeats(engine.window, result.text, what)
+        text, states = await leave_out_repeats(engine.context, result.text, what)
         shown = BLOCK_END.sub("< /shell", neutralize(text))
-        cap = min(MOST_TOKENS, engine.window.budget.output_cap)
+        cap = min(MOST_TOKENS, engine.context.budget.output_cap)
         clipped, drop = await clip_with_drop(
-            engine.window, shown, cap, what, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
+            engine.context, shown, cap, what, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
         )
         engine.emit_drops(one for one in (states, drop) if one)
         block = f'<shell command="{escape(self._command)}">\n{clipped.text.rstrip()}\n</shell>'

@@ -292,8 +292,8 @@ class _History:
         tools. Short messages stay whole; long ones share the rest."""
         epoch = engine.conversation.epoch
         fixed = epoch.system_tokens + epoch.tools_tokens
-        room = int(max(0, engine.window.estimator.countable(engine.window.budget.available) - fixed) * part)
-        sizes = await asyncio.to_thread(_sizes, found, engine.window.count)
+        room = int(max(0, engine.context.estimator.countable(engine.context.budget.available) - fixed) * part)
+        sizes = await asyncio.to_thread(_sizes, found, engine.context.count)
         first = _first_with_room(sizes, room)
         kept = found[first:]
         caps = share(sizes[first:], room - AROUND * len(kept))
@@ -316,7 +316,7 @@ class _History:
             before = one.sender.key
             what = f"part of {one.id} of {one.sender.name}"
             text = neutral_text(one.text)
-            short, drop = await clip_with_drop(self.engine.window, text, self.caps[one.key], what, Cause.INPUT_CAP)
+            short, drop = await clip_with_drop(self.engine.context, text, self.caps[one.key], what, Cause.INPUT_CAP)
             if drop:
                 self.engine.emit_drops([drop])
             made.append(self.line.format(one, short.text, RESUME_MARK if one.key == resolved else ""))

@@ -113,7 +113,7 @@ async def read_unasked(path: str, session: Session) -> ToolResult | None:
         return ToolResult(error=str(error))
     if not dispatcher.permission.decide(CheckedCall(tool, arguments, targets), dispatcher.level).is_granted:
         return None
-    cap = session.state.engine.window.budget.output_cap
+    cap = session.state.engine.context.budget.output_cap
     context = ToolContext(
         dispatcher.cwd, dispatcher.project, cap, "", lambda text: None, dispatcher.services, targets=targets
     )
@@ -344,14 +344,14 @@ class SessionWorkers(RunningWorkers[Session]):
             options,
             parent.settings,
             approver=WorkerApprover(dispatcher.approver, worker) if dispatcher.approver else None,
-            provider=parent.model.provider,
+            provider=parent.provider,
             clock=parent.clock,
             ledger=state.ledger,
             services=(ServiceMaker(RunningWorkers, own_workers),),
         )
         session.state.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
         own = session.state.engine
-        own.window.model = own.window.model if worker.model else parent.model
+        own.context.model = own.context.model if worker.model else parent.model
         if isinstance(own.prompt, PromptAssembly):
             now = (own.model.info.name, own.model.effort)
             epochs = (

@@ -28,7 +28,7 @@ from benchmarks.task_player import Account, Player
 from benchmarks.trajectories import Trajectory, trajectories, write_programs
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.approval import Allow, Answer, PersonQuestion, Question
 from nexus_cli.core.elide import ElidedText, drop_marker
@@ -124,7 +124,7 @@ def _clip(
     """Return a `clip_result` that shortens the output of commands first; the whole of it is the drop."""
 
     async def clip(
-        window: LaneWindow,
+        context: ContextManager,
         find: Callable[[str], Tool | None],
         call: ToolCall,
         result: ToolResult,
@@ -135,7 +135,7 @@ def _clip(
     ) -> tuple[ElidedText, Drop | None]:
         if call.name == "bash" and (short := shorten(result.output)) != result.output:
             result = replace(result, output=f"{GAP}\n{short}")
-        return await CLIP(window, find, call, result, what, room, refers=refers)
+        return await CLIP(context, find, call, result, what, room, refers=refers)
 
     return clip
 

@@ -312,7 +312,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     assert "d1" in what and isinstance(context.fed[-1], ContextRecall) and context.fed[-1].drop_id == "d1"
     context.run("drops recall d1")
     block, _ = context.attached[-1]
-    counter, cap = context.session.context.counter, context.session.state.engine.window.budget.output_cap
+    counter, cap = context.session.context.counter, context.session.state.engine.context.budget.output_cap
     assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2

@@ -42,11 +42,11 @@ def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Pat
             tmp_path, Summariser(work=lambda _request: "It is done. " * 30), *TURNS, models={MODEL: PRICES}
         ) as session:
             assert ended(await session.compact()).ok
-            window = session.state.engine.window
-            priced = window.model.info
+            context = session.state.engine.context
+            priced = context.model.info
 
             def is_cold(**facts: Any) -> bool:
-                window.model = replace(window.model, info=replace(priced, **facts))
+                context.model = replace(context.model, info=replace(priced, **facts))
                 return cold_price(session.state) is not None
 
             assert is_cold() and is_cold(input_price=None) and is_cold(provider="hosted_vllm")

@@ -55,7 +55,7 @@ def test_the_model_that_sums_up_may_be_an_alias(tmp_path: Path) -> None:
     settings = Settings(alias={"small": "openai/gpt-4o-mini"}, compact=CompactSettings(model="small"))
     with opened(Options(tmp_path, "openai/m"), settings) as session:
         assert (
-            summarizer_model(session.state.engine.window, session.state.engine.settings).info.name
+            summarizer_model(session.state.engine.context, session.state.engine.settings).info.name
             == "openai/gpt-4o-mini"
         )
 

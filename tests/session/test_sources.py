@@ -123,7 +123,7 @@ def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None
     made = engine([496, 497, 498, 499, 500, 501], 500, [person, agent, tool, tool, agent] * 100)
     given = SessionSources(made, tuple, [])
     assert given.footprint() == Footprint(99, {"bash": 198})
-    made.conversation = None
+    made.conversation.log = made.conversation.read = None
     assert given.footprint() == Footprint(99, {"bash": 198}), "known for this epoch"
     assert SessionSources(engine(()), tuple, []).footprint() == Footprint()
 

@@ -156,7 +156,7 @@ class RemovedWorktree(TypedDict):
     """Commits that can still be reached, or empty."""
 
 
-class Conversation(TypedDict):
+class ConversationObject(TypedDict):
     """`get_conversation`."""
 
     end: dict[str, Any]

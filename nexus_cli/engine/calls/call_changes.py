@@ -20,7 +20,7 @@ from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.permission.run_limits import CHANGES
 
 if TYPE_CHECKING:
-    from nexus_cli.context.lane_window import LaneWindow
+    from nexus_cli.context.manager import ContextManager
     from nexus_cli.core.entry import Drop
     from nexus_cli.engine.calls.edit_checks import EditChecks
     from nexus_cli.engine.requests.control import Control
@@ -259,10 +259,10 @@ class CallChanges:
             names = await asyncio.shield(record)
             self._cut.update(names if has_failed else ())
 
-    async def report_findings(self, window: LaneWindow, notices: list[str], control: Control) -> None:
+    async def report_findings(self, context: ContextManager, notices: list[str], control: Control) -> None:
         """Run the checks of what a step has edited, and add new findings to the `notices` for the model."""
         if self._checks is not None:
-            await self._checks.report(window, notices, control)
+            await self._checks.report(context, notices, control)
 
     async def aclose(self) -> None:
         """Wait until what stopped commands and jobs changed is recorded, and `close`."""

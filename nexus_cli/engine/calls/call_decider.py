@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.command_records import running_guards
 from nexus_cli.config.protected_places import HOLDS_SECRETS
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.read_lines import count_unread
 from nexus_cli.core import event
 from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
@@ -81,7 +81,7 @@ class DecisionStep:
     confirms: bool = False
     """True if granted calls that change something need confirmation."""
     control: Control = field(default_factory=Control)
-    window: LaneWindow | None = None
+    window: ContextManager | None = None
     """None before the first step."""
     agreed: CallDecision | None = None
     """What the person has answered before about a call like that of this step."""
@@ -184,13 +184,13 @@ class CallDecider:
         call: ToolCall,
         tool: Tool,
         limits: RunLimits,
-        window: LaneWindow,
+        context: ContextManager,
         control: Control,
         agreed: CallDecision | None = None,
     ) -> CallDecision | None:
         """Begin a step of one call that the model did not request; return the refusal of a tool that `limits` exclude.
         Counted steps are the model's alone. `agreed` is what the person has allowed before: an earlier call like it."""
-        self.step = DecisionStep((call,), {}, bool(limits.limits.confirm), control, window, agreed)
+        self.step = DecisionStep((call,), {}, bool(limits.limits.confirm), control, context, agreed)
         return limits.exclude(tool)
 
     # -- one call ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
@@ -75,24 +75,24 @@ class Dispatcher(CallDecider):
         refusals = limits.refusals(calls)
         if ending := engine.spending.ending:
             refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
-        self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), engine.control, engine.window)
+        self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), engine.control, engine.context)
         for name in dict.fromkeys(call.name for call in calls):
             await self.permission.load_for(self.registry.get(name), self.level)
         self.permission.refuse_unguarded(self.level)
         for line in self.permission.take_problems(self.level):
             engine.emit(event.Notice(line))
-        self._room = read_room(engine.window)
+        self._room = read_room(engine.context)
         self._refers = not engine.is_narrow
-        await self._run_all(engine.window, engine.control, calls)
+        await self._run_all(engine.context, engine.control, calls)
         if jobs := self.services.made(Jobs):
             await jobs.end_step()
-        await self.call_changes.report_findings(engine.window, engine.model_notices, engine.control)
+        await self.call_changes.report_findings(engine.context, engine.model_notices, engine.control)
         if waits := self.services.made(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
             engine.model_notices.append(FAILED.format(self.errors))
 
-    async def _run_all(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    async def _run_all(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)
         try:
             while waiting:
@@ -104,7 +104,7 @@ class Dispatcher(CallDecider):
                     subjects = tuple(describe_subject(self.registry.get(call.name), call) for call in later)
                     control.emit(event.ToolQueue(later, subjects))
                 results = await asyncio.gather(
-                    *(self._one(window, control, call) for call in batch), return_exceptions=True
+                    *(self._one(context, control, call) for call in batch), return_exceptions=True
                 )
                 failures = [result for result in results if isinstance(result, BaseException)]
                 if failures:
@@ -112,10 +112,10 @@ class Dispatcher(CallDecider):
                 del waiting[: len(batch)]
                 if (waits := self.services.made(SessionWaits)) and waits.why:
                     for call in waiting:
-                        self._leave_out(window.conversation, control, call, AFTER_WAIT.format(waits.why))
+                        self._leave_out(context.conversation, control, call, AFTER_WAIT.format(waits.why))
                     return
         except asyncio.CancelledError:
-            await self._settle(window, control, calls)
+            await self._settle(context, control, calls)
             raise
 
     def settle_open(self, conversation: Conversation, control: Control, calls: tuple[ToolCall, ...]) -> None:
@@ -152,9 +152,9 @@ class Dispatcher(CallDecider):
         for call in calls:
             self._leave_out(conversation, control, call, REPEATED)
 
-    async def _settle(self, window: LaneWindow, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    async def _settle(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result with the partial output for every open call of a stopped turn."""
-        answered = {item.message.tool_call_id for item in window.conversation.tail}
+        answered = {item.message.tool_call_id for item in context.conversation.tail}
         who = TIMEOUT if control.stopped == "timeout" else PERSON
         for call in calls:
             if call.id in answered:
@@ -166,31 +166,31 @@ class Dispatcher(CallDecider):
             result = ToolResult(given, why, stopped=True, ran=began is not None, changed=cut)
             seconds = 0.0 if began is None else time.monotonic() - began
             if given:
-                await self._record(window, control, call, result, seconds)
+                await self._record(context, control, call, result, seconds)
             else:
-                self._append(window.conversation, control, call, result, ElidedText(why), seconds)
+                self._append(context.conversation, control, call, result, ElidedText(why), seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
         return tool is not None and tool.is_parallel
 
-    async def _one(self, window: LaneWindow, control: Control, call: ToolCall) -> None:
+    async def _one(self, context: ContextManager, control: Control, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
         control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
         if (
             tool
             and tool.needs_edits
             and call.id not in self.step.refusals
-            and (why := _failed_edit(window.conversation))
+            and (why := _failed_edit(context.conversation))
         ):
-            self._leave_out(window.conversation, control, call, why)
+            self._leave_out(context.conversation, control, call, why)
             return
         result = await self.execute(call, tool)
         result = self.registry.foreign.mention(call, result)
         result = self.hooks.add_words(call, result) if self.hooks else result
         now = time.monotonic()
-        await self._record(window, control, call, result, now - self.started_here.get(call.id, now))
-        await window.conversation.log.save()
+        await self._record(context, control, call, result, now - self.started_here.get(call.id, now))
+        await context.conversation.log.save()
 
     async def execute(self, call: ToolCall, tool: Tool | None) -> ToolResult:
         """Run one call of the step if it may run, and return its result without recording it."""
@@ -216,7 +216,7 @@ class Dispatcher(CallDecider):
             return ToolResult(error=why, changed=self.call_changes.take_cut())
 
     async def _record(
-        self, window: LaneWindow, control: Control, call: ToolCall, result: ToolResult, seconds: float
+        self, context: ContextManager, control: Control, call: ToolCall, result: ToolResult, seconds: float
     ) -> None:
         """Clip the result at the output cap, store the rest as a drop, and append it to the window."""
         if not result.denied:  # a denied call is no error
@@ -224,17 +224,19 @@ class Dispatcher(CallDecider):
         tool = self.registry.get(call.name)
         what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
         if tool and (tool.effect is Effect.RUN or tool.feeds):
-            shown, states = await leave_out_repeats(window, result.output, what)
+            shown, states = await leave_out_repeats(context, result.output, what)
             if states:
                 result = replace(result, output=shown)
                 control.emit_drop(states)
         async with self._recording:
             clipped, drop = await clip_result(
-                window, self.registry.get, call, result, what, self._room, refers=self._refers
+                context, self.registry.get, call, result, what, self._room, refers=self._refers
             )
             if drop:
                 control.emit_drop(drop)
-            taken = self._append(window.conversation, control, call, replace(result, full=None), clipped, seconds, drop)
+            taken = self._append(
+                context.conversation, control, call, replace(result, full=None), clipped, seconds, drop
+            )
             self._room -= taken if tool and tool.reads_content else 0
 
     def _leave_out(self, conversation: Conversation, control: Control, call: ToolCall, why: str) -> None:

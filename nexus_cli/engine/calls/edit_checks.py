@@ -21,7 +21,7 @@ from typing import Any
 from nexus_cli.config.checks import FILES, EditCheck, early_globs, list_checks, parse_check
 from nexus_cli.config.programs import program_environment
 from nexus_cli.config.project_environment import use_project_environment
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.entry import Cause, Drop
@@ -173,7 +173,7 @@ class EditChecks:
             state.edits += 1
             state.touched |= dict.fromkeys(group)
 
-    async def report(self, window: LaneWindow, notices: list[str], control: Control) -> None:
+    async def report(self, context: ContextManager, notices: list[str], control: Control) -> None:
         """Run the checks of the files edited since the last report; queue new findings for the model, those that come
         after `PATIENCE` for a later step."""
         names, self._edited = list(self._edited), {}
@@ -182,7 +182,7 @@ class EditChecks:
             changed = [group for group, digests in state.edited.items() if self._digests(group) != digests]
             state.pending |= dict.fromkeys(map(state.key, changed))
             if state.pending and (state.reports is None or state.reports.done()):
-                work = self._look_after(state, state.work, window, notices, control)
+                work = self._look_after(state, state.work, context, notices, control)
                 state.reports = asyncio.create_task(work)
             if state.pending or changed:
                 begun.append(state)
@@ -211,7 +211,7 @@ class EditChecks:
         self,
         state: _State,
         before: asyncio.Task[None] | None,
-        window: LaneWindow,
+        context: ContextManager,
         notices: list[str],
         control: Control,
     ) -> None:
@@ -224,7 +224,7 @@ class EditChecks:
                 continue
             found = [one for key in keys for one in await self._look(state, key, after=True)]
             if found:
-                notices.extend(_notices(window, control, state.check, found))
+                notices.extend(_notices(context, control, state.check, found))
         _tell_off(state, notices, control)
 
     def _active(self, names: Sequence[str]) -> list[_State]:
@@ -366,14 +366,14 @@ def _names_any(line: str, names: Iterable[str]) -> bool:
     return any(name in line for name in names)
 
 
-def _notices(window: LaneWindow, control: Control, check: EditCheck, findings: Sequence[_Finding]) -> list[str]:
+def _notices(context: ContextManager, control: Control, check: EditCheck, findings: Sequence[_Finding]) -> list[str]:
     """Return the lines for the model about new findings; show the person how many there are."""
-    conversation = window.conversation
+    conversation = context.conversation
     found = [one.line for one in findings]
     what = "New findings" if all(one.is_sure for one in findings) else "Findings, some perhaps older than the edit"
     notices = [f"Edit applied. {what}: {len(found)} of `{check.name}`", *found[:LINES]]
     if rest := found[LINES:]:
-        size = window.count("\n".join(rest))
+        size = context.count("\n".join(rest))
         named, text = f"findings of {check.name}", "\n".join(found)
         drop = Drop(conversation.log.next_drop(), named, size, Cause.OUTPUT_CAP, conversation.now(), text=text)
         conversation.log.record_drop(drop)

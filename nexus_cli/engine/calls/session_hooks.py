@@ -20,7 +20,7 @@ from typing import Any
 
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import NexusError
@@ -87,7 +87,7 @@ class SessionHooks:
     """The `text` that hooks added last, and its `source`, by event."""
     _stamp: Sequence[tuple[int, ...]] = ()
     """The state of these files when they were read."""
-    _window: LaneWindow | None = None
+    _window: ContextManager | None = None
     _control: Control | None = None
     _rulings: dict[tuple[str, str], asyncio.Future[_CallRuling]] = field(default_factory=dict)
     """By event and call id, of the newest turn."""
@@ -103,9 +103,9 @@ class SessionHooks:
     _begins: str = "startup"
     """Source of the start of a session that is not resumed."""
 
-    def attach(self, window: LaneWindow, control: Control) -> None:
+    def attach(self, context: ContextManager, control: Control) -> None:
         """Use the lane of the session."""
-        self._window, self._control = window, control
+        self._window, self._control = context, control
 
     # -- events of the session ---------------------------------------------------------------------------------
 

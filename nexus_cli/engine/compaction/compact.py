@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.backoff import last_refusal, note_failed, note_made
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
@@ -61,13 +61,16 @@ LEAST = 4000
 """Least budget in tokens of a compaction on command: a smaller window is not worth one."""
 
 
-def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
+def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
     """Plan to compact the lane to `share` of its budget; None if too little would be removed. Changes nothing."""
-    available, count = countable(window, cause), window.count
-    pinned = list_pins(window.conversation)
-    budget, fixed = countable(window), window.conversation.epoch.system_tokens + window.conversation.epoch.tools_tokens
-    target = int(share * available) - fixed - rules_tokens(window.conversation, OwnWords(count))
-    full, conversation = cause != "command", window.conversation
+    available, count = countable(context, cause), context.count
+    pinned = list_pins(context.conversation)
+    budget, fixed = (
+        countable(context),
+        context.conversation.epoch.system_tokens + context.conversation.epoch.tools_tokens,
+    )
+    target = int(share * available) - fixed - rules_tokens(context.conversation, OwnWords(count))
+    full, conversation = cause != "command", context.conversation
     for _ in read_log(conversation, work):
         pass
     beyond = planning.shares_of(budget, budget - fixed, newest=full)
@@ -88,19 +91,19 @@ def draft_plan(window: LaneWindow, work: WorkLog, cause: str, share: float) -> p
         pins=pinned,
         beyond=beyond,
         spoken=frozenset(work.words),
-        least=planning.SUMMARY_LEAST if window.budget.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
+        least=planning.SUMMARY_LEAST if context.budget.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
     )
 
 
-def countable(window: LaneWindow, cause: str = "") -> int:
+def countable(context: ContextManager, cause: str = "") -> int:
     """Return the budget in tokens by our count. For a compaction on command it is at most the present window's size."""
-    available = window.estimator.countable(window.budget.available)
-    return min(available, max(LEAST, window.conversation.counted)) if cause == "command" else available
+    available = context.estimator.countable(context.budget.available)
+    return min(available, max(LEAST, context.conversation.counted)) if cause == "command" else available
 
 
-def pins_room(window: LaneWindow) -> int:
+def pins_room(context: ContextManager) -> int:
     """Return the token limit of all pins together, by our count."""
-    return int(countable(window) * planning.PINS_SHARE)
+    return int(countable(context) * planning.PINS_SHARE)
 
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
@@ -108,7 +111,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
     before, spent = engine.next_request().tokens, engine.spending.usage
     engine.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(engine.conversation, engine.work)
-    plan = draft_plan(engine.window, engine.work, cause, share)
+    plan = draft_plan(engine.context, engine.work, cause, share)
     try:
         if plan is None:
             raise SummaryError(event.TOO_LITTLE)
@@ -137,7 +140,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         paid = (engine.spending.usage - spent).cost_usd
         engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, SummaryOverflow):
-            learned = engine.window.learn_from_overflow(reason.counted, reason.error)
+            learned = engine.context.learn_from_overflow(reason.counted, reason.error)
             if learned is not None:
                 engine.emit(learned)
             return await compact(engine, "overflow", engine.settings.compact.overflow_to, instructions)
@@ -159,7 +162,7 @@ def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
         return
     steps, why = refused
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
-    price = price_summary(choice, cap, warm=is_warm(engine.window, engine.cache, engine.clock()))
+    price = price_summary(choice, cap, warm=is_warm(engine.context, engine.cache, engine.clock()))
     cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
     engine.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
@@ -203,8 +206,8 @@ async def _accept(
 
     `made` is the summary, and the ends cut from the summaries of earlier pieces.
     """
-    conversation, count, before = engine.conversation, engine.window.count, engine.window_request().tokens
-    summary, rules = _take_rules(engine.window, plan, made[0])
+    conversation, count, before = engine.conversation, engine.context.count, engine.window_request().tokens
+    summary, rules = _take_rules(engine.context, plan, made[0])
     summary, end = split_summary(summary, plan.summary_most, count)
     cut = "\n\n".join(filter(None, (made[1], end)))
     record = await look_at_files(make_record(conversation, engine.work), conversation)
@@ -231,9 +234,9 @@ async def _accept(
         rules.shown,
         cut_drop,
     )
-    items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.window.context.measure, more=more)
+    items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
     _require_smaller(items, engine.window_request(), conversation.epoch.system_tokens + conversation.epoch.tools_tokens)
-    planned = await engine.prompt.draft_epoch(engine.window)
+    planned = await engine.prompt.draft_epoch(engine.context)
     _require_smaller(items, engine.window_request(), planned.fixed)
     drops = [_drop(conversation, plan, drop_id, unseen)]
     if fitted.left:
@@ -242,7 +245,7 @@ async def _accept(
         what = "the end of a summary, for which the window had no room"
         drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, conversation.now(), text=cut))
     drops += [_pin_drop(conversation, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
-    anchor = engine.window.estimator.anchor
+    anchor = engine.context.estimator.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield note_made(engine.step, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
@@ -252,16 +255,16 @@ async def _accept(
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _take_rules(window: LaneWindow, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
+def _take_rules(context: ContextManager, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
     """Remove the section of rules from the summary; also return the rules that the person really stated."""
-    words = OwnWords(window.count)
+    words = OwnWords(context.count)
     summary, quoted = take_rules(summary, find_headings)
     if not neutralize(summary).strip():
         raise SummaryError("the summary was empty")
     free = max(0, plan.summary_cap - words.count(summary))
     shown = _shown_entries(plan, plan.quotes)[0]
-    budget = countable(window)
-    return summary, choose_rules(window.conversation, quoted, words, budget=budget, free=free, shown=shown)
+    budget = countable(context)
+    return summary, choose_rules(context.conversation, quoted, words, budget=budget, free=free, shown=shown)
 
 
 def _said_entries(conversation: Conversation, work: WorkLog) -> Sequence[int]:

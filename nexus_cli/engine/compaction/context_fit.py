@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import LaneWindow, Model, unreported_tokens
+from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.backoff import was_undone
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten, group_tokens, run_requests
@@ -66,11 +66,11 @@ def prune_if_due(engine: Engine) -> None:
 def find_due_batch(engine: Engine) -> Batch | None:
     """Return the stale tool results that will be pruned before the next request. Searches for them only if there may
     be enough."""
-    warm = is_warm(engine.window, engine.cache, engine.clock())
+    warm = is_warm(engine.context, engine.cache, engine.clock())
     prunes = engine.settings.compact.prune and can_recall(engine.conversation, engine.spending)
     if not prunes or (warm and engine.step % LOOK_EVERY) or was_undone(engine.conversation, engine.step):
         return None
-    least = int((BATCH if warm else BATCH_COLD) * engine.window.estimator.countable(engine.window.budget.available))
+    least = int((BATCH if warm else BATCH_COLD) * engine.context.estimator.countable(engine.context.budget.available))
     if count_results(engine.conversation.items) <= least:
         return None
     from nexus_cli.engine.compaction.prune import find_batch  # noqa: PLC0415  (rarely needed)
@@ -89,95 +89,95 @@ async def ensure_fits(engine: Engine) -> None:
         from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
         await make_room(engine, fits=engine.window_request().fits)
-        _refuse_if_too_large(engine.window, engine.window_request())
+        _refuse_if_too_large(engine.context, engine.window_request())
 
 
 async def needs_room(engine: Engine) -> bool:
     """Plan the sections of the next request and check its contract; return True if it must be made to fit. Sends
     nothing. Raises `NexusError` if that is impossible or the contract is broken."""
     await replan_sections(engine)
-    _refuse_if_hopeless(engine.window)
+    _refuse_if_hopeless(engine.context)
     request = engine.window_request()
     if engine.check_request is not None:
-        engine.check_request(engine.window, request, not engine.spending.steps)
-    return not request.fits or request.tokens >= compaction_threshold(engine.window, engine.settings)
+        engine.check_request(engine.context, request, not engine.spending.steps)
+    return not request.fits or request.tokens >= compaction_threshold(engine.context, engine.settings)
 
 
-def compaction_threshold(window: LaneWindow, settings: Settings) -> float:
+def compaction_threshold(context: ContextManager, settings: Settings) -> float:
     """Return the number of tokens at which a request is compacted although it fits."""
-    return settings.compact.at * window.budget.available
+    return settings.compact.at * context.budget.available
 
 
 def notice_narrow_window(engine: Engine) -> None:
     """Tell the model if one long result more would have the window compacted, once, and again after there was more
     room."""
-    threshold = compaction_threshold(engine.window, engine.settings)
+    threshold = compaction_threshold(engine.context, engine.settings)
     room, was_narrow = int(threshold) - engine.window_request().tokens, engine.is_narrow
-    engine.is_narrow = room <= engine.window.budget.output_cap
+    engine.is_narrow = room <= engine.context.budget.output_cap
     if engine.is_narrow and not was_narrow and room > 0:
         engine.model_notices.append(NARROW.format(room))
 
 
 async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> None:
     """Learn the window from the provider's overflow error, and free more than usual. Raises as `ensure_fits` does."""
-    learned = engine.window.learn_from_overflow(engine.conversation.counted, error)
+    learned = engine.context.learn_from_overflow(engine.conversation.counted, error)
     why = f"the provider refused the request as too long: {error.why}"
     engine.emit(learned or Notice(why, warning=False))
     await needs_room(engine)
     from nexus_cli.engine.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
     await make_room_after_overflow(engine)
-    _refuse_if_too_large(engine.window, engine.window_request())
+    _refuse_if_too_large(engine.context, engine.window_request())
 
 
-def _refuse_if_hopeless(window: LaneWindow) -> None:
+def _refuse_if_hopeless(context: ContextManager) -> None:
     """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
-    epoch = window.conversation.epoch
+    epoch = context.conversation.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    most = window.estimator.countable(window.room)
+    most = context.estimator.countable(context.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
-        raise _too_large(window.model, what, window.fixed_parts(), hint, _sum_needed(window, fixed))
-    images = _images(window.conversation)
+        raise _too_large(context.model, what, context.fixed_parts(), hint, _sum_needed(context, fixed))
+    images = _images(context.conversation)
     if images and fixed + sum(images.values()) > most:
-        parts = window.fixed_parts() | images
+        parts = context.fixed_parts() | images
         what = "the images of the request do not fit the budget"
-        raise _too_large(window.model, what, parts, FEWER, _sum_needed(window, sum(parts.values())))
+        raise _too_large(context.model, what, parts, FEWER, _sum_needed(context, sum(parts.values())))
 
 
-def _refuse_if_too_large(window: LaneWindow, request: NextRequest) -> None:
+def _refuse_if_too_large(context: ContextManager, request: NextRequest) -> None:
     """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer.
 
     The person's request and call pairs may exceed the budget: its reserves exist for this case (`nexus docs context`).
     """
-    estimate, expected, info = request.tokens, request.most, window.model.info
-    if left_over(info, expected) >= window.least_output:
+    estimate, expected, info = request.tokens, request.most, context.model.info
+    if left_over(info, expected) >= context.least_output:
         return
-    images, groups = _images(window.conversation), window.conversation.groups()
-    requests = run_requests(groups, window.conversation.run)
+    images, groups = _images(context.conversation), context.conversation.groups()
+    requests = run_requests(groups, context.conversation.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
-    parts = {**window.fixed_parts(), **images, "the words of the request": said}
+    parts = {**context.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = group_tokens(groups[-1])
-    answer = window.least_output + info.window - left_over(info, 0)
+    answer = context.least_output + info.window - left_over(info, 0)
     sums = {
         "for the request": estimate,
-        _margin(window.estimator): expected - estimate,
+        _margin(context.estimator): expected - estimate,
         "for the answer": answer,
     }
     why = _sum(sums, info.window, "window")
-    raise _too_large(window.model, "the request does not fit the window", parts, FEWER, why)
+    raise _too_large(context.model, "the request does not fit the window", parts, FEWER, why)
 
 
-def _sum_needed(window: LaneWindow, counted: int) -> str:
+def _sum_needed(context: ContextManager, counted: int) -> str:
     """Describe the need of `counted` tokens with the margin of our count, compared with the budget."""
-    tokens = ceil(window.estimator.scale().tokens(counted))
+    tokens = ceil(context.estimator.scale().tokens(counted))
     sums = {
         "for these": tokens,
-        _margin(window.estimator): ceil(tokens * window.estimator.error) + ROUNDING,
+        _margin(context.estimator): ceil(tokens * context.estimator.error) + ROUNDING,
     }
-    return _sum(sums, window.room, "budget")
+    return _sum(sums, context.room, "budget")
 
 
 def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
@@ -222,17 +222,17 @@ async def replan_sections(engine: Engine) -> bool:
     conversation = engine.conversation
     epoch = conversation.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    hopeless = fixed > engine.window.estimator.countable(engine.window.room)
-    outgrown = _section_tokens(epoch) > section_budget(engine.window.budget.available)
-    if not hopeless and not (outgrown and not _is_replanned(engine.window)):
+    hopeless = fixed > engine.context.estimator.countable(engine.context.room)
+    outgrown = _section_tokens(epoch) > section_budget(engine.context.budget.available)
+    if not hopeless and not (outgrown and not _is_replanned(engine.context)):
         return False
-    planned = await engine.prompt.draft_epoch(engine.window)
+    planned = await engine.prompt.draft_epoch(engine.context)
     saved = fixed - planned.fixed
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
-            conversation.memo(WINDOW, {"epoch": epoch.id, "window": engine.window.budget.window})
+            conversation.memo(WINDOW, {"epoch": epoch.id, "window": engine.context.budget.window})
         return False
-    before = unreported_tokens(engine.window)
+    before = engine.context.unreported_tokens()
     head, cause = flatten(conversation.groups()), engine.pending_cause or WINDOW
     engine.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
     engine.pending_cause = ""
@@ -245,7 +245,7 @@ def _section_tokens(epoch: Epoch) -> int:
     return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
 
 
-def _is_replanned(window: LaneWindow) -> bool:
+def _is_replanned(context: ContextManager) -> bool:
     """True if replanning for this window was already found not worth it in this epoch."""
-    seen = {"epoch": window.conversation.epoch.id, "window": window.budget.window}
-    return any(memo.value == seen for memo in window.conversation.memos(WINDOW))
+    seen = {"epoch": context.conversation.epoch.id, "window": context.budget.window}
+    return any(memo.value == seen for memo in context.conversation.memos(WINDOW))

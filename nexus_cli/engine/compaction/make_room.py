@@ -33,7 +33,7 @@ async def make_room(engine: Engine, *, fits: bool) -> None:
     hopeless = (
         fits
         and refused_for_nothing(engine.conversation, engine.step)
-        and draft_plan(engine.window, engine.work, "window", target) is None
+        and draft_plan(engine.context, engine.work, "window", target) is None
     )
     if not hopeless and may_compact(engine.conversation, engine.step, fits=fits) and not prune_instead(engine):
         await compact(engine, "window", engine.settings.compact.to)
@@ -72,9 +72,9 @@ def truncate(engine: Engine, work: WorkRecord | None = None) -> None:
     event sections that must be sent again.
     """
     conversation = engine.conversation
-    count = engine.window.count
+    count = engine.context.count
     before = engine.window_request().tokens
-    available = engine.window.estimator.countable(engine.window.room)
+    available = engine.context.estimator.countable(engine.context.room)
     keeps = MarkerTexts(
         list_pins(conversation),
         int(available * PINS_SHARE),
@@ -85,10 +85,10 @@ def truncate(engine: Engine, work: WorkRecord | None = None) -> None:
         quote_rules(earlier_rules(conversation)),
         fit_record(work or WorkRecord(), int(available * RECORD_SHARE), count, LONGEST_MISSING),
     )
-    truncator = PinningTruncator(**vars(engine.window.context.truncator), keeps=keeps)
-    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.window.budget.window))
+    truncator = PinningTruncator(**vars(engine.context.truncator), keeps=keeps)
+    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.context.budget.window))
     fixed = conversation.epoch.system_tokens + conversation.epoch.tools_tokens
     truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
     drops = truncator.truncate(conversation, available, notes=lambda _: [rewrite_memo(engine, before)])
-    engine.window.estimator.forget()
+    engine.context.estimator.forget()
     engine.emit_drops(drops)

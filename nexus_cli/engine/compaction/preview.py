@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nexus_cli.context.lane_window import LaneWindow, rewritten_request
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.own_words import OwnWords
 from nexus_cli.conversation.compaction.pin import Pin
@@ -40,26 +40,26 @@ WORDS = 120
 
 def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     """Return the plan as JSON data. Without a plan `possible` is false and `why` has the reason."""
-    plan = draft_plan(engine.window, engine.work, "command", engine.settings.compact.to)
+    plan = draft_plan(engine.context, engine.work, "command", engine.settings.compact.to)
     request = engine.next_request()
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {
         "version": 1,
         "model": engine.model.info.name,
         "instructions": instructions,
-        "budget": engine.window.budget.available,
+        "budget": engine.context.budget.available,
         "unit": UNIT,
         "before": before,
         "possible": plan is not None,
         "why": "" if plan else TOO_LITTLE,
-        "pins": _pin_rows(engine.window, plan),
+        "pins": _pin_rows(engine.context, plan),
     }
     if plan is None:
         return value
     choice = choose_summary_source(engine, plan, "command")
-    after = _after(engine.window, plan)
+    after = _after(engine.context, plan)
     value |= {
-        "after": min(_afterwards(engine.window, plan, after + waiting).most, before),
+        "after": min(_afterwards(engine.context, plan, after + waiting).most, before),
         "goes": {
             **_part(flatten(plan.gone)),
             "first": plan.entries[0],
@@ -83,23 +83,23 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     return value
 
 
-def _after(window: LaneWindow, plan: planning.CompactionPlan) -> int:
+def _after(context: ContextManager, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
-    count, epoch = window.count, window.conversation.epoch
+    count, epoch = context.count, context.conversation.epoch
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
-    beside += rules_tokens(window.conversation, OwnWords(count))
+    beside += rules_tokens(context.conversation, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
-def _afterwards(window: LaneWindow, plan: planning.CompactionPlan, counted: int) -> NextRequest:
+def _afterwards(context: ContextManager, plan: planning.CompactionPlan, counted: int) -> NextRequest:
     """Return the request of the compacted window of `counted` tokens. The status line shows at most its `most`: the
     report on the summary request will change the estimate."""
-    epoch = window.conversation.epoch
+    epoch = context.conversation.epoch
     rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(item.tokens for item in plan.kept)
     told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
-    return rewritten_request(window, epoch, (*plan.kept, told))
+    return context.project(epoch=epoch, items=(*plan.kept, told))
 
 
 def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
@@ -136,9 +136,9 @@ def _kind(item: WindowItem) -> str:
     return str(item.form) if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else str(item.message.role)
 
 
-def _pin_rows(window: LaneWindow, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
+def _pin_rows(context: ContextManager, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
     """Return every pin with its place after the compaction."""
-    count = window.count
+    count = context.count
     return [
         {
             "id": pin.id,
@@ -147,7 +147,7 @@ def _pin_rows(window: LaneWindow, plan: planning.CompactionPlan | None) -> list[
             "where": _where(pin, plan),
             "text": _line(pin.text),
         }
-        for pin in list_pins(window.conversation)
+        for pin in list_pins(context.conversation)
     ]
 
 
@@ -162,9 +162,9 @@ def _cost_value(engine: Engine, plan: planning.CompactionPlan, choice: SummarySo
     """Price the compaction and the next requests in dollars, with a warm and a cold cache; None if unknown."""
     info, request = engine.model.info, engine.window_request()
     before, used = request.tokens, request.budget.used
-    then = min(_afterwards(engine.window, plan, after).tokens, before)
+    then = min(_afterwards(engine.context, plan, after).tokens, before)
     fixed = used.system + used.tools
-    still_warm = is_warm(engine.window, engine.cache, engine.clock())
+    still_warm = is_warm(engine.context, engine.cache, engine.clock())
     rewrite = price_rewrite(
         info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
     )

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nexus_cli.context.lane_window import LaneWindow
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group
@@ -60,11 +59,11 @@ def find_batch(engine: Engine, least: int, *, still_warm: bool) -> Batch | None:
         return None
     info = engine.model.info.with_tier_prices(engine.window_request().most)
     price = partial(price_rewrite, info, steps=engine.step, warm=still_warm)
-    batch = _batch(engine.window, groups, _without_pinned(engine.conversation, found), price)
+    batch = _batch(engine.context, groups, _without_pinned(engine.conversation, found), price)
     if batch is None or batch.saved < least:
         return None
-    settings, window = engine.settings, engine.window
-    if _after(engine.window_request(), batch.saved) >= settings.compact.at * window.budget.available:
+    settings, context = engine.settings, engine.context
+    if _after(engine.window_request(), batch.saved) >= settings.compact.at * context.budget.available:
         return None  # the window will be compacted anyway, so pruning would rewrite it twice
     return batch
 
@@ -80,11 +79,11 @@ def prune_instead(engine: Engine) -> bool:
     groups = engine.conversation.groups()
     found = _without_pinned(engine.conversation, find_stale(groups, find_tool))
     order = _tokens_from_each(groups, engine.conversation.cursor)
-    share = INSTEAD if is_warm(engine.window, engine.cache, engine.clock()) else math.inf
-    most = (engine.settings.compact.at - MARGIN) * engine.window.budget.available
+    share = INSTEAD if is_warm(engine.context, engine.cache, engine.clock()) else math.inf
+    most = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
     best, saved, request = 0, 0, engine.window_request()
     for start in reversed(range(len(found))):
-        saved += _freed_tokens(engine.window.context, found[start])
+        saved += _freed_tokens(engine.context, found[start])
         cold = max(0, order.get(found[start].item.entry, 0) - saved)
         if cold <= share * saved and _after(request, saved) < most:
             best = len(found) - start
@@ -111,17 +110,17 @@ def take_out(engine: Engine, found: Sequence[StaleResult]) -> None:
     drops: list[Drop] = []
     for one in found:
         name, entry = conversation.log.next_drop(), one.item.entry
-        stubs[entry] = one.stub(name, engine.window.context.measure)
+        stubs[entry] = one.stub(name, engine.context.measure)
         what = f"result of {one.what} ({one.why})"
         tokens = one.item.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
-    anchor = engine.window.estimator.anchor
+    anchor = engine.context.estimator.anchor
     conversation.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - conversation.counted
-    engine.window.estimator.forget()
+    engine.context.estimator.forget()
     if anchor is not None:  # the report on the rest is still valid
-        gone = round(saved * engine.window.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
-        engine.window.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+        gone = round(saved * engine.context.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
+        engine.context.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(engine, before)
     for drop in drops:
         engine.emit(event.ContextDrop(drop))
@@ -131,18 +130,18 @@ def take_out(engine: Engine, found: Sequence[StaleResult]) -> None:
 
 
 def _batch(
-    window: LaneWindow, groups: Sequence[Group], found: Sequence[StaleResult], price: Callable[..., RewritePrice]
+    context: ContextManager, groups: Sequence[Group], found: Sequence[StaleResult], price: Callable[..., RewritePrice]
 ) -> Batch | None:
     """Choose the newest stale results up to the age with the best price; None if no choice pays.
 
     Every token after the first stub is sent uncached, so an old result may cost more than it saves.
     """
-    order = _tokens_from_each(groups, window.conversation.cursor)
+    order = _tokens_from_each(groups, context.conversation.cursor)
     best: tuple[float, Batch] | None = None
     saved = 0
     for start in reversed(range(len(found))):
         one = found[start]
-        saved += _freed_tokens(window.context, one)
+        saved += _freed_tokens(context, one)
         priced = price(cold=max(0, order.get(one.item.entry, 0) - saved), saved=saved)
         if priced.pays and (best is None or priced.worth > best[0]):
             best = priced.worth, Batch(tuple(found[start:]), saved)

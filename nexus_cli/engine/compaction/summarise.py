@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nexus_cli.context.compaction import transcript_lines
-from nexus_cli.context.lane_window import Model
-from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.summary_head import split_summary
@@ -118,7 +117,7 @@ def _ways(
 
     if choice.source == "originals":
         yield "originals", transcript(choice.model, choice.originals)
-    if choice.forks and fork_fits(engine.window, plan, instructions):
+    if choice.forks and fork_fits(engine.context, plan, instructions):
         text = fork_instruction(plan, instructions)
         yield "window", lambda: _answer(forked(engine, "compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
@@ -143,7 +142,7 @@ async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADIN
     try:
         output = side.answer_cap()
         async with asyncio.timeout(seconds):
-            reply = await call_model(side, min(output, max(2 * cap, side.window.budget.reserve_reply)), main=False)
+            reply = await call_model(side, min(output, max(2 * cap, side.context.budget.reserve_reply)), main=False)
         text = reply.message.content.strip()
     except TimeoutError:
         raise SummaryTimeout(f"no summary came within {seconds:g} s") from None
@@ -185,14 +184,14 @@ async def _from_transcript(
     paid: _Paid,
 ) -> str:
     """Summarize a plain transcript, piece by piece, each with the summary so far. Raises `SummaryError`."""
-    summary, count = "", engine.window.count
-    room = room_for(engine.window, plan, model)
+    summary, count = "", engine.context.count
+    room = room_for(engine.context, plan, model)
     request = current_request(plan, engine.conversation.run, room // 4, count)
     room -= count(request)
     if room < LEAST_PIECE:
         raise SummaryError(f"the window of {model.info.name} is too small to write a summary in")
     # in a thread: redacting and counting a long history takes seconds and would delay Ctrl+C
-    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, engine.window.context)))
+    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, engine.context)))
     if len(pieces) > MOST_PIECES:
         raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for it")
     if paid.requests and len(pieces) > PAID - paid.requests:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import LaneWindow, Model, most_with
+from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
@@ -54,22 +54,22 @@ def choose_source(
     engine: Engine, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> SummarySource:
     """Choose the source of the summary. `originals` reads the removed messages from the log, each with its tokens."""
-    model = summarizer_model(engine.window, engine.settings)
+    model = summarizer_model(engine.context, engine.settings)
     same = model.info.name == engine.model.info.name
     model = engine.model if same else model
-    forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine.window, plan, "")
-    words = engine.window.count(fork_instruction(plan, ""))
+    forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine.context, plan, "")
+    words = engine.context.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "it shares the cached lines", engine.window_request().tokens
-        said = round(words * engine.window.estimator.scale(PLAIN).ratio)
+        said = round(words * engine.context.estimator.scale(PLAIN).ratio)
         here = SummarySource("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
         counted = sum(item.tokens for item in flatten(plan.gone)) + words
-        here = SummarySource("transcript", why, model, fresh=_transcript_tokens(engine.window, plan, model, counted))
+        here = SummarySource("transcript", why, model, fresh=_transcript_tokens(engine.context, plan, model, counted))
     if not plan.summed:
         return here
-    room = room_for(engine.window, plan, model)
+    room = room_for(engine.context, plan, model)
     messages, tokens = [], 0
     for size, message in originals():
         messages.append(message)
@@ -77,9 +77,9 @@ def choose_source(
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
-    cached = here.cached if is_warm(engine.window, engine.cache, engine.clock()) else 0
+    cached = here.cached if is_warm(engine.context, engine.cache, engine.clock()) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
-    fresh = _transcript_tokens(engine.window, plan, model, tokens + words)
+    fresh = _transcript_tokens(engine.context, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
@@ -93,22 +93,22 @@ def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | 
     return request_cost(choice.model.info, cached=cached, fresh=fresh, output=output)
 
 
-def summarizer_model(window: LaneWindow, settings: Settings) -> Model:
+def summarizer_model(context: ContextManager, settings: Settings) -> Model:
     """Return the model that summarizes a plain transcript: `compact.model`, else the session's own."""
-    return other_model(window, settings, settings.compact.model)
+    return other_model(context, settings, settings.compact.model)
 
 
-def _transcript_tokens(window: LaneWindow, plan: CompactionPlan, model: Model, counted: int) -> int:
+def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
-    _, estimator = sized(window, model)
+    _, estimator = sized(context, model)
     return round(counted * estimator.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
-def fork_fits(window: LaneWindow, plan: CompactionPlan, instructions: str) -> bool:
+def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) -> bool:
     """True if a fork of the lane has room for a summary at its cap."""
-    added = window.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
-    least = max(plan.summary_cap, window.least_output)
-    return left_over(window.model.info, most_with(window, added)) >= least
+    added = context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
+    least = max(plan.summary_cap, context.least_output)
+    return left_over(context.model.info, context.most_with(added)) >= least
 
 
 def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
@@ -124,8 +124,8 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
     return 1.0
 
 
-def room_for(window: LaneWindow, plan: CompactionPlan, model: Model) -> int:
+def room_for(context: ContextManager, plan: CompactionPlan, model: Model) -> int:
     """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
-    budget, estimator = sized(window, model)
+    budget, estimator = sized(context, model)
     counted = estimator.countable(budget.available, slots_by_kind(flatten(plan.gone)))
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

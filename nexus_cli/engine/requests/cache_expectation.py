@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.context.lane_window import LaneWindow, unreported_tokens
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import diagnose, seconds_between
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.fingerprints import Difference, first_difference
@@ -33,9 +33,9 @@ REWRITE = "rewrite"
 """Kind of the memo of a rewrite: its cause, epoch and price."""
 
 
-def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: Usage) -> CacheResult:
+def record_use(context: ContextManager, cache: CacheHistory, ahead: Outlook, usage: Usage) -> CacheResult:
     """Record that the request reached the provider; return its cache result by the reported `usage`, if any."""
-    conversation, before = window.conversation, cache.last
+    conversation, before = context.conversation, cache.last
     cache.uses[conversation.epoch.id] = ahead.at
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if not usage.input:
@@ -46,7 +46,7 @@ def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: U
         prefix_hash(conversation.epoch) if before is None or before.epoch is not conversation.epoch else before.begins
     )
     least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
-    life = cache_life_of(window.model.info)
+    life = cache_life_of(context.model.info)
     now = cache.last = SentRequest(
         conversation.epoch, conversation.tail, conversation.cursor, usage.input, cached, least, begins, life
     )
@@ -66,16 +66,16 @@ def record_use(window: LaneWindow, cache: CacheHistory, ahead: Outlook, usage: U
     )
     if not verdict.missed:
         return replace(result, cost_usd=0.0)
-    dollars = miss_cost(window.model.info, verdict.missed, usage)
+    dollars = miss_cost(context.model.info, verdict.missed, usage)
     return replace(result, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
-def is_warm(window: LaneWindow, cache: CacheHistory, now: datetime, *, any_model: bool = False) -> bool:
+def is_warm(context: ContextManager, cache: CacheHistory, now: datetime, *, any_model: bool = False) -> bool:
     """True if the lane's last request may still be cached, or its cache lifetime is unknown. A request to another
     model than the epoch's counts only with `any_model`."""
     last = cache.last
-    same = last is None or any_model or last.epoch.model == window.conversation.epoch.model
-    return same and (last is None or _may_be_cached(cache, last, window.model.info, now))
+    same = last is None or any_model or last.epoch.model == context.conversation.epoch.model
+    return same and (last is None or _may_be_cached(cache, last, context.model.info, now))
 
 
 def _may_be_cached(cache: CacheHistory, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:
@@ -101,7 +101,7 @@ def rewrite_memo(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
     `before` is the estimate of the old window in tokens. Without the rewrite its sent part would be read from the
     cache; with it only the common prefix is.
     """
-    return _rewrite(engine.conversation, _priced(engine, before, unreported_tokens(engine.window)))
+    return _rewrite(engine.conversation, _priced(engine, before, engine.context.unreported_tokens()))
 
 
 def _rewrite(conversation: Conversation, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
@@ -113,12 +113,12 @@ def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
     """Price a rewrite from estimates of the whole window `before` and `after` it, in tokens."""
     conversation = engine.conversation
     cache, info, now = engine.cache, engine.model.info, engine.clock()
-    still_warm = is_warm(engine.window, cache, now, any_model=conversation.epoch.cause == "model")
+    still_warm = is_warm(engine.context, cache, now, any_model=conversation.epoch.cause == "model")
     earlier = cache.earlier_requests(info, now).requests if still_warm else ()
     held = (one for one, _ in earlier if _may_be_cached(cache, one, info, now))
     shared = max((one.common(conversation.epoch, conversation.items) for one in held), default=0)
     fresh = sum(item.tokens for item in conversation.items if item.entry > conversation.cursor)
-    tokens = engine.window.estimator.scale().tokens
+    tokens = engine.context.estimator.scale().tokens
     cold = max(0, round(tokens(conversation.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
     return price_rewrite(info.with_tier_prices(after), cold=cold, saved=saved, steps=engine.step, warm=still_warm)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
-from nexus_cli.context.lane_window import LaneWindow, most_with
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.pruning import SAME, last_line
 from nexus_cli.core.elide import (
     ElidedText,
@@ -37,7 +37,7 @@ LEAST_TEXT = 1000
 
 
 async def clip_with_drop(
-    window: LaneWindow,
+    context: ContextManager,
     text: str,
     cap: int,
     what: str,
@@ -59,7 +59,7 @@ async def clip_with_drop(
     fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of bytes that were
     lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
-    count, conversation = window.count, window.conversation
+    count, conversation = context.count, context.conversation
     most = max(cap, room)
 
     def work() -> tuple[ElidedText, str]:
@@ -87,11 +87,11 @@ async def clip_with_drop(
     return clipped, drop
 
 
-async def leave_out_repeats(window: LaneWindow, text: str, what: str) -> tuple[str, Drop | None]:
+async def leave_out_repeats(context: ContextManager, text: str, what: str) -> tuple[str, Drop | None]:
     """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
     bar), and without most of the lines that repeat if it exceeds the output cap. Markers name the drop with the whole
     output; unchanged and None if nothing is left out."""
-    count, log, cap = window.count, window.conversation.log, window.budget.output_cap
+    count, log, cap = context.count, context.conversation.log, context.budget.output_cap
 
     def work() -> tuple[str, Drop | None]:
         shown, left = last_states(text)
@@ -102,7 +102,7 @@ async def leave_out_repeats(window: LaneWindow, text: str, what: str) -> tuple[s
             left += lines
         if not left:
             return text, None
-        drop_id, now = log.next_drop(), window.conversation.now()
+        drop_id, now = log.next_drop(), context.conversation.now()
         tokens = max(1, count_large(text, 1, count) - count_large(shown, 1, count))
         drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
         log.record_drop(drop)
@@ -111,13 +111,13 @@ async def leave_out_repeats(window: LaneWindow, text: str, what: str) -> tuple[s
     return await asyncio.to_thread(work) if len(text) > LARGE else work()
 
 
-def read_room(window: LaneWindow) -> int:
+def read_room(context: ContextManager) -> int:
     """Return the most tokens that the reads of one message take together: half of what is free before it."""
-    return (window.budget.available - most_with(window, 0)) // 2
+    return (context.budget.available - context.most_with(0)) // 2
 
 
 async def clip_result(
-    window: LaneWindow,
+    context: ContextManager,
     find_tool: Callable[[str], Tool | None],
     call: ToolCall,
     result: ToolResult,
@@ -135,12 +135,12 @@ async def clip_result(
         )
     else:
         pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
-    if refers and _stands_above(window, find_tool, call, result, pointer):
+    if refers and _stands_above(context, find_tool, call, result, pointer):
         return ElidedText(pointer), None
     return await clip_with_drop(
-        window,
+        context,
         result.text or "(no output)",
-        window.budget.output_cap,
+        context.budget.output_cap,
         what,
         Cause.OUTPUT_CAP,
         room=room if tool and tool.reads_content else 0,
@@ -174,7 +174,7 @@ def _hole_namer(result: ToolResult) -> Callable[[int, int], str] | None:
 
 
 def _stands_above(
-    window: LaneWindow, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, pointer: str
+    context: ContextManager, find_tool: Callable[[str], Tool | None], call: ToolCall, result: ToolResult, pointer: str
 ) -> bool:
     """Return True if the newest result for the same paths or of the same command, of an earlier step of the window,
     shows the very text of this one, and no edit of these paths was called since.
@@ -184,7 +184,7 @@ def _stands_above(
     tool, text = find_tool(call.name), result.text
     if tool is None or not (tool.reads_content or tool.runs_commands) or not result.success or len(text) < LEAST_TEXT:
         return False
-    items, paths = window.conversation.items, _paths(tool, call)
+    items, paths = context.conversation.items, _paths(tool, call)
     step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
     if text not in [item.message.content for item in items[:step]]:
         return False

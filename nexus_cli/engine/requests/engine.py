@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import LaneWindow, Model, project
+from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.work_record import WorkLog
 from nexus_cli.conversation.conversation import Conversation, Notes
 from nexus_cli.conversation.epoch_draft import EpochDraft
@@ -23,7 +23,7 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, Kind, WindowItem
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
@@ -59,11 +59,11 @@ class Preamble:
 class PromptAssembler(Protocol):
     """Assembles the system text and the preambles of a lane."""
 
-    async def draft_epoch(self, window: LaneWindow, words: str = "") -> EpochDraft:
+    async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
         """Return the present system text and tools, for the next epoch. `words` is the first message of a
         session."""
 
-    async def draft_preamble(self, window: LaneWindow, notices: list[str]) -> Preamble:
+    async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         """Return the preamble of the next request: the `notices` that wait, and the event sections that changed since
         this epoch last sent them."""
 
@@ -86,7 +86,8 @@ class Engine:
     """The state that the turns of one lane need: its window, what waits for the next request, the cache history, and
     the objects shared with the session."""
 
-    window: LaneWindow
+    context: ContextManager
+    provider: Provider
     spending: Spending
     control: Control
     clock: Clock
@@ -98,7 +99,7 @@ class Engine:
     """Called before a summary is requested: extracts facts if that is enabled."""
     cache: CacheHistory = field(default_factory=CacheHistory)
     """Earlier requests that may still be cached."""
-    check_request: Callable[[LaneWindow, NextRequest, bool], None] | None = None
+    check_request: Callable[[ContextManager, NextRequest, bool], None] | None = None
     """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
     load_facts: Callable[[], tuple[ModelInfo, str]] | None = None
     """Returns the facts of a model whose server had not answered when the session was opened, and a notice or ""."""
@@ -125,19 +126,19 @@ class Engine:
 
     @property
     def conversation(self) -> Conversation:
-        return self.window.conversation
+        return self.context.conversation
 
     @property
     def model(self) -> Model:
         """The model that the window is sized for."""
-        return self.window.model
+        return self.context.model
 
     # -- the next request --------------------------------------------------------------------------------------
 
     def window_request(self) -> NextRequest:
         """Return the request of the present window, which a turn would send now."""
         earlier = self.cache.earlier_requests(self.model.info, self.clock())
-        return project(self.window, earlier, told=self.event_sections)
+        return self.context.project(earlier, told=self.event_sections)
 
     def next_request(self) -> NextRequest:
         """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
@@ -145,8 +146,8 @@ class Engine:
         earlier = self.cache.earlier_requests(self.model.info, self.clock())
         draft, texts = self.next_epoch, self.control.waiting_texts()
         if draft is not None:
-            return project(self.window, earlier, epoch=draft.epoch, texts=texts)
-        return project(self.window, earlier, told=self.event_sections, texts=texts)
+            return self.context.project(earlier, epoch=draft.epoch, texts=texts)
+        return self.context.project(earlier, told=self.event_sections, texts=texts)
 
     @property
     def begins_epoch(self) -> bool:
@@ -176,7 +177,7 @@ class Engine:
         request, info = self.window_request(), self.model.info
         expected = request.most
         if request.basis == "estimate":
-            expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.window.least_output)))
+            expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.context.least_output)))
         return self.spending.output_cap(info, expected)
 
     def limits_in_force(self) -> Limits:
@@ -193,7 +194,7 @@ class Engine:
         if info.pending:
             return
         self.load_facts = None
-        self.window.size_for(info)
+        self.context.size_for(info)
         if notice:
             self.emit(Notice(notice))
 
@@ -206,9 +207,9 @@ class Engine:
         notes: Notes | None = None,
     ) -> None:
         """Begin an epoch as `LaneWindow.begin_epoch` does, and report its drops."""
-        before, info = self.conversation.epoch.tools, self.window.model.info
+        before, info = self.conversation.epoch.tools, self.context.model.info
         every = (*planned.drops, *drops)
-        self.window.begin_epoch(head, cause, planned, every, notes)
+        self.context.begin_epoch(head, cause, planned, every, notes)
         self.drafted = None
         self.emit_drops(every)
         line = describe_left_out(info.window, self.conversation.epoch.tools)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import NextRequest, Outlook
 from nexus_cli.core import event
@@ -48,7 +48,7 @@ async def call_model(engine: Engine, cap: int, *, main: bool = True) -> Reply:
     Without `main` (side lanes) no text is emitted, no step of the turn is counted, and a cut answer is not retried. A
     retry belongs to the same step, and is not sent if it would exceed a limit.
     """
-    may_repeat = main and bool(getattr(engine.model.provider, "asks_again", False))
+    may_repeat = main and bool(getattr(engine.provider, "asks_again", False))
     try:
         return await _request_reply(engine, cap, main, may_repeat)
     except _ReplyCutError as error:
@@ -75,7 +75,7 @@ async def _request_reply(engine: Engine, cap: int, main: bool, may_repeat: bool,
     info = engine.model.info
     first = engine.conversation.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
-    stream = engine.model.provider.stream(request)
+    stream = engine.provider.stream(request)
     began = False
     try:
         await engine.conversation.log.save()
@@ -166,18 +166,18 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, ahead: Outlook, befo
     """Account for a streamed reply and record it, with the text `before` if it is empty. Raises if unfinished."""
     conversation = engine.conversation
     counted = conversation.counted
-    reported = _possible(engine.window, reply.usage)
-    usage = reported or _estimate_usage(engine.window, engine.window_request(), reply.message)
-    cached = record_use(engine.window, engine.cache, ahead, reported or Usage())
+    reported = _possible(engine.context, reply.usage)
+    usage = reported or _estimate_usage(engine.context, engine.window_request(), reply.message)
+    cached = record_use(engine.context, engine.cache, ahead, reported or Usage())
     engine.spending.add(usage)
     if reply.usage and reply.usage.input:
         sent, reads = engine.window_request(), reply.usage.input
-        told = report_cut(engine.window, engine.control, engine.step, sent, ahead.repeated, reads)
+        told = report_cut(engine.context, engine.control, engine.step, sent, ahead.repeated, reads)
         if told and reply.message.tool_calls:
             engine.model_notices.append(told)
         elif told:  # in the ledger, because another process may send the next request
             conversation.memo(SERVER_CUT, {"told": told})
-        engine.window.learn(counted, reply.usage.input)
+        engine.context.learn(counted, reply.usage.input)
     message = reply.message
     if before and not message.content and reply.finish in ("none", "empty"):
         message = Message(Role.ASSISTANT, before)
@@ -196,12 +196,12 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, ahead: Outlook, befo
     return reply
 
 
-def _possible(window: LaneWindow, usage: Usage | None) -> Usage | None:
+def _possible(context: ContextManager, usage: Usage | None) -> Usage | None:
     """Return the reported usage if it is plausible for the newest request, else None."""
-    info = window.model.info
+    info = context.model.info
     # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
-    return usage if usage and window.estimator.is_possible(window.conversation.counted, usage.input, most) else None
+    return usage if usage and context.estimator.is_possible(context.conversation.counted, usage.input, most) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -222,10 +222,10 @@ def _raise_unless_finished(reply: Reply) -> None:
             )
 
 
-def _estimate_usage(window: LaneWindow, request: NextRequest, message: Message) -> Usage:
+def _estimate_usage(context: ContextManager, request: NextRequest, message: Message) -> Usage:
     """Estimate the usage of an unreported request by our count and the known prices."""
-    said = window.context.measure(message, "") if message.content or message.tool_calls else 0
-    return with_cost(Usage(request.tokens, said), window.model.info)
+    said = context.measure(message, "") if message.content or message.tool_calls else 0
+    return with_cost(Usage(request.tokens, said), context.model.info)
 
 
 def _keep_partial(
@@ -253,7 +253,7 @@ def _keep_cut(
 ) -> _ReplyCutError:
     """Record a request whose answer was cut, and its text as a memo outside the window; return the error to raise."""
     message, conversation = fold.partial(), engine.conversation
-    reported = _possible(engine.window, reported)
+    reported = _possible(engine.context, reported)
     usage = _spend_partial(engine, message, ahead, reported)
     if message.content:
         value = {"text": message.content, "step": engine.step, "why": why}
@@ -268,10 +268,10 @@ def _spend_partial(engine: Engine, message: Message, began: Outlook | None, repo
     engine.partial_reply = message.content
     usage = with_cost(Usage(), engine.model.info)
     if began:
-        usage = reported or _estimate_usage(engine.window, engine.window_request(), message)
+        usage = reported or _estimate_usage(engine.context, engine.window_request(), message)
     engine.spending.add(usage)
     if began:
-        record_use(engine.window, engine.cache, began, reported or Usage())
+        record_use(engine.context, engine.cache, began, reported or Usage())
     return usage
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.lane_window import LaneWindow
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
@@ -49,10 +48,10 @@ class PromptAssembly:
         collector = self.collector.drafting(notify, left_out)
         return PromptAssembly(collector, self.context, self.offer, self.rules, self.effort, self.inherited)
 
-    async def draft_epoch(self, window: LaneWindow | None = None, words: str = "") -> EpochDraft:
+    async def draft_epoch(self, context: ContextManager | None = None, words: str = "") -> EpochDraft:
         """Return the present system text and tools, planned for the budget of `window`. `words` is the first
         message of a session."""
-        self._fit(window)
+        self._fit(context)
         if self.inherited is not None:
             return EpochDraft(self.inherited)
         asked = await asyncio.to_thread(self.offer.called_for)
@@ -66,22 +65,22 @@ class PromptAssembly:
             text,
             tools,
             self.rules,
-            self.effort if window is None else window.model.effort,
+            self.effort if context is None else context.model.effort,
             self.context.system_cost(text),
             self.context.tools_cost(tools),
             canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
         return EpochDraft(frame, left)
 
-    async def draft_preamble(self, window: LaneWindow, notices: list[str]) -> Preamble:
+    async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         """Return the preamble of the next request: all changes for a user message, only notices for a tool result.
 
         The first request of an epoch gets all changes, even on a tool result. If an epoch began while this request was
         assembled, the preamble is detached and planned again with the sections that the epoch lost. On a tool result
         each section is marked as ours.
         """
-        conversation = window.conversation
-        self._fit(window)
+        conversation = context.conversation
+        self._fit(context)
         if conversation.epoch.id != self._epoch:
             if conversation.last == self._last:
                 notices[:0] = self._noted
@@ -117,9 +116,9 @@ class PromptAssembly:
         rows = json.loads(conversation.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
-    def _fit(self, window: LaneWindow | None) -> None:
-        if window is not None and window.budget.window != self.collector.view.window:
-            self.collector.set_budget(window.budget)
+    def _fit(self, context: ContextManager | None) -> None:
+        if context is not None and context.budget.window != self.collector.view.window:
+            self.collector.set_budget(context.budget)
 
 
 def last_section_hashes(conversation: Conversation) -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import LaneWindow, Model
+from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
@@ -204,7 +204,9 @@ def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Se
     return max(before.manifest.at, used[place - 1]) if place else before.manifest.at
 
 
-def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
+def load_history(
+    context: ContextManager, clock: Clock, ledger: Ledger, log: LaneLog, settings: Settings
+) -> CacheHistory:
     """Load the cache history of a lane: its newest request, and that of each recent epoch, perhaps still cached."""
     history = CacheHistory()
     try:
@@ -219,7 +221,7 @@ def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog,
         newest[row.manifest.epoch] = row
     if not newest:
         return history
-    last, conversation, info = next(reversed(newest)), window.conversation, window.model.info
+    last, conversation, info = next(reversed(newest)), context.conversation, context.model.info
     found = ConversationRequests(
         ledger,
         settings,
@@ -234,7 +236,7 @@ def load_history(window: LaneWindow, clock: Clock, ledger: Ledger, log: LaneLog,
             small = found.smallest_like(rows, like)
             if all(small):  # also measures the prefix if it is no longer cached
                 history.least[begins] = small
-            if epoch == last or not _is_expired(window.model, clock, history.uses.get(epoch)):
+            if epoch == last or not _is_expired(context.model, clock, history.uses.get(epoch)):
                 sent = found.sent(newest[epoch])
                 history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.request_plan import NextRequest
 from nexus_cli.conversation.tokens.estimator import FAR, LEAST
 from nexus_cli.core.entry import Cause, Drop
@@ -16,15 +16,15 @@ SERVER_CUT = "server_cut"
 
 
 def report_cut(
-    window: LaneWindow, control: Control, step: int, request: NextRequest, repeated: int, reported: int
+    context: ContextManager, control: Control, step: int, request: NextRequest, repeated: int, reported: int
 ) -> str:
     """Record a drop, tell the person and return the line for the model, once a run, if the server read far fewer tokens
     of the sent `request` than it has; else return "". Of its tokens `repeated` were in earlier requests, by our count;
     `reported` is the server's own count."""
-    conversation = window.conversation
-    if window.cut_run == conversation.run or not _is_cut(request, repeated, reported):
+    conversation = context.conversation
+    if context.cut_run == conversation.run or not _is_cut(request, repeated, reported):
         return ""
-    window.cut_run = conversation.run
+    context.cut_run = conversation.run
     conversation, left = conversation, request.tokens - reported
     entries = [item.entry for item in request.items]
     count = f"request {step}: the server counted {reported:,} of about {request.tokens:,} tokens"
@@ -32,7 +32,7 @@ def report_cut(
     drop = Drop(conversation.log.next_drop(), f"part of {count}", left, Cause.SERVER, conversation.now(), span)
     conversation.log.record_drop(drop)
     control.emit_drop(drop)
-    info = window.model.info
+    info = context.model.info
     told = f"{info.served_name} did not read all of {count}; usually the beginning is lost"
     how = f"Give the server a larger window, or set the one that it has: {window_command(info, reported)}"
     control.emit_notice(f"{told}. {how}")

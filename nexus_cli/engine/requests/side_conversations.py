@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import LaneWindow, Model
-from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.sent_requests import CacheHistory
@@ -29,12 +28,12 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     estimate, cache history, event sections. Everything else is new. Of the session's limits only those of `spending`
     apply.
     """
-    parent, conversation = engine.window, engine.conversation
-    log = _open_log(conversation, agent, conversation.last)
-    context = parent.context.fork(conversation.fork(log))
+    conversation = engine.conversation
+    context = engine.context.fork(conversation.fork(_open_log(conversation, agent, conversation.last)))
     context.conversation.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
     return Engine(
-        LaneWindow(context, parent.model, parent.budget, parent.estimator.fork(), parent.calibrations),
+        context,
+        engine.provider,
         engine.spending,
         engine.control,
         engine.clock,
@@ -51,17 +50,19 @@ def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine
     Shared with `engine`: spending, control, clock, settings, prompt, cache use times, and calibrations unless
     `model` is the session's own, whose calibration other contents must not change. Everything else is new.
     """
-    budget, estimator = sized(engine.window, model)
+    budget, estimator = sized(engine.context, model)
     log = _open_log(engine.conversation, agent, None)
-    context = ContextManager(logger=log, token_counter=engine.window.context.counter)
+    context = ContextManager(logger=log, token_counter=engine.context.counter)
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.conversation.begin()
     if text:
         context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus")
     same = model.info.served_name == engine.model.info.served_name
+    context.use_model(model, budget, estimator, None if same else engine.context.calibrations)
     return Engine(
-        LaneWindow(context, model, budget, estimator, None if same else engine.window.calibrations),
+        context,
+        engine.provider,
         engine.spending,
         engine.control,
         engine.clock,
@@ -71,21 +72,21 @@ def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine
     )
 
 
-def other_model(window: LaneWindow, settings: Settings, name: str) -> Model:
+def other_model(context: ContextManager, settings: Settings, name: str) -> Model:
     """Return the model with this name or alias; the session's own for "" or a window without calibrations."""
     name = resolve_alias(name, settings)
-    if not name or window.calibrations is None:
-        return window.model
-    info = load_model_info(window.calibrations, name, settings)
-    return replace(window.model, info=info, effort="")
+    if not name or context.calibrations is None:
+        return context.model
+    info = load_model_info(context.calibrations, name, settings)
+    return replace(context.model, info=info, effort="")
 
 
-def sized(window: LaneWindow, model: Model) -> tuple[TokenBudget, TokenEstimator]:
+def sized(context: ContextManager, model: Model) -> tuple[TokenBudget, TokenEstimator]:
     """Return the budget of a lane for `model`, and an estimator with the model's calibration."""
     name = model.info.served_name
-    known = window.calibrations.calibration(name) if window.calibrations else None
+    known = context.calibrations.calibration(name) if context.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    return budget, TokenEstimator(window.estimator.calibration if name == window.model.info.served_name else known)
+    return budget, TokenEstimator(context.estimator.calibration if name == context.model.info.served_name else known)
 
 
 def _open_log(conversation: Conversation, agent: str, at_entry: int | None) -> Log:

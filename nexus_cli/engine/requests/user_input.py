@@ -10,7 +10,6 @@ from functools import partial
 from html import unescape
 from typing import Any
 
-from nexus_cli.context.lane_window import LaneWindow
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core import event
@@ -151,14 +150,14 @@ SAMPLE = 20_000
 
 
 async def _clip_message(
-    window: LaneWindow, text: str, cap: int, uncounted: int
+    context: ContextManager, text: str, cap: int, uncounted: int
 ) -> tuple[str, list[tuple[int, int, Drop]]]:
     """Return `text` in `cap` tokens, and each clipped part: its range in there, and the drop with its whole text.
 
     Attached texts that are too long are clipped each by itself: the words and blocks around them stay whole.
     """
-    plan = asyncio.to_thread(_plan_clips, window, text, cap, uncounted) if len(text) > LARGE else None
-    planned = await plan if plan else _plan_clips(window, text, cap, uncounted)
+    plan = asyncio.to_thread(_plan_clips, context, text, cap, uncounted) if len(text) > LARGE else None
+    planned = await plan if plan else _plan_clips(context, text, cap, uncounted)
     most = max((one.end - one.start for one, _ in planned), default=0)
     made, clipped, done = "", list[tuple[int, int, Drop]](), 0
     for one, share in planned:
@@ -167,7 +166,7 @@ async def _clip_message(
         lost, uncounted = (uncounted, 0) if len(whole) == most else (0, uncounted)
         marker = partial(indexed_marker, whole, first_line=one.first_line, cap=share)
         cut, drop = await clip_with_drop(
-            window, whole, share, f"part of {one.name}", Cause.INPUT_CAP, uncounted=lost, marker=marker
+            context, whole, share, f"part of {one.name}", Cause.INPUT_CAP, uncounted=lost, marker=marker
         )
         if drop:
             clipped.append((len(made), len(made) + len(cut.text), drop))
@@ -176,10 +175,10 @@ async def _clip_message(
     return made + text[done:], clipped
 
 
-def _plan_clips(window: LaneWindow, text: str, cap: int, uncounted: int) -> list[tuple[AttachedText, int]]:
+def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) -> list[tuple[AttachedText, int]]:
     """Return the attached texts of a message with their room in tokens: the whole message as one where its words are
     long or its attached texts many, none if it fits."""
-    count = window.count
+    count = context.count
     if not uncounted and count_large(text, cap, count) <= cap:
         return []
     found = find_attached_texts(text)
@@ -198,15 +197,15 @@ def _like(context: ContextManager, text: str) -> ByKind:
     return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=context.measure(message, "")))
 
 
-def input_cap(window: LaneWindow, text: str) -> int:
+def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
-    epoch = window.conversation.epoch
-    most = window.estimator.countable(window.budget.available, _like(window.context, text))
+    epoch = context.conversation.epoch
+    most = context.estimator.countable(context.budget.available, _like(context, text))
     return max(LEAST_CAP, int((most - epoch.system_tokens - epoch.tools_tokens) * REQUEST_SHARE))
 
 
 async def record_user_message(
-    window: LaneWindow,
+    context: ContextManager,
     control: Control,
     kind: Kind,
     text: str,
@@ -223,8 +222,8 @@ async def record_user_message(
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
     the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
     `notes` are memos of the same commit, by kind."""
-    conversation = window.conversation
-    content, clipped = await _clip_message(window, text, input_cap(window, text), uncounted)
+    conversation = context.conversation
+    content, clipped = await _clip_message(context, text, input_cap(context, text), uncounted)
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
     for _, _, drop in clipped:
@@ -246,22 +245,22 @@ async def record_user_message(
     return conversation.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
 
 
-async def deliver_steering(window: LaneWindow, control: Control) -> bool:
+async def deliver_steering(context: ContextManager, control: Control) -> bool:
     """Record the images of results, then the steering messages that are waiting; False if there were none."""
     while control.images:
         text, parts = control.images.popleft()
-        await run_shielded(record_user_message(window, control, Kind.STEER, text, parts=parts, actor="nexus"))
+        await run_shielded(record_user_message(context, control, Kind.STEER, text, parts=parts, actor="nexus"))
     waiting = control.steering
     if not waiting:
         return False
     while waiting:
-        await run_shielded(_steer(window, control, waiting.popleft()))
+        await run_shielded(_steer(context, control, waiting.popleft()))
     return True
 
 
-async def _steer(window: LaneWindow, control: Control, said: SteeringWords) -> None:
+async def _steer(context: ContextManager, control: Control, said: SteeringWords) -> None:
     await record_user_message(
-        window,
+        context,
         control,
         Kind.STEER,
         said.text,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.context.lane_window import rewritten_request
 from nexus_cli.conversation.compaction.backoff import anchor_before, note_undone
 from nexus_cli.conversation.compaction.compaction_plan import split_fitting_pins
 from nexus_cli.conversation.compaction.pin import Pin
@@ -77,12 +76,14 @@ def uncompaction() -> Act:
         head = restored_head(old, conversation.items, conversation.read(old.base + 1, conversation.last))
         same = old.model == engine.model.info.name
         anchor = anchor_before(conversation.memos, made.id) if same else None
-        _refuse_if_too_large(rewritten_request(engine.window, conversation.epoch, head, anchor))
+        _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
         if same:
             planned = EpochDraft(replace(EpochHeader.of(old), effort=engine.model.effort))
         else:
-            planned = await engine.prompt.draft_epoch(engine.window)
-        restored_request = rewritten_request(engine.window, with_frame(conversation.epoch, planned.frame), head, anchor)
+            planned = await engine.prompt.draft_epoch(engine.context)
+        restored_request = engine.context.project(
+            epoch=with_frame(conversation.epoch, planned.frame), items=head, anchor=anchor
+        )
         _refuse_if_too_large(restored_request)
 
         def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
@@ -94,7 +95,7 @@ def uncompaction() -> Act:
         is_older = same and old.system != engine.conversation.epoch.system
         engine.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
-            engine.window.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+            engine.context.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
         engine.pending_cause = ""
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
         engine.emit(Notice(line, warning=False))
@@ -122,8 +123,8 @@ def pin(what: str) -> Act:
 
     async def act(state: SessionState) -> None:
         engine = state.engine
-        conversation, count = engine.conversation, engine.window.count
-        before, room = pins.list_pins(conversation), pins_room(engine.window)
+        conversation, count = engine.conversation, engine.context.count
+        before, room = pins.list_pins(conversation), pins_room(engine.context)
         made = pins.add_pin(conversation, what, count, room)
         every = pins.list_pins(conversation)
         taken = sum(one.tokens(count) for one in every)

@@ -90,10 +90,10 @@ def _facts(state: SessionState) -> list[Fact]:
 
 def _newest_that_fit(state: SessionState, facts: Sequence[Fact]) -> list[Fact]:
     """Return the newest of `facts` that fit a request."""
-    room = int(state.engine.window.estimator.countable(state.engine.window.budget.available) * SHARE)
+    room = int(state.engine.context.estimator.countable(state.engine.context.budget.available) * SHARE)
     shown: list[Fact] = []
     for fact in facts:
-        room -= state.engine.window.count(_line(fact))
+        room -= state.engine.context.count(_line(fact))
         if room < 0:
             break
         shown.append(fact)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
-from nexus_cli.context.lane_window import Model
+from nexus_cli.context.manager import Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.conversation.request_plan import NextRequest
@@ -58,7 +58,7 @@ async def run_in_lane(
     """Return the answer to `text` under the recipe's instruction in a new lane; may raise `NexusError`."""
     instruction = _instruction(recipe)
     side = separate(engine, recipe.name, model or engine.model)
-    context = side.window.context
+    context = side.context
     frame = replace(
         context.frame(),
         system=instruction,

@@ -41,7 +41,7 @@ async def make_title(state: SessionState) -> None:
     conversation = engine.conversation
     *_, (_, first) = [(0, ""), *conversation.log.user_messages(conversation.last)]
     try:
-        model = other_model(engine.window, engine.settings, engine.settings.ui.title_model)
+        model = other_model(engine.context, engine.settings, engine.settings.ui.title_model)
         text = neutralize(split_attachments(first)[0][:SHOWN])
         answer = await run_in_lane(engine, state.dispatcher, own_recipe("title"), text, model=model)
         if title := parse_title(answer):

@@ -97,7 +97,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
         try:
             number = 0
             engine = session.state.engine
-            while engine.window.estimator.countable(engine.window.room) > engine.conversation.counted:
+            while engine.context.estimator.countable(engine.context.room) > engine.conversation.counted:
                 number += 1
                 engine.settings = replace(engine.settings, compact=CompactSettings(at=2.0, prune=False))
                 await lived(session, f"TURN{number} make a list")

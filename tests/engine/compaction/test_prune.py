@@ -15,7 +15,7 @@ from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import (
@@ -195,7 +195,7 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
     async def turns() -> list[Event]:
         try:
             engine = again.state.engine
-            add_pin(engine.conversation, "3", engine.window.count)
+            add_pin(engine.conversation, "3", engine.context.count)
             return await lived(again, *["once more"] * 5)
         finally:
             await again.aclose()
@@ -213,8 +213,8 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     prompt = session.state.engine.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def without(window: LaneWindow, words: str = "") -> EpochDraft:
-        now = (await draft_epoch(window)).frame
+    async def without(context: ContextManager, words: str = "") -> EpochDraft:
+        now = (await draft_epoch(context)).frame
         tools = tuple(tool for tool in now.tools if tool["function"]["name"] != "recall")
         return EpochDraft(replace(now, tools=tools))
 

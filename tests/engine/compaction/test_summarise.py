@@ -77,7 +77,7 @@ def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_
     async def live() -> None:
         async with living(tmp_path, script, *TURNS, window=24_000) as session:
             engine = session.state.engine
-            plan = draft_plan(engine.window, engine.work, "command", engine.settings.compact.to)
+            plan = draft_plan(engine.context, engine.work, "command", engine.settings.compact.to)
             assert plan is not None and plan.asked == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
             made = ended(await session.compact())
             assert made.ok and len(script.asked) == 1 and len(session.state.drops()) == 1
@@ -345,7 +345,7 @@ def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) ->
             tmp_path, Summariser(summary), *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
         ) as session:
             assert ended(await session.compact()).ok
-            assert session.state.engine.window.budget.window == 24_000, "says nothing of the other"
+            assert session.state.engine.context.budget.window == 24_000, "says nothing of the other"
 
     asyncio.run(live())
     assert len(sizes) > 1, "in pieces"

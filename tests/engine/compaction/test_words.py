@@ -12,7 +12,7 @@ from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, living, summary_of, turn
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import ItemForm
@@ -97,7 +97,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
             assert f"> {RULES[0]}" in markers(session)[0] and all(rule in window_text(session) for rule in RULES)
             assert (
                 0.4
-                < engine.window.estimator.estimate(engine.conversation.counted) / engine.window.budget.available
+                < engine.context.estimator.estimate(engine.conversation.counted) / engine.context.budget.available
                 < 0.75
             )
             for number in range(8):
@@ -240,9 +240,9 @@ def count_drafts(session: Session, asked: list[int]) -> None:
     prompt = session.state.engine.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def counting(window: LaneWindow, words: str = "") -> EpochDraft:
+    async def counting(context: ContextManager, words: str = "") -> EpochDraft:
         asked.append(1)
-        return await draft_epoch(window)
+        return await draft_epoch(context)
 
     prompt.draft_epoch = counting  # type: ignore[method-assign]
 
@@ -276,7 +276,7 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
             done_ = ended(await session.compact())
             assert done_.ok, done_.why
             engine = session.state.engine
-            assert engine.conversation.counted > 0.35 * engine.window.budget.available
+            assert engine.conversation.counted > 0.35 * engine.context.budget.available
             text = summary_of(session)
             assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text
 

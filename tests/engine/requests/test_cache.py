@@ -27,7 +27,7 @@ from session.prefix_cache import (
 )
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.lane_window import LaneWindow
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import tolerated_miss
 from nexus_cli.conversation.conversation import EpochHeader, item_of
 from nexus_cli.conversation.epoch_draft import EpochDraft
@@ -92,8 +92,8 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
     prompt = session.state.engine.prompt
     draft_epoch = prompt.draft_epoch
 
-    async def another(window: LaneWindow) -> Any:
-        now = (await draft_epoch(window)).frame
+    async def another(context: ContextManager) -> Any:
+        now = (await draft_epoch(context)).frame
         tools = json.loads(json.dumps(now.tools))
         next(tool for tool in tools if tool["function"]["name"] == "grep")["function"]["description"] += " Quick."
         return EpochDraft(replace(now, tools=tuple(tools)))
@@ -243,7 +243,7 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
-    async def small(window: LaneWindow, words: str = "") -> EpochDraft:
+    async def small(context: ContextManager, words: str = "") -> EpochDraft:
         return EpochDraft(EpochHeader(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:

@@ -232,6 +232,6 @@ def test_a_request_that_leaves_no_room_for_its_answer_is_refused_with_numbers_th
     engine = session.state.engine
     engine.conversation.append(Kind.USER, Message(Role.USER, "word " * 14_000), "person")
     with pytest.raises(NexusError, match="the request does not fit the window") as refused:
-        _refuse_if_too_large(engine.window, engine.window_request())
+        _refuse_if_too_large(engine.context, engine.window_request())
     asyncio.run(session.aclose())
     assert_adds_up(refused.value.message)

@@ -301,7 +301,7 @@ def test_a_goal_that_is_stopped_is_kept_without_steps(tmp_path: Path) -> None:
             session.cancel()
             await asyncio.sleep(60)
 
-    session.state.engine.window.model = replace(session.state.engine.model, provider=Endless(lambda request: ""))
+    session.state.engine.provider = Endless(lambda request: "")
     with pytest.raises(NexusError) as caught:
         run(session, goal_setting("A parser"))
     assert caught.value.kind == "aborted"
@@ -447,8 +447,8 @@ def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: P
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
     async def full(session_state: Any) -> None:
-        budget, used = session_state.engine.window.budget, session_state.engine.window_request().tokens
-        session_state.engine.window.budget = replace(
+        budget, used = session_state.engine.context.budget, session_state.engine.window_request().tokens
+        session_state.engine.context.budget = replace(
             budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85)
         )
         assert session_state.engine.window_request().budget.pressure == "critical"
@@ -465,8 +465,8 @@ def test_a_side_lane_that_does_not_fit_is_not_asked(tmp_path: Path) -> None:
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
     async def full(session_state: Any) -> None:
-        budget = session_state.engine.window.budget
-        session_state.engine.window.budget = type(budget)(budget.window, budget.window - 10, 0)
+        budget = session_state.engine.context.budget
+        session_state.engine.context.budget = type(budget)(budget.window, budget.window - 10, 0)
         await reflection(lambda text: None)(session_state)
 
     with pytest.raises(NexusError) as refused:

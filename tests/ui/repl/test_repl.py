@@ -395,7 +395,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
                 yield delta
 
     stage = Stage(tmp_path, lambda request: "fine")
-    stage.session.state.engine.model.provider = Slow(stage.provider.script)
+    stage.session.state.engine.provider = Slow(stage.provider.script)
 
     async def scene() -> None:
         stage.type("begin")
