@@ -1,7 +1,7 @@
 """`NextRequest`: the content, size and expected cache hits of one request, a pure value.
 
 `project` makes it of the window of a lane; reports make it of the ledger, also for requests that were sent. Both ask
-the token estimator for the size of a request; the tests allow few other files to (see `lane/README.md`).
+the token estimator for the size of a request; the tests allow few other files to (see `engine/requests/README.md`).
 """
 
 from __future__ import annotations

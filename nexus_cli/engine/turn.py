@@ -1,4 +1,4 @@
-"""The loop: the next step is decided from the tail of the window alone (`turn/README.md`).
+"""The loop: the next step is decided from the tail of the window alone (`engine/README.md`).
 
 Calls without results are dispatched; if the last message is not the assistant's, the model is asked; otherwise the
 turn is done. A resume after a kill, a deferred approval or an interrupt is therefore the same path as the next step.
