@@ -1,4 +1,4 @@
-"""Truncation strategies (seed A): choose the groups that stay when the window is over its budget. Pure."""
+"""Truncation strategies: choose the groups that stay when the window is over its budget. Pure."""
 
 from __future__ import annotations
 

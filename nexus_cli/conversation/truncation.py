@@ -1,4 +1,4 @@
-"""Cut a window to a budget (seed A, laws 2 to 4): a pure function from groups to the items that stay.
+"""Cut a window to a budget (laws 2 to 4): a pure function from groups to the items that stay.
 
 The current request with its steering and the newest group always stay. If even they do not fit, results inside the
 newest group are elided first, then the request down to its floor. The strategy chooses the other groups that stay.

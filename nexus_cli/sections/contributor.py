@@ -1,4 +1,4 @@
-"""The contract of a contributor, which adds sections to a request (seed E): its sources and its rendering.
+"""The contract of a contributor, which adds sections to a request: its sources and its rendering.
 
 Each file of `contributors/` exports a tuple `CONTRIBUTORS` and is discovered automatically. `reader` reads within a
 time limit; `collect` chooses forms and fixes the order.

@@ -1,4 +1,4 @@
-"""Identity of the agent and preferences of the person: SOUL.md, IDENTITY.md, AGENT.md, PREFERENCES.md (seeds B and E).
+"""Identity of the agent and preferences of the person: SOUL.md, IDENTITY.md, AGENT.md, PREFERENCES.md.
 
 The personal config folder always counts. A project's `.nexus` folder may add to the identity only while the project is
 trusted: otherwise a cloned repository could define the agent's identity. `loader` reads instructions (NEXUS.md).

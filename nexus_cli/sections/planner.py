@@ -1,4 +1,4 @@
-"""SELECT: choose the sections to send, and their forms (seed E's budget with a ladder instead of a cliff). Pure.
+"""SELECT: choose the sections to send, and their forms. Pure.
 
 Sticky sections start at their shortest form, the others are left out. One fixed list of upgrades, ordered by level and
 then by score, is applied up to the first that does not fit: so with a larger budget every form stays or grows.
@@ -14,7 +14,7 @@ from nexus_cli.conversation.section_rows import Why, reason_text
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
 
 MOST_TOKENS = 16_384
-"""Tokens of all static sections together: seed E's number."""
+"""Tokens of all static sections together."""
 SHARE = 0.25
 """Largest share of the budget for them."""
 LEVELS = ("dropped", "pointer", "outline", "shortened", "full")

@@ -1,4 +1,4 @@
-"""A recipe: the sections and powers of a kind of run (seed D's context type), and the lookup of recipes.
+"""A recipe: the sections and powers of a kind of run, and the lookup of recipes.
 
 `recipe_file` parses a recipe's file; `nexus_cli.core.limits` combines its limits with the person's settings; the
 planner chooses sections.
@@ -42,7 +42,7 @@ class Recipe:
     source: str = field(default="", compare=False)
     """The file that defines it."""
     signals: bool = False
-    """True if pressure and errors bind the limits of the run (seed D), instead of only being reported."""
+    """True if pressure and errors bind the limits of the run, instead of only being reported."""
 
     def multiplier(self, phase: str, section: str) -> float:
         """Return the factor of a section's score: that of its id, else the beginning of its id (that of the instruction

@@ -1,4 +1,4 @@
-"""One piece of text that we add to a request, and its position (seeds D and E).
+"""One piece of text that we add to a request, and its position.
 
 The texts come from contributors (`nexus_cli.sections.contributors`); the planner chooses the form
 (`nexus_cli.sections.planner`).
@@ -18,7 +18,7 @@ read can contain it."""
 
 
 class Layer(StrEnum):
-    """A layer of a request, by how often its text changes (seed B)."""
+    """A layer of a request, by how often its text changes."""
 
     SYSTEM = "system"
     HISTORY = "history"
@@ -72,7 +72,7 @@ class Section:
     """From full to the shortest, named by `LADDERS`. Every form but the first may contain `DROP`."""
     layer: Layer
     priority: float
-    """0 to 100, seed E's table."""
+    """0 to 100."""
     weight: float = 1.0
     sticky: bool = False
     """True if it is never left out; it may be shortened."""
@@ -119,7 +119,7 @@ class Section:
         return sha256(self.full)
 
     def score(self, multiplier: float = 1.0) -> float:
-        """Return priority x weight x the recipe's multiplier: decides admission and form (seed E)."""
+        """Return priority x weight x the recipe's multiplier: decides admission and form."""
         return self.priority * self.weight * multiplier
 
     def with_drop_id(self, drop_id: str) -> Section:

@@ -1,4 +1,4 @@
-"""Skills and commands of one's own: guides in Markdown that are read on demand (seed B).
+"""Skills and commands of one's own: guides in Markdown that are read on demand.
 
 A skill is a folder with a SKILL.md below `skills`, a command a file NAME.md below `commands`. Both are found in the
 person's folders (`config`, `~/.nexus`, `~/.agents`, `~/.claude`), and among the trusted items of the folders of a

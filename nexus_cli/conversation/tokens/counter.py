@@ -1,4 +1,4 @@
-"""Token counting (seed A): never raises, never needs the network, and no input is slow.
+"""Token counting: never raises, never needs the network, and no input is slow.
 
 The encoder is loaded at the first text that needs it. Its tables are the files that litellm ships, found by path
 without importing litellm; without them, or without tiktoken, four characters count as one token.
@@ -24,7 +24,7 @@ from nexus_cli.core.message import Message, Opaque, replace_surrogates
 from nexus_cli.core.services import Counts
 
 OVERHEAD_PER_MESSAGE = 4
-"""Tokens of a message's role and frame (seed A)."""
+"""Tokens of a message's role and frame."""
 IMAGE_TOKENS = 1500
 """Tokens of one attached image, whatever its size."""
 PIECE = 8000
@@ -65,7 +65,7 @@ _WORD = re.compile(r"_?[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\x00-\x7f]|[ 
 
 
 class TokenCounter(Protocol):
-    """A counter of tokens in texts and messages. Never raises, never needs the network (seed A)."""
+    """A counter of tokens in texts and messages. Never raises, never needs the network."""
 
     def count(self, text: str) -> int:
         """Return the tokens of `text`."""
@@ -178,7 +178,7 @@ class StoredCounter(_Counting):
 
 
 def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:
-    """Return a `TiktokenCounter`, or a `SimpleTokenCounter` without tiktoken (seed A). Imports nothing yet."""
+    """Return a `TiktokenCounter`, or a `SimpleTokenCounter` without tiktoken. Imports nothing yet."""
     if use_tiktoken and _find_spec_of("tiktoken"):
         return TiktokenCounter()
     return SimpleTokenCounter()

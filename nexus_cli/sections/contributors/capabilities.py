@@ -1,4 +1,4 @@
-"""Capabilities in a few lines (seed B): the text of `nexus status --brief`. A line for each category, with the number
+"""Capabilities in a few lines: the text of `nexus status --brief`. A line for each category, with the number
 of items that are ready, need setup or are broken, and the reasons. Guides are read on demand. A request has only the
 lines that name something to act on.
 

@@ -1,8 +1,8 @@
-"""The time: the start of the session (seed A's stamp), the date and the time of day (seeds A and E).
+"""The time: the start of the session, the date and the time of day.
 
 The stamp never changes, so that an epoch sends it once, with its first user entry. Date and time are separate sections,
 because only changes are sent: a turn on the same day costs only the time, and a turn in the same minute nothing. In a
-structured run IDENTITY has the time (seed C's `currentTime`), so that only the date with weekday and zone is said.
+structured run IDENTITY has the time (`currentTime`), so that only the date with weekday and zone is said.
 """
 
 from __future__ import annotations

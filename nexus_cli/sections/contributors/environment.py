@@ -1,4 +1,4 @@
-"""The environment of the model: folder, project, machine, shell, package manager (seeds A, B, E). Runs nothing.
+"""The environment of the model: folder, project, machine, shell, package manager. Runs nothing.
 
 Nothing here changes during a session: the system text stays the same until the next epoch.
 """
@@ -14,7 +14,7 @@ from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.section import Layer, Phase, Section
 
 SLOT = 20
-"""After the instructions, as in seed A."""
+"""After the instructions."""
 MANAGERS = {
     "uv.lock": "uv",
     "poetry.lock": "poetry",

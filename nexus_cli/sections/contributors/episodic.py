@@ -1,4 +1,4 @@
-"""Past sessions of this project that are relevant to the newest message, a line for each (seed E's episodic)."""
+"""Past sessions of this project that are relevant to the newest message, a line for each."""
 
 from __future__ import annotations
 

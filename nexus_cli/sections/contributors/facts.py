@@ -1,5 +1,4 @@
-"""Facts of earlier sessions that are relevant to the newest message: of the person, of this project, of earlier work
-(seed E).
+"""Facts of earlier sessions that are relevant to the newest message: of the person, of this project, of earlier work.
 
 Each fact is a line in its own section, so that none is sent twice; one section is for all facts without room.
 `Facts.relevant` chooses the facts; the three contributors differ only in slot, place and room.

@@ -1,4 +1,4 @@
-"""The work of the session in one line (seed E's footprint). It counts only work that is no longer in the window: it
+"""The work of the session in one line. It counts only work that is no longer in the window: it
 changes with the epoch, not with every turn, and is empty while the whole conversation is in the window."""
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The agent's identity: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own; and the person's
-preferences: PREFERENCES.md of the personal config folder (seed E).
+"""The agent's identity: SOUL.md, IDENTITY.md and AGENT.md, each a section of its own; and the person's preferences:
+PREFERENCES.md of the personal config folder.
 
-`nexus_cli.sections.identity_files` finds the files. A long one is shortened if the section budget is tight:
-seed E could only send it whole or not at all.
+`nexus_cli.sections.identity_files` finds the files. A long one is shortened if the section budget is tight.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The NEXUS.md layers (seed A), each a section of its own under a header that names its folder; and rules by path.
+"""The NEXUS.md layers, each a section of its own under a header that names its folder; and rules by path.
 
 The layers take together at most the instruction cap: short ones stay whole, the long ones share the rest. A long layer
 has four forms: whole, without its middle, its headings, and one line with file and size. The rules that name a file of

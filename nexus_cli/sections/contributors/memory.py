@@ -1,6 +1,6 @@
 """The person's own memory file, `MEMORY.md` beside their settings: used while there are no facts.
 
-Seed E's fallback. It is no longer read once there is a fact: content that still matters deserves a `/memory add`.
+A fallback: it is no longer read once there is a fact: content that still matters deserves a `/memory add`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A person's own contributors (seed D's pluggable components): `contributors/NAME.md` beside their settings.
+"""A person's own contributors: `contributors/NAME.md` beside their settings.
 
 Each is one text as the section `own.NAME` (`own_event.NAME`). Its front matter sets its place; every key is optional:
 `phase` (persona), `slot` (1 to 999; 500), `priority` (0 to 100; 60), `layer` (system, read once per epoch; event, sent

@@ -1,4 +1,4 @@
-"""The operating rules (seed E's contract) and the guide to the available tools, both from `defaults/prompts`.
+"""The operating rules and the guide to the available tools, both from `defaults/prompts`.
 
 The contract is our own first text of every system prompt. It is not in NEXUS.md, so that a person's own file of two
 lines does not switch it off. Each line of `tool_guide.md` begins with the tools that it is about,

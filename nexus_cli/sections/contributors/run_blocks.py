@@ -1,5 +1,4 @@
-"""The blocks of a structured run, in the form of seed C: the agent, the cause of the run, its space, and its
-surroundings.
+"""The blocks of a structured run: the agent, the cause of the run, its space, and its surroundings.
 
 `Sources.run` returns the facts as plain JSON: `trigger` (the TRIGGER block by its keys), `time` (of its record), and
 from the driver of the run `about` (the words of its cause), `identity`, `goals` (the agent's own), `space`, `spaces`,
@@ -29,7 +28,7 @@ from nexus_cli.text.untrusted_text import neutralize_message
 
 ID = "run"
 BLOCKS = ("identity", "trigger", "space", "spaces", "goals", "memories", "plans", "runs", "previous")
-"""In the seed's order; the last one is ours."""
+"""In the order of the blocks of a run."""
 PRIORITY = {
     "identity": 95.0,
     "trigger": 97.0,
@@ -49,7 +48,7 @@ FIRST = tuple(
     senderExpectsReply
     """.split()
 )
-"""Keys of a trigger in the order of the seed; others follow."""
+"""Keys of a trigger in the order in which they are sent; others follow."""
 BELOW = ("instruction", "payload")
 """Keys of a service's trigger whose values are the message below it, where the payload is marked as data."""
 INSTRUCTION = 60
@@ -100,7 +99,7 @@ def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return a section for each block that has a line, in the seed's order."""
+    """Return a section for each block that has a line, in the order of `BLOCKS`."""
     made = ((name, *_forms(name, value, view.count)) for name in BLOCKS if value.get(name))
     return tuple(
         Section(
@@ -168,7 +167,7 @@ def _trigger_lines(trigger: Mapping[str, Any], most: int) -> list[str]:
 
 
 def _value(key: str, value: Any, most: int, where: str) -> str:
-    """Return one value of a trigger in the seed's form; a long text has a pointer to the whole."""
+    """Return one value of a trigger as a line of the block; a long text has a pointer to the whole."""
     if isinstance(value, Mapping) and "name" in value and "id" in value and len(value) <= 3:
         name, identity = value["name"], _plain(value["id"])
         if "type" in value:
@@ -300,7 +299,7 @@ def _moment(at: Any) -> datetime | None:
 
 
 def _utc(moment: datetime) -> str:
-    """Format a time to the second, as in the seed."""
+    """Format a time to the second."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 

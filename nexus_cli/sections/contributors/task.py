@@ -1,4 +1,4 @@
-"""The goals of the session and their open steps (seed E's task, seed D's goals): a section for each of the
+"""The goals of the session and their open steps: a section for each of the
 newest goals, and one for all the others."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The trigger of a plain turn in one line (seed C); that of a structured run is in its TRIGGER block."""
+"""The trigger of a plain turn in one line; that of a structured run is in its TRIGGER block."""
 
 from __future__ import annotations
 

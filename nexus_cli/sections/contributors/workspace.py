@@ -1,4 +1,4 @@
-"""The contents of the project (seed E): folders, languages and characteristic files, from names alone."""
+"""The contents of the project: folders, languages and characteristic files, from names alone."""
 
 from __future__ import annotations
 
