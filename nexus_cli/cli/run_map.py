@@ -251,11 +251,11 @@ class _Map:
         """Run the items and return the exit status."""
         options = self._run.options
         self._lines = _Lines(out, self._journal, options.unordered)
-        self._interrupt.install(self._stop, before_exit=self._leave_terminal)
         notices: list[str] = []
+        if self._options.save:  # before signals cancel items: Ctrl+C ends a wait for its server
+            self._ledger = open_ledger(self._options, notices)
+        self._interrupt.install(self._stop, before_exit=self._leave_terminal)
         try:
-            if self._options.save:
-                self._ledger = open_ledger(self._options, notices)
             self._tell(notices)
             numbers = iter(range(len(options.items)))
             workers = min(options.jobs, len(options.items), self._most_at_once())
