@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
@@ -126,7 +126,6 @@ class FailoverLog(LaneLog):
         `is_new`: nothing of the session was recorded, so that nothing is asked. `shared` is the state of the main lane,
         for a side lane."""
         self._shared = shared or _SessionRecord(0, 0)
-        self._call: tuple[str, tuple[Any, ...]] | None = None
         super().__init__(db, session, lane, clock)
         self._require_save = require_save
         self._warn = warn
@@ -363,15 +362,6 @@ class FailoverLog(LaneLog):
             if self._started is not None:
                 self._started -= {call.values[0] for call in starts}
 
-    def record_call(self, method: Callable[..., T], *values: Any) -> T:
-        """Make the call, and remember it until it is committed."""
-        with self._shared.lock:
-            self._call = method.__name__, values
-            try:
-                return method(self, *values)
-            finally:
-                self._call = None
-
     def _write_waiting(self, *, is_asked: bool = False) -> None:
         """Commit what waits, or ask the server if it answers; raise `NexusError("ledger", ...)`.
 
@@ -445,7 +435,9 @@ class FailoverLog(LaneLog):
 
     def _commit(self, write: Callable[[Database], T]) -> T:
         if self._server:
-            return cast(T, self._commit_on_server(write))
+            self._write_waiting()
+            with self._database.write():
+                return write(self._database)
         if self.is_saving:
             try:
                 with self._database.write():
@@ -456,30 +448,28 @@ class FailoverLog(LaneLog):
             self._swap()
         return super()._commit(write)
 
-    def _commit_on_server(self, write: Callable[[Database], Any]) -> Any:
-        """Let a recorded call wait for `save`; outside of a turn commit it at once, or keep it if the server is
-        away. Other writes, whose result is needed, are committed behind what waits."""
+    def _record(self, name: str, values: tuple[Any, ...], write: Callable[[Database], None]) -> None:
+        """Commit a call; on a server let it wait for `save`, outside of a turn commit it at once, or keep it if the
+        server is away."""
         shared = self._shared
-        if (call := self._call) is None:
-            self._write_waiting()
-            with self._database.write():
-                return write(self._database)
-        made = UnsavedCall(self.lane, *call, write)
-        try:
-            with shared.lock:
+        with shared.lock:
+            if not self._server:
+                self._commit(write)
+                return
+            made = UnsavedCall(self.lane, name, values, write)
+            try:
                 shared.waiting.append(made)
                 self._add_to_file(made)
-            if not shared.defers:
-                self._write_waiting()
-        except LedgerAwayError as error:
-            if self._require_save:
+                if not shared.defers:
+                    self._write_waiting()
+            except LedgerAwayError as error:
+                if self._require_save:
+                    shared.waiting.remove(made)
+                    raise
+                self._keep(error, _LATER)
+            except NexusError:
                 shared.waiting.remove(made)
                 raise
-            self._keep(error, _LATER)
-        except NexusError:
-            shared.waiting.remove(made)
-            raise
-        return None
 
     def _commit_optional(self, write: Callable[[Database], None]) -> None:
         if self.is_saving or self._shared.memory is not None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
 from itertools import takewhile
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
@@ -25,8 +24,6 @@ from nexus_cli.ledger.requests import InheritedRequests, RequestRow
 from nexus_cli.ledger.sessions import SessionInfo
 
 T = TypeVar("T")
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 DIGEST = 16
 """Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
@@ -66,11 +63,6 @@ class _KnownEntries:
             if item.entry in self._entries:
                 known = self._entries[item.entry]
                 self._entries[item.entry] = replace(known, preamble=item.preamble, tokens=item.tokens)
-
-
-def recorded(method: F) -> F:
-    """Pass the calls of a method that writes through `LaneLog.record_call`; its arguments are given by place."""
-    return cast(F, wraps(method)(lambda log, *values: log.record_call(method, *values)))
 
 
 class LaneLog:
@@ -145,10 +137,6 @@ class LaneLog:
 
     # Database access: `FailoverLog` replaces these.
 
-    def record_call(self, method: Callable[..., T], *values: Any) -> T:
-        """Make the call of a `recorded` method, whose result is None, a name or another log."""
-        return method(self, *values)
-
     @property
     def _has_past(self) -> bool:
         """True if the contents of a request are in the ledger, so that the request can be recorded."""
@@ -159,6 +147,10 @@ class LaneLog:
         db = self.db
         with db.write():
             return write(db)
+
+    def _record(self, name: str, values: tuple[Any, ...], write: Callable[[Database], None]) -> None:
+        """Commit what the method `name` records when it is called with `values`."""
+        self._commit(write)
 
     def _commit_optional(self, write: Callable[[Database], None]) -> None:
         """Run `write` in one transaction; its failure does not stop the session."""
@@ -175,7 +167,6 @@ class LaneLog:
 
     # Entries
 
-    @recorded
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         """Append an entry with its notes. Raises `NexusError("ledger", ...)` also if another process continued the
         lane, `ValueError` if its id does not follow that of the newest one that was recorded here."""
@@ -193,7 +184,7 @@ class LaneLog:
 
                     apply_memo(db, self.lane, memo)
 
-        self._commit(write)
+        self._record("append", (entry, memos), write)
         self._last = entry.id
 
     def read(self, first: int, last: int) -> list[Entry]:
@@ -233,10 +224,10 @@ class LaneLog:
 
     # Epochs
 
-    @recorded
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         """Record a new epoch together with its drops and notes."""
-        self._commit(lambda db: epochs.begin(db, self.lane, epoch, left_out, memos))
+        values = epoch, left_out, memos
+        self._record("begin_epoch", values, lambda db: epochs.begin(db, self.lane, *values))
 
     def next_epoch(self) -> int:
         """Return the id of the session's next epoch."""
@@ -262,7 +253,6 @@ class LaneLog:
 
     # Requests
 
-    @recorded
     def record_request(
         self,
         manifest: Manifest,
@@ -271,26 +261,27 @@ class LaneLog:
         with_preambles: Sequence[FixedValues] = (),
     ) -> None:
         """Record a request before its first byte is sent, and move the cursor."""
+        values = manifest, fixed, head_lines, with_preambles
 
         def write(db: Database) -> None:
             if self._has_past:
-                requests.record(db, self.lane, manifest, fixed, head_lines, with_preambles)
+                requests.record(db, self.lane, *values)
 
-        self._commit(write)
+        self._record("record_request", values, write)
 
-    @recorded
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
         """Record a reply, if it deserves an entry, and the outcome of its request, in one commit."""
+        outcome = step, usage, finish, reported, sent
 
         def write(db: Database) -> None:
             if entry is not None:
                 entries.append(db, self.lane, entry)
             if self._has_past:
-                requests.record_outcome(db, self.lane, step, usage, finish, reported, sent)
+                requests.record_outcome(db, self.lane, *outcome)
 
-        self._commit(write)
+        self._record("record_reply", (entry, *outcome), write)
         if entry is not None:
             self._last = entry.id
             self._finish = entry.id, finish
@@ -328,9 +319,8 @@ class LaneLog:
         """Return the number in the session's newest drop id, 0 before the first."""
         return drops.last(self.db, self._session_key(self.db))
 
-    @recorded
     def record_drop(self, drop: Drop) -> None:
-        self._commit(lambda db: drops.record(db, self.lane, drop))
+        self._record("record_drop", (drop,), lambda db: drops.record(db, self.lane, drop))
 
     def drops(self) -> list[Drop]:
         """Return all drops of the session, oldest first, without texts."""
@@ -345,10 +335,9 @@ class LaneLog:
 
     # Notes of the lane
 
-    @recorded
     def record_memo(self, memo: Memo) -> None:
         """Record a note about the lane."""
-        self._commit(lambda db: lanes.record_note(db, self.lane, memo))
+        self._record("record_memo", (memo,), lambda db: lanes.record_note(db, self.lane, memo))
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         """Return the notes of one kind, or of all, oldest first. `own` leaves out those of ancestors; `first` leaves
@@ -366,7 +355,6 @@ class LaneLog:
         row = self._query(lambda db: db.one(find, self._session_key(db), _path_bytes(path)), None)
         return str(row[0]) if row else None
 
-    @recorded
     def note(self, path: str, digest: str, how: str) -> None:
         """Record that `path` was `read`, `changed` or `created`, its strongest use, and the hash of its content."""
         newest = "coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry)"
@@ -384,7 +372,7 @@ class LaneLog:
             session = lanes.session_of(db, self.lane)
             db.run(insert, session, _path_bytes(path), digest, how, self._now(), session, self.lane)
 
-        self._commit(write)
+        self._record("note", (path, digest, how), write)
         self.noted.add(path)
 
     def files(self) -> list[tuple[str, str]]:
@@ -397,7 +385,6 @@ class LaneLog:
         find = "SELECT path, how, digest, at, entry FROM files WHERE session = ? ORDER BY at DESC, path LIMIT ?"
         return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(find, self._session_key(self.db), most)]
 
-    @recorded
     def record_start(self, call_id: str, name: str) -> None:
         """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before: it must not run
         again."""
@@ -407,7 +394,7 @@ class LaneLog:
             insert = f"INSERT INTO started (lane, call, name, at, entry) SELECT ?, ?, ?, ?, ({lanes.LAST_ID})"
             db.run(insert, self.lane, call_id, name, self._now(), self.lane)
 
-        self._commit(write)
+        self._record("record_start", (call_id, name), write)
 
     def was_started(self, call_id: str) -> bool:
         """True if the tool of a call was started, in this lane or in an ancestor before the fork.
