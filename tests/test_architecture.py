@@ -122,7 +122,7 @@ LAZY = {
     "lane/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
-    "ledger/failover_log.py": {"nexus_cli"},  # the journal of a server that is away
+    "ledger/session_log.py": {"nexus_cli"},  # the journal of a ledger on a server
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
     "ledger/lane_log.py": {"nexus_cli"},  # a run begins or ends to wait
     "spaces/post_message.py": {"nexus_cli"},  # the router's model: where the settings name one

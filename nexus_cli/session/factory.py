@@ -54,7 +54,7 @@ from nexus_cli.lane.recipes import recipe_of
 from nexus_cli.lane.section_sources import SessionSources, make_collector
 from nexus_cli.lane.spending import Spending, unknown_price
 from nexus_cli.lane.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
-from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
+from nexus_cli.ledger import RUN, Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
@@ -269,7 +269,7 @@ def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Opti
     return replace(options, add_dirs=folders)
 
 
-def _anchor_estimate(window: LaneWindow, log: FailoverLog) -> None:
+def _anchor_estimate(window: LaneWindow, log: SessionLog) -> None:
     """Anchor the token estimate of a resumed lane, unless its record is damaged or that of another model."""
     if not window.lane.is_recorded or window.lane.epoch.model != window.model.info.name:
         return
@@ -453,15 +453,13 @@ class SessionFactory:
             self.notices.append(line)
         return offer
 
-    def _log(self) -> FailoverLog:
-        ledger = self.ledger
-        return FailoverLog(
-            ledger.db,
+    def _log(self) -> SessionLog:
+        return SessionLog.for_session(
+            self.ledger,
             self.made.id,
             self.made.main_lane,
             require_save=self.options.require_save,
             warn=self._warn,
-            server=ledger.server,
             wait=self.settings.ledger.wait,
             is_new=not self.resumed,
         )
@@ -469,7 +467,7 @@ class SessionFactory:
     def _make_dispatcher(
         self,
         registry: ToolRegistry,
-        log: FailoverLog,
+        log: SessionLog,
         limits: Limits,
         approver: Approver | None,
         services: SessionServices,
@@ -543,7 +541,7 @@ class SessionFactory:
         else:
             self.notices.append(line)
 
-    def _context(self, log: FailoverLog, counter: TokenCounter) -> ContextManager:
+    def _context(self, log: SessionLog, counter: TokenCounter) -> ContextManager:
         cut = self.settings.truncation
         config = ContextConfig(truncation_strategy=cut.strategy)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)

@@ -28,7 +28,7 @@ from nexus_cli.turn.waiting import SessionWaits
 
 if TYPE_CHECKING:
     from nexus_cli.lane.options import Options
-    from nexus_cli.ledger import FailoverLog, Ledger
+    from nexus_cli.ledger import Ledger, SessionLog
     from nexus_cli.session.context_tool_service import ContextToolService
     from nexus_cli.session.session import Session
     from nexus_cli.session.session_jobs import SessionJobs
@@ -52,7 +52,7 @@ class ServiceMaker(Generic[S_co]):
     the name of another tool is left out."""
 
 
-def _log(session: Session) -> FailoverLog:
+def _log(session: Session) -> SessionLog:
     assert session.state.record is not None, "a session of the factory has a log"
     return session.state.record
 

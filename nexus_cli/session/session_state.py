@@ -29,7 +29,7 @@ from nexus_cli.lane.lane_state import LaneState, Preamble
 from nexus_cli.lane.lane_window import LaneWindow, Model
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.spending import Spending
-from nexus_cli.ledger import FailoverLog, Ledger
+from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.dispatch import Dispatcher
@@ -48,7 +48,7 @@ class SessionState:
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
     """Notices for the person from outside a turn."""
-    record: FailoverLog | None = None
+    record: SessionLog | None = None
     """The log of the main lane; None for a bare session."""
     ledger: Ledger | None = None
     options: Options | None = None
