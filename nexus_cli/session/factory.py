@@ -42,7 +42,7 @@ from nexus_cli.engine.requests.model_facts import describe_assumed_window, load_
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending, unknown_price
 from nexus_cli.engine.requests.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
-from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
+from nexus_cli.ledger import RUN, Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
@@ -260,7 +260,7 @@ def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Opti
     return replace(options, add_dirs=folders)
 
 
-def _anchor_estimate(context: ContextManager, log: FailoverLog) -> None:
+def _anchor_estimate(context: ContextManager, log: SessionLog) -> None:
     """Anchor the token estimate of a resumed lane, unless its record is damaged or that of another model."""
     if not context.conversation.is_recorded or context.conversation.epoch.model != context.model.info.name:
         return
@@ -446,15 +446,13 @@ class SessionFactory:
             self.notices.append(line)
         return offer
 
-    def _log(self) -> FailoverLog:
-        ledger = self.ledger
-        return FailoverLog(
-            ledger.db,
+    def _log(self) -> SessionLog:
+        return SessionLog.for_session(
+            self.ledger,
             self.made.id,
             self.made.main_lane,
             require_save=self.options.require_save,
             warn=self._warn,
-            server=ledger.server,
             wait=self.settings.ledger.wait,
             is_new=not self.resumed,
         )
@@ -462,7 +460,7 @@ class SessionFactory:
     def _make_dispatcher(
         self,
         registry: ToolRegistry,
-        log: FailoverLog,
+        log: SessionLog,
         limits: Limits,
         approver: Approver | None,
         services: SessionServices,
@@ -536,7 +534,7 @@ class SessionFactory:
         else:
             self.notices.append(line)
 
-    def _context(self, log: FailoverLog, counter: TokenCounter, model: Model) -> ContextManager:
+    def _context(self, log: SessionLog, counter: TokenCounter, model: Model) -> ContextManager:
         cut = self.settings.truncation
         config = ContextConfig(truncation_strategy=cut.strategy)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)

@@ -27,7 +27,7 @@ from nexus_cli.session.running_workers import RunningJobs
 from nexus_cli.session.session_facts import SessionFacts
 
 if TYPE_CHECKING:
-    from nexus_cli.ledger import FailoverLog, Ledger
+    from nexus_cli.ledger import Ledger, SessionLog
     from nexus_cli.session.context_tool_service import ContextToolService
     from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
@@ -52,7 +52,7 @@ class ServiceMaker(Generic[S_co]):
     the name of another tool is left out."""
 
 
-def _log(session: Session) -> FailoverLog:
+def _log(session: Session) -> SessionLog:
     assert session.state.record is not None, "a session of the factory has a log"
     return session.state.record
 

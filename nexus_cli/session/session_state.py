@@ -25,7 +25,7 @@ from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine, Preamble
 from nexus_cli.engine.requests.spending import Spending
-from nexus_cli.ledger import FailoverLog, Ledger
+from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.options import Options
@@ -45,7 +45,7 @@ class SessionState:
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
     """Notices for the person from outside a turn."""
-    record: FailoverLog | None = None
+    record: SessionLog | None = None
     """The log of the main lane; None for a bare session."""
     ledger: Ledger | None = None
     options: Options | None = None
