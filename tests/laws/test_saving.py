@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
@@ -254,6 +254,29 @@ def test_a_call_whose_start_could_not_be_saved_has_no_unknown_outcome(place: Pat
             await session.aclose()
 
         asyncio.run(live())
+
+
+def test_a_call_whose_start_was_not_saved_counts_as_not_started_after_ctrl_c(
+    place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl+C comes in the pause between two attempts to reach the server."""
+    monkeypatch.setattr(server_journal, "RETRY_SECONDS", 60.0)
+    model = four_steps({1: postgres.stop})
+    with world(place, model, ledger_url=url) as around:
+
+        async def live() -> str:
+            session = around.open()
+            asyncio.get_running_loop().call_later(1.0, session.cancel)
+            assert outcome(await say(session, "go")).exit == 130
+            postgres.start()
+            await session.aclose()
+            return session.id
+
+        name = asyncio.run(live())
+        with closing(Ledger.open(url)) as ledger:
+            call = ledger.log(name).read(2, 2)[0].message.tool_calls[0]
+            assert not ledger.log(name).was_started(call.id)
+        assert not (around.folder / "out").exists()
 
 
 def test_a_server_that_does_not_answer_is_left_and_the_reply_is_kept(
