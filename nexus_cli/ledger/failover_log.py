@@ -286,6 +286,11 @@ class FailoverLog(LaneLog):
         once, and what other processes note is read with each commit."""
         self._shared.defers, self._shared.is_fresh = defers, self._last == 0
 
+    @property
+    def defers(self) -> bool:
+        """True from `defer(True)` to `defer(False)`."""
+        return self._shared.defers
+
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         shared = self._shared
         if not (self._server and shared.defers and kind and self.lane == shared.main_lane) or own or first:
