@@ -124,6 +124,11 @@ class SessionLog(LaneLog):
         """False if another process cannot resume the session."""
         return self._journal.is_saving
 
+    @property
+    def defers(self) -> bool:
+        """True from `defer(True)` to `defer(False)`."""
+        return self._journal.defers
+
     def defer(self, defers: bool) -> None:
         """Begin or end to let what is recorded wait for `save`, on a server only."""
         self._journal.defer(self, defers)

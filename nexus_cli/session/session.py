@@ -288,8 +288,8 @@ class Session:
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
         self._mark_busy(True)
-        if self.state.record is not None:
-            self.state.record.defer(True)
+        if record := self.state.record:
+            record.defer(True)
         try:
             await work()
         finally:
@@ -533,14 +533,15 @@ class Session:
         await self.state.engine.conversation.log.save(waits=waits)
 
     async def _end_saving(self) -> None:
-        """Save what the turn has recorded, or keep it for a server that is away."""
-        if self.state.record is not None:
+        """Save what the turn has recorded, or keep it for a server that is away; nothing waits if that is done, so that
+        no event of background work comes after `TurnEnd`."""
+        if (record := self.state.record) and record.defers:
             try:
                 await run_shielded(self._save(waits=False))
             except Exception:  # the outcome of the turn has told it
                 pass
             finally:
-                self.state.record.defer(False)
+                record.defer(False)
 
     def _convert_error(self, problem: BaseException) -> NexusError:
         """Return the error of a turn or an act that `problem` has ended."""

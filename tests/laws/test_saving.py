@@ -260,14 +260,19 @@ def test_a_call_whose_start_was_not_saved_counts_as_not_started_after_ctrl_c(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl+C comes in the pause between two attempts to reach the server."""
-    monkeypatch.setattr(server_journal, "RETRY_SECONDS", 60.0)
     model = four_steps({1: postgres.stop})
     with world(place, model, ledger_url=url) as around:
 
         async def live() -> str:
-            session = around.open()
-            asyncio.get_running_loop().call_later(1.0, session.cancel)
+            session, sleep = around.open(), asyncio.sleep
+
+            async def pause(seconds: float) -> None:
+                session.cancel()
+                await sleep(60)
+
+            monkeypatch.setattr(server_journal.asyncio, "sleep", pause)
             assert outcome(await say(session, "go")).exit == 130
+            monkeypatch.setattr(server_journal.asyncio, "sleep", sleep)
             postgres.start()
             await session.aclose()
             return session.id

@@ -34,7 +34,7 @@ from worktrees.repository import make_project
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, StepStart, ToolResultEvent, TurnEnd, WorkerState
+from nexus_cli.core.event import AgentEvent, Notice, StepStart, ToolResultEvent, TurnEnd, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
@@ -530,6 +530,30 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
     assert _states(first) == ["waiting", "running"] and _states(aside) == ["finished"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
+
+
+def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_path: Path) -> None:
+    session = crewed(Crew({"root": doing("done")}), tmp_path, interactive=True, front="chat")
+    aside: list[Any] = []
+    session.listen(aside.append)
+
+    async def work() -> None:
+        while not aside:
+            session.state.lane_state.control.emit_aside(Notice("at work"))
+            await asyncio.sleep(0)
+
+    async def talk() -> list[Any]:
+        working = asyncio.create_task(work())
+        try:
+            events = [event async for event in session.run("root")]
+            await working
+            return events
+        finally:
+            await session.aclose()
+
+    events = asyncio.run(talk())
+    assert Notice("at work") in events and isinstance(events[-1], TurnEnd) and events[-1].outcome.ok
+    assert aside == [Notice("at work")]
 
 
 def test_a_person_moves_running_workers_to_the_background_and_gets_their_reports(tmp_path: Path) -> None:
