@@ -260,19 +260,25 @@ def test_a_call_whose_start_was_not_saved_counts_as_not_started_after_ctrl_c(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl+C comes in the pause between two attempts to reach the server."""
-    model = four_steps({1: postgres.stop})
-    with world(place, model, ledger_url=url) as around:
+    real = SessionLog.record_start
+
+    def record_start(log: SessionLog, call_id: str, name: str) -> None:
+        real(log, call_id, name)
+        postgres.stop()
+
+    with world(place, four_steps({}), ledger_url=url) as around:
 
         async def live() -> str:
             session, sleep = around.open(), asyncio.sleep
+            monkeypatch.setattr(SessionLog, "record_start", record_start)
 
             async def pause(seconds: float) -> None:
                 session.cancel()
                 await sleep(60)
 
-            monkeypatch.setattr(server_journal.asyncio, "sleep", pause)
+            monkeypatch.setattr(asyncio, "sleep", pause)
             assert outcome(await say(session, "go")).exit == 130
-            monkeypatch.setattr(server_journal.asyncio, "sleep", sleep)
+            monkeypatch.setattr(asyncio, "sleep", sleep)
             postgres.start()
             await session.aclose()
             return session.id

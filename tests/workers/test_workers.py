@@ -539,7 +539,7 @@ def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_pat
 
     async def work() -> None:
         while not aside:
-            session.state.lane_state.control.emit_aside(Notice("at work"))
+            session.state.engine.control.emit_aside(Notice("at work"))
             await asyncio.sleep(0)
 
     async def talk() -> list[Any]:
