@@ -40,7 +40,7 @@ MODEL = "openai/gpt-5.6"
 STEADY = f"""
 from pathlib import Path
 from nexus_cli.config import paths
-from nexus_cli.context.sections.contributors import clock
+from nexus_cli.sections.contributors import clock
 from nexus_cli.ui.render import tool_line
 paths.PACKAGE = Path({str(ROOT)!r}) / "checkout/nexus_cli"
 clock.DAYS = ("Wednesday",) * 7
