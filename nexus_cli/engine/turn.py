@@ -13,6 +13,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall, flatten
 from nexus_cli.core import event
 from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.compaction.context_fit import (
@@ -58,7 +59,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
                     await deliver_steering(engine.context, engine.control)
-                    await request(engine)
+                    await request(engine, dispatcher)
                 case Done():
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
@@ -70,7 +71,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
             await engine.conversation.log.save(error)
 
 
-async def request(engine: Engine) -> None:
+async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
     without new images that the provider refused."""
     engine.control.check_ending()
@@ -79,14 +80,14 @@ async def request(engine: Engine) -> None:
         engine.model_notices.append(told)
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
-    await attach_changes(engine)
+    await attach_changes(engine, dispatcher)
     await begin_pending_epoch(engine)
     if engine.model.info.blind:
         take_out_images(engine.context, engine.control)
     prune_if_due(engine)
     await ensure_fits(engine)
-    await _send_lost_again(engine, epoch)
-    engine.emit(event.ContextPlan(describe_request(engine)))
+    await _send_lost_again(engine, dispatcher, epoch)
+    engine.emit(event.ContextPlan(describe_request(engine, dispatcher.in_force(engine)[0])))
     try:
         await call_model(engine, engine.answer_cap())
     except ProviderError as error:
@@ -101,12 +102,12 @@ async def request(engine: Engine) -> None:
         engine.spending.steps -= 1
         epoch = engine.conversation.epoch.id
         await ensure_fits_after_overflow(engine, error)
-        await _send_lost_again(engine, epoch)
+        await _send_lost_again(engine, dispatcher, epoch)
         await call_model(engine, engine.answer_cap())
 
 
-def describe_request(engine: Engine) -> PlanObject:
-    """Return the request of the next step as `context.plan` of the JSON lines."""
+def describe_request(engine: Engine, limits: Limits) -> PlanObject:
+    """Return the request of the next step, with its `limits`, as `context.plan` of the JSON lines."""
     request = engine.window_request()
     sections = cast("list[SectionObject]", list(request.sections))
     return {
@@ -118,7 +119,7 @@ def describe_request(engine: Engine) -> PlanObject:
         "entries": len(request.items),
         "drops": [drop for one in sections if (drop := one.get("drop"))],
         "facts": [dict(fact) for fact in engine.told_facts],
-        "limits": engine.limits_in_force().to_json(),
+        "limits": limits.to_json(),
     }
 
 
@@ -132,10 +133,10 @@ async def begin_pending_epoch(engine: Engine) -> None:
         engine.pending_cause = ""
 
 
-async def attach_changes(engine: Engine) -> None:
-    """Attach changed sections and notices to the newest unsent message; to a tool result only the notices."""
-    if engine.limits is not None:
-        engine.limits.record(engine)
+async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
+    """Record changed limits, and attach changed sections and notices to the newest unsent message; to a tool result
+    only the notices."""
+    dispatcher.record_limits(engine)
     engine.event_sections = engine.told_facts = ()
     preamble = await engine.prompt.draft_preamble(engine.context, engine.model_notices)
     if preamble.arrived and not engine.pending_cause:
@@ -148,19 +149,19 @@ async def attach_changes(engine: Engine) -> None:
         engine.event_sections, engine.told_facts = preamble.sections, preamble.facts
 
 
-async def _send_lost_again(engine: Engine, epoch: int) -> None:
+async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -> None:
     """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest."""
     for _ in range(TRIES):
         if engine.conversation.epoch.id == epoch:
             return
         epoch = engine.conversation.epoch.id
-        await attach_changes(engine)
+        await attach_changes(engine, dispatcher)
         await ensure_fits(engine)
 
 
 def _stop_asking(conversation: Conversation, spending: Spending, dispatcher: Dispatcher) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` steps beyond the limit that still requested calls."""
-    limits = dispatcher.limits & dispatcher.assessed
+    limits = dispatcher.turn_limits
     started = dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return

@@ -23,6 +23,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LIMITS_MEMO
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, take_anchor
@@ -34,7 +35,7 @@ from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
+from nexus_cli.session.limits_record import NextLimits, limits_of, load_next_limits
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
@@ -80,7 +81,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, last))]
-    noted = limits_of(log.memos(LIMITS), row.manifest)
+    noted = limits_of(log.memos(LIMITS_MEMO), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = load_model_info(ledger, str(asked["model"]), settings)
@@ -224,7 +225,7 @@ def first_view(state: SessionState) -> RequestView:
     """Return the first request of a session that has sent nothing yet, with the texts that wait for it."""
     from nexus_cli.session.draft import draft_first  # noqa: PLC0415
 
-    engine, first = state.engine, draft_first(state)
+    engine, dispatcher, first = state.engine, state.dispatcher, draft_first(state)
     info, count, epoch = engine.model.info, engine.context.count, first.next.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
@@ -237,11 +238,11 @@ def first_view(state: SessionState) -> RequestView:
         request,
         None,
         info.name,
-        state.recipe,
+        dispatcher.recipe,
         0,
         0,
         first.next.drops,
-        NextLimits(state.recipe, state.limits, state.bounds).at(request.budget).to_json(),
+        NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).to_json(),
         count,
         notices=(*notices, *first.next.notices),
     )

@@ -334,7 +334,7 @@ class RunDriver:
             self._tell(session, f"Committed by others while you waited: {named}.")
 
     def _describe_budget(self, session: Session) -> str:
-        return describe_budget(session.state.limits) if self.run.type in UNASKED else ""
+        return describe_budget(session.state.dispatcher.limits) if self.run.type in UNASKED else ""
 
     def _tell(self, session: Session, *notices: str) -> None:
         """Add notices to the next request, without the empty ones."""

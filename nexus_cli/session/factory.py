@@ -30,7 +30,7 @@ from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.entry import ADDED_MEMO, Drop, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import UNASKED, Limits, compose_limits
+from nexus_cli.core.limits import UNASKED, Bound, Limits, compose_limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
 from nexus_cli.core.session_services import SessionServices
@@ -52,7 +52,7 @@ from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.limits_record import SessionLimits, permission_facts
+from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
@@ -297,7 +297,7 @@ def _running_jobs(services: SessionServices) -> Mapping[str, str]:
 
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
     """Raise `NexusError` if a required sandbox, the rules or the dollar limit could not be enforced."""
-    permission, limits = session.state.dispatcher.permission, session.state.limits
+    permission, limits = session.state.dispatcher.permission, session.state.dispatcher.limits
     if limits.max_cost is not None and info.covered:
         session.notices.append(f"max_cost has no effect: requests to {info.name} are covered by the subscription")
     elif limits.max_cost is not None and (info.input_price is None or info.output_price is None):
@@ -355,7 +355,7 @@ class SessionFactory:
         context = self._context(log, counter, model)
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
-        dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
+        dispatcher = self._make_dispatcher(registry, log, limits, bounds, approver, services)
         offer = self._make_offer(dispatcher, facts, counter, context.conversation)
         notices, away, is_run = list[str](), list[Mapping[str, str]](), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
@@ -392,7 +392,6 @@ class SessionFactory:
             self.clock,
             self.settings,
             PromptAssembly(collector, context, offer, rules_for(info.provider, info.name).dumps(), effort),
-            SessionLimits(dispatcher, bounds, self.recipe),
             model_notices=notices,
             step=log.step() if self.resumed else 0,
         )
@@ -402,9 +401,6 @@ class SessionFactory:
         return SessionState(
             engine,
             dispatcher,
-            limits,
-            bounds,
-            self.recipe,
             self.made.id,
             self.resumed,
             self.notices,
@@ -462,6 +458,7 @@ class SessionFactory:
         registry: ToolRegistry,
         log: SessionLog,
         limits: Limits,
+        bounds: tuple[Bound, ...],
         approver: Approver | None,
         services: SessionServices,
     ) -> Dispatcher:
@@ -479,7 +476,8 @@ class SessionFactory:
             permission,
             approver,
             services,
-            self.recipe.limits.allow,
+            bounds,
+            self.recipe,
             self.recipe.signals,
             call_changes=CallChanges(
                 self.made.id if options.save and self.ledger.writes else "",

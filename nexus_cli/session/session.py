@@ -283,8 +283,9 @@ class Session:
         engine = self.state.engine
         self._control.events = events
         spent = engine.spending
-        engine.spending = Spending(self.state.limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served)
-        limit = self.state.limits.timeout
+        limits = self.state.dispatcher.limits
+        engine.spending = Spending(limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served)
+        limit = limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
         self._mark_busy(True)
@@ -458,7 +459,7 @@ class Session:
         continuations: Sequence[Continuation] = ()
         error: NexusError | None = None
         try:
-            engine.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
+            engine.emit(event.SessionStart(self.id, self.model, self.state.dispatcher.recipe.name, self.state.resumed))
             await self._save()
             if dispatcher.hooks or may_expand(trigger):
                 await run_shielded(self._open(trigger.text))
@@ -562,6 +563,6 @@ class Session:
         return NexusError("aborted", "stopped", "the turn was interrupted; completed steps are kept")
 
     def _timed_out(self) -> NexusError:
-        why = f"{round(self.state.limits.timeout or 0.0, 1)} s have passed"
+        why = f"{round(self.state.dispatcher.limits.timeout or 0.0, 1)} s have passed"
         hint = self.state.engine.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)

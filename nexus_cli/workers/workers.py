@@ -68,7 +68,7 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
         lines.append(f"- For this task you may use: {', '.join(sorted(tools))}. Other calls are refused.")
     if budget := describe_budget(worker.scope):
         lines.append(f"- {budget}")
-    recipe = session.state.recipe
+    recipe = session.state.dispatcher.recipe
     if recipe.name != "worker" and recipe.instruction:
         lines.append(f"\n# Role\n{recipe.instruction}")
     text = load_prompt("worker", place="\n".join(lines), task=worker.task)
@@ -484,7 +484,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
         spending = self._spending
         if not self.session.busy:  # the person's words: no turn pays for them
-            spending = Spending(self.session.state.limits, spending.recipes, is_chat=spending.is_chat)
+            spending = Spending(self.session.state.dispatcher.limits, spending.recipes, is_chat=spending.is_chat)
         try:
             self._refuse_without_place()
             part = self._reserve(worker, Limits(), spending)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +170,7 @@ def test_why_explains_the_decision_on_a_call(context: FakeContext) -> None:
 @pytest.mark.matrix
 def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
     context.session.state.dispatcher.signals = True
-    context.session.state = replace(context.session.state, bounds=())
+    context.session.state.dispatcher.bounds = ()
     context.turn("begin")
     value = shown(context, "why mode")
     assert value["limits"] == [
@@ -179,7 +178,7 @@ def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
     ]
     assert value["signals"]["bind"] and value["signals"]["event_class"] == "communication"
     assert "the run is communication" in find_form("why")(value, 80)
-    assert context.session.state.limits == Limits(max_steps=9, allow="read")
+    assert context.session.state.dispatcher.limits == Limits(max_steps=9, allow="read")
 
 
 def test_init_starts_a_turn_with_the_instructions_for_nexus_md(context: FakeContext) -> None:

@@ -22,7 +22,6 @@ from nexus_cli.core.budget import left_over
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, Kind, WindowItem
 from nexus_cli.core.event import Event, Notice
-from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.spending import Spending
@@ -71,16 +70,6 @@ class PromptAssembler(Protocol):
         """Load the sections that the lane's epoch has already sent."""
 
 
-class LimitsSource(Protocol):
-    """Provides the limits of a session, tightened by the state of the run."""
-
-    def in_force(self, engine: Engine) -> Limits:
-        """Return the limits of the next request."""
-
-    def record(self, engine: Engine) -> None:
-        """Record the limits of the next request if they differ from those recorded last."""
-
-
 @dataclass
 class Engine:
     """The state that the turns of one lane need: its window, what waits for the next request, the cache history, and
@@ -93,8 +82,6 @@ class Engine:
     clock: Clock
     settings: Settings
     prompt: PromptAssembler
-    limits: LimitsSource | None = None
-    """None: the limits of `spending`."""
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
     cache: CacheHistory = field(default_factory=CacheHistory)
@@ -179,10 +166,6 @@ class Engine:
         if request.basis == "estimate":
             expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.context.least_output)))
         return self.spending.output_cap(info, expected)
-
-    def limits_in_force(self) -> Limits:
-        """Return the limits of the next request."""
-        return self.limits.in_force(self) if self.limits else self.spending.limits
 
     # -- changes -----------------------------------------------------------------------------------------------
 
