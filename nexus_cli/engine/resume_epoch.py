@@ -26,7 +26,6 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.compaction.compact import LONGEST_MISSING, countable
 from nexus_cli.engine.compaction.pins import list_pins
 from nexus_cli.engine.compaction.record_sources import make_record, read_log_in_pieces
-from nexus_cli.engine.requests.cache_expectation import rewrite_memo
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
 from nexus_cli.engine.requests.spending import Spending
@@ -50,7 +49,6 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     if not last:
         return
     await read_log_in_pieces(conversation, engine.work)
-    before = engine.window_request().tokens
     known = _recap_in_force(engine.conversation)
     drop_id = known or conversation.log.next_drop()
     message = Message(
@@ -61,13 +59,9 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     what = f"messages 1 to {last} of the conversation, told again as a timeline"
     drops = [] if known else [Drop(drop_id, what, gone, Cause.COMPACTION, conversation.now(), (1, last))]
     planned = await engine.prompt.draft_epoch(engine.context)
-    engine.begin_epoch(
-        [item],
-        RESUME,
-        planned,
-        drops,
-        lambda _: [rewrite_memo(engine, before), (RECAP, {"epoch": conversation.epoch.id, "drop": drop_id})],
-    )
+    epoch = conversation.make_epoch([item], RESUME, planned.frame)
+    note = RECAP, {"epoch": epoch.id, "drop": drop_id}
+    engine.begin_epoch(engine.draft_rewrite(epoch, planned, drops, [note]))
     engine.pending_cause = ""
 
 
