@@ -14,10 +14,9 @@ from nexus_cli.conversation.compaction.compaction_plan import (
     PINS_SHARE,
     RECORD_SHARE,
     own_words_room,
-    split_fitting_pins,
 )
-from nexus_cli.conversation.compaction.pin import crowded_line
-from nexus_cli.conversation.compaction.summary_head import PINNED, missing_line
+from nexus_cli.conversation.compaction.pin import pin_texts, split_fitting_pins
+from nexus_cli.conversation.compaction.summary_head import missing_line
 from nexus_cli.conversation.compaction.work_record import WorkLog, fit_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import SUMMED
@@ -92,10 +91,7 @@ def _recap_text(
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
     ending = "\n".join(resume_lines(came))
     stay, crowded = split_fitting_pins(list_pins(conversation), int(budget * PINS_SHARE), count)
-    if stay:
-        parts.append("\n".join([PINNED, *(pin.quotation for pin in stay)]))
-    if crowded:
-        parts.append(crowded_line([(pin.id, drop_id) for pin in crowded], recalls))
+    parts += pin_texts(stay, [(pin.pin, drop_id) for pin in crowded], recalls)
     room = int(budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
     own = _own_forms(conversation)
     told = {*own.history, own.trigger}

@@ -7,7 +7,7 @@ content beside it. A failure leaves the window unchanged and is reported in one 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.backoff import last_refusal, note_failed, note_made
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
-from nexus_cli.conversation.compaction.pin import Pin, named_ways
+from nexus_cli.conversation.compaction.pin import named_ways, pin_drop
 from nexus_cli.conversation.compaction.standing_rules import take_rules, with_rules
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, missing_line, split_summary
 from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkLog, fit_record
@@ -75,7 +75,7 @@ def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float)
     text = record.text(LONGEST_MISSING)
     reserved = count(text) * 5 // 4 + RECORD_SLACK if text else 0
     if not full:  # pins do not yield to the low target of a compaction on command
-        target += min(beyond.pins, sum(pin.tokens(count) for pin in pinned))
+        target += min(beyond.pins, sum(pin.labelled_tokens(count) for pin in pinned))
     return planning.plan(
         conversation.groups(),
         available=available,
@@ -214,7 +214,7 @@ async def draft_compaction(
     known = named_ways(
         item.message.content for item in conversation.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY)
     )
-    crowded = [(pin, known.get(pin.id) or conversation.log.next_drop()) for pin in plan.crowded]
+    crowded = [(pin, known.get(pin.pin) or conversation.log.next_drop()) for pin in plan.crowded]
     fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
     record_drop = conversation.log.next_drop() if fitted.left else ""
     cut_drop = conversation.log.next_drop() if cut else ""
@@ -224,7 +224,7 @@ async def draft_compaction(
     kept |= {"rules": len(rules.kept), "source": choice.source, "source_why": choice.why}
     more = Additions(
         fitted.text(missing_line(len(fitted.left), "older item", record_drop, recalls)),
-        [(pin.id, name) for pin, name in crowded],
+        [(pin.pin, name) for pin, name in crowded],
         recalls,
         unseen,
         _unquoted(plan, plan.quotes, said),
@@ -239,11 +239,12 @@ async def draft_compaction(
     _require_smaller(items, engine.window_request(), planned.frame.fixed)
     drops = [_drop(conversation, plan, drop_id, unseen)]
     if fitted.left:
-        drops.append(_record_drop(conversation, fitted, record_drop, count))
+        drops.append(fitted.drop(record_drop, Cause.COMPACTION, conversation.now(), count))
     if cut:
         what = "the end of a summary, for which the window had no room"
         drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, conversation.now(), text=cut))
-    drops += [_pin_drop(conversation, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
+    new = ((pin, name) for pin, name in crowded if pin.pin not in known)
+    drops += [pin_drop(pin, name, Cause.COMPACTION, conversation.now(), count) for pin, name in new]
     ids, anchor = [drop.id for drop in drops], engine.context.estimator.anchor
     epoch = conversation.make_epoch(items, "overflow" if cause == "overflow" else "compaction", planned.frame)
     note = note_made(engine.step, epoch.id, cause, ids, anchor, rules.to_json())
@@ -325,13 +326,3 @@ def _drop(
     before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
     what += f"; read with {format_ranges(before)}, summarized before" if before else ""
     return Drop(drop_id, what, tokens, Cause.COMPACTION, conversation.now(), plan.entries)
-
-
-def _pin_drop(conversation: Conversation, pin: Pin, drop_id: str, tokens: int) -> Drop:
-    what = f"pin {pin.id}, for which the pins had no room"
-    return Drop(drop_id, what, tokens, Cause.COMPACTION, conversation.now(), text=pin.text)
-
-
-def _record_drop(conversation: Conversation, record: FittedRecord, drop_id: str, count: Callable[[str], int]) -> Drop:
-    what, text = f"{len(record.left)} older items of the record of the work", record.left_text
-    return Drop(drop_id, what, count(text), Cause.COMPACTION, conversation.now(), text=text)

@@ -12,8 +12,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction import compaction_plan as planning
-from nexus_cli.conversation.compaction.own_words import OwnWords
-from nexus_cli.conversation.compaction.pin import Pin
+from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.groups import flatten, is_request
 from nexus_cli.conversation.request_plan import NextRequest
 from nexus_cli.conversation.rewrite_cost import price_rewrite
@@ -85,7 +84,7 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
 def _after(context: ContextManager, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
     count = context.count
-    beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
+    beside = sum(pin.labelled_tokens(count) for pin in plan.pins) + plan.record_room
     beside += rules_tokens(context.conversation, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
@@ -139,9 +138,9 @@ def _pin_rows(context: ContextManager, plan: planning.CompactionPlan | None) -> 
     count = context.count
     return [
         {
-            "id": pin.id,
+            "id": pin.pin,
             "entry": pin.entry,
-            "tokens": pin.tokens(count),
+            "tokens": pin.labelled_tokens(count),
             "where": _where(pin, plan),
             "text": _line(pin.text),
         }
@@ -149,7 +148,7 @@ def _pin_rows(context: ContextManager, plan: planning.CompactionPlan | None) -> 
     ]
 
 
-def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
+def _where(pin: Quote, plan: planning.CompactionPlan | None) -> str:
     """Return the place of a pin: `window` (unchanged), `summary` (quoted below it) or `dropped` (no room)."""
     if plan is None or (pin not in plan.pins and pin not in plan.crowded):
         return "window"

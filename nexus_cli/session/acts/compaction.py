@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.conversation.compaction.backoff import anchor_before, note_undone
-from nexus_cli.conversation.compaction.compaction_plan import split_fitting_pins
-from nexus_cli.conversation.compaction.pin import Pin
+from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.pin import split_fitting_pins
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import Dispatch
@@ -115,9 +115,9 @@ def pin(what: str) -> Act:
         before, room = pins.list_pins(conversation), pins_room(engine.context)
         made = pins.add_pin(conversation, what, count, room)
         every = pins.list_pins(conversation)
-        taken = sum(one.tokens(count) for one in every)
+        taken = sum(one.labelled_tokens(count) for one in every)
         place = f"message {made.entry}" if made.entry else "this text"
-        said = f"pinned {place} as {made.id}: {made.tokens(count):,} tokens, all pins {taken:,} of {room:,}"
+        said = f"pinned {place} as {made.pin}: {made.labelled_tokens(count):,} tokens, all pins {taken:,} of {room:,}"
         crowded = split_fitting_pins(every, room, count)[1]
         if crowded:
             said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
@@ -137,11 +137,11 @@ def unpin(what: str) -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         gone = pins.remove_pin(engine.conversation, what)
-        line = f"{gone.id} is no longer pinned; it stays in the window until the next compaction"
+        line = f"{gone.pin} is no longer pinned; it stays in the window until the next compaction"
         engine.emit(Notice(line, warning=False))
 
     return act
 
 
-def _names(crowded: Sequence[Pin]) -> str:
-    return name_first([one.id for one in crowded], NAMED)
+def _names(crowded: Sequence[Quote]) -> str:
+    return name_first([one.pin for one in crowded], NAMED)
