@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never, cast
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import Dispatch, Done, ModelCall, flatten
+from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.core import event
 from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
 from nexus_cli.core.limits import Limits
@@ -22,10 +22,9 @@ from nexus_cli.engine.compaction.context_fit import (
     notice_narrow_window,
     prune_if_due,
 )
-from nexus_cli.engine.requests.cache_expectation import record_rewrite, rewrite_memo
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
-from nexus_cli.engine.requests.refused_images import take_out_images
+from nexus_cli.engine.requests.refused_images import draft_without_images
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.user_input import deliver_steering
 from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
@@ -82,8 +81,8 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     epoch = engine.conversation.epoch.id
     await attach_changes(engine, dispatcher)
     await begin_pending_epoch(engine)
-    if engine.model.info.blind:
-        take_out_images(engine.context, engine.control)
+    if engine.model.info.blind and (rewrite := draft_without_images(engine)):
+        engine.begin_epoch(rewrite)
     prune_if_due(engine)
     await ensure_fits(engine)
     await _send_lost_again(engine, dispatcher, epoch)
@@ -91,9 +90,8 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     try:
         await call_model(engine, engine.answer_cap())
     except ProviderError as error:
-        before = engine.window_request().tokens
-        if take_out_images(engine.context, engine.control, error):
-            record_rewrite(engine, before)
+        if rewrite := draft_without_images(engine, error):
+            engine.begin_epoch(rewrite)
             engine.spending.steps -= 1
             await call_model(engine, engine.answer_cap())
             return
@@ -126,10 +124,8 @@ def describe_request(engine: Engine, limits: Limits) -> PlanObject:
 async def begin_pending_epoch(engine: Engine) -> None:
     """Begin the epoch that a model switch or a reload has requested, if one has."""
     if engine.pending_cause:
-        head = flatten(engine.conversation.groups())
-        before = engine.context.unreported_tokens()
         planned = await engine.prompt.draft_epoch(engine.context)
-        engine.begin_epoch(head, engine.pending_cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
+        engine.begin_epoch(engine.draft_replanned(planned, engine.pending_cause))
         engine.pending_cause = ""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.conversation import item_of
-from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.request_plan import PLAN, NextRequest, unreported_estimator
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
@@ -152,7 +152,7 @@ def recorded_view(
         from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (for few reports)
 
         state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
-        new = draft_next(state, epoch, flatten(group_tool_calls(items)), effort)
+        new = draft_next(state, effort)
         notices = [*dict.fromkeys((*notices, *new.notices)), change_notice(epoch, new.epoch)]
         epoch, items, sent, drops = new.epoch, list(new.epoch.head), -1, [*drops, *new.drops]
         estimator = unreported_estimator(estimator, epoch, items)

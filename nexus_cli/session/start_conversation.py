@@ -97,7 +97,7 @@ async def _begin(state: SessionState, words: str) -> None:
     engine = state.engine
     planned = await engine.prompt.draft_epoch(engine.context, words)
     engine.conversation.replace_header(planned.frame)
-    engine.conversation.begin(planned.drops, [one.note for one in planned.left])
+    engine.conversation.begin(planned.drops, planned.notes)
     engine.emit_drops(planned.drops)
 
 
