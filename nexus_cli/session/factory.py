@@ -149,7 +149,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
             raise
     made.state = replace(made.state, shares=earlier.state.shares)
     made.inherit_from(earlier)
-    if (hooks := made.state.dispatcher.hooks) and (before := earlier.state.dispatcher.hooks):
+    if (hooks := made.dispatcher.hooks) and (before := earlier.state.dispatcher.hooks):
         hooks.continue_from(before, is_same=made.id == earlier.id)
     earlier.state.dispatcher.call_changes.close()
     if made.id == earlier.id:
@@ -212,7 +212,7 @@ def _open(
             ledger.settle_lost(made.id)
         session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
-            conversation = session.state.engine.conversation
+            conversation = session.engine.conversation
             conversation.log.record_memo(Memo(ADDED_MEMO, conversation.now(), conversation.last, {"folders": folders}))
         _check_bounds(session, info, settings)
     except BaseException:
@@ -297,7 +297,7 @@ def _running_jobs(services: SessionServices) -> Mapping[str, str]:
 
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
     """Raise `NexusError` if a required sandbox, the rules or the dollar limit could not be enforced."""
-    permission, limits = session.state.dispatcher.permission, session.state.dispatcher.limits
+    permission, limits = session.dispatcher.permission, session.dispatcher.limits
     if limits.max_cost is not None and info.covered:
         session.notices.append(f"max_cost has no effect: requests to {info.name} are covered by the subscription")
     elif limits.max_cost is not None and (info.input_price is None or info.output_price is None):
@@ -334,13 +334,13 @@ class SessionFactory:
         services = offered_services(self.services, self.known, self.options, lambda: session)
         session = Session(self.provider, state=self._state(approver, services))
         if (contract := self.options.contract) is not None and session.record is not None:
-            session.state.engine.check_request = _make_check(contract, session.record.drops, self.settings)
-        engine, saves = session.state.engine, self.options.save
+            session.engine.check_request = _make_check(contract, session.record.drops, self.settings)
+        engine, saves = session.engine, self.options.save
         if self.info.pending:
             log = engine.conversation.log
             load = partial(load_model_info, self.ledger, self.info.name, self.settings, log, saves=saves)
             engine.load_facts = partial(load_late_facts, load, saves=saves)
-        if hooks := session.state.dispatcher.hooks:
+        if hooks := session.dispatcher.hooks:
             hooks.attach(engine.context, engine.control)
         return session
 

@@ -27,8 +27,10 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
+from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.engine.requests.control import SteeringWords
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.user_input import deliver_steering, record_user_message
 from nexus_cli.engine.turn import turn
@@ -109,6 +111,16 @@ class Session:
     def ledger(self) -> Ledger | None:
         """The ledger of the session, in memory if nothing is saved; None for a bare session."""
         return self.state.ledger
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the session's conversation."""
+        return self.state.engine
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """What decides on calls and runs them."""
+        return self.state.dispatcher
 
     @property
     def busy(self) -> bool:

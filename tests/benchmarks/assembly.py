@@ -113,7 +113,7 @@ def rows(times: int) -> Iterator[Row]:
                 for text in ("The parser of {} keeps the window in one piece", "The window says what {} parsers keep"):
                     add_fact(session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z")
             found = list(asyncio.run(measured(session, times)))
-            engine = session.state.engine
+            engine = session.engine
             told = {name for memo in engine.conversation.memos("plan") for name in memo.value["told"]}
             sections = len(json.loads(engine.conversation.epoch.sections)) + len(told)
             entries = len(engine.conversation.items)

@@ -383,7 +383,7 @@ def test_a_long_session_with_compactions_survives_outages(place: Path, url: str,
             for number in range(8):
                 if number == 4:
                     postgres.stop()
-                    set_goal(session.state.engine.conversation, "finish", ())
+                    set_goal(session.engine.conversation, "finish", ())
                     assert session.saved, "in its file"
                     told += session.take_notices()
                     postgres.start()

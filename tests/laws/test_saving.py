@@ -185,7 +185,7 @@ def test_what_a_session_notes_after_another_command_looked_is_kept(place: Path, 
             postgres.start()
             Ledger.open(url).close()
             postgres.stop()
-            set_goal(session.state.engine.conversation, "finish", ())
+            set_goal(session.engine.conversation, "finish", ())
             assert session.saved
             await session.aclose()
             postgres.start()
@@ -231,7 +231,7 @@ def test_a_call_that_waits_for_the_server_does_not_run_at_a_level_that_denies_it
                 postgres.start()
 
             session = around.open(allow="read")
-            session.state.dispatcher.approver = Allower(change)
+            session.dispatcher.approver = Allower(change)
             assert outcome(await say(session, "write it")).ok
             assert not (around.folder / "made.txt").exists()
             await session.aclose()
@@ -245,7 +245,7 @@ def test_a_call_whose_start_could_not_be_saved_has_no_unknown_outcome(place: Pat
         async def live() -> None:
             session, stops = around.open(allow="read"), [postgres.stop]
             wait_for(session, 0.1)
-            session.state.dispatcher.approver = Allower(lambda: stops.pop()() if stops else None)
+            session.dispatcher.approver = Allower(lambda: stops.pop()() if stops else None)
             assert not outcome(await say(session, "write it")).ok
             assert not (around.folder / "made.txt").exists()
             postgres.start()

@@ -396,13 +396,13 @@ def test_what_undo_does_not_cover_is_not_run_because_another_question_was_answer
         if question.what.endswith("b"):
             await asyncio.sleep(0.05)
             return Deny("not b")
-        session.state.dispatcher.withdraw_questions()
+        session.dispatcher.withdraw_questions()
         return Allow()
 
     monkeypatch.setattr(CallChanges, "find_uncovered", find_uncovered)
     person = Person(answer)
     session = opened(tmp_path, person, [run("touch a"), run("touch b")], allow="all")
-    session.state.dispatcher.call_changes.requires = True
+    session.dispatcher.call_changes.requires = True
     events, _ = say(session, "go")
     assert subjects(person) == ["bash touch a", "bash touch b"]
     assert {one.why for one in person.asked} == {"undo cannot take it back (undo.require)"}

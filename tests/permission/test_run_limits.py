@@ -49,7 +49,7 @@ def limited(
         folder, MODEL, resume=session, allow=options.pop("allow", "all"), limits=Limits(max_steps=9), **options
     )
     made = open_session(asked, SETTINGS, approver=approver, provider=provider)
-    made.state.dispatcher.limits &= limits
+    made.dispatcher.limits &= limits
     return made
 
 

@@ -22,7 +22,7 @@ def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> Non
         async with living(
             tmp_path, Summariser(work=lambda _request: "It is done. " * 30), *TURNS, models={MODEL: PRICES}
         ) as session:
-            state = session.state.engine
+            state = session.engine
             state.settings = replace(state.settings, warn_cost=0.001)
             assert ended(await session.compact()).ok
             price = cold_price(session.state)
@@ -42,7 +42,7 @@ def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Pat
             tmp_path, Summariser(work=lambda _request: "It is done. " * 30), *TURNS, models={MODEL: PRICES}
         ) as session:
             assert ended(await session.compact()).ok
-            context = session.state.engine.context
+            context = session.engine.context
             priced = context.model.info
 
             def is_cold(**facts: Any) -> bool:

@@ -131,7 +131,7 @@ def test_a_budget_is_reserved_before_the_worker_starts_and_the_rest_is_given_bac
     held: list[Limits] = []
 
     def looks(request: Request) -> str:
-        held.append(session.state.engine.spending.reserved["w1"])
+        held.append(session.engine.spending.reserved["w1"])
         return "done"
 
     crew = Crew({"ONE": looks, "root": handing("ONE")})
@@ -143,7 +143,7 @@ def test_a_budget_is_reserved_before_the_worker_starts_and_the_rest_is_given_bac
     assert part.max_total_tokens == int((60_000 - 2010) * 3 / 4)
     (sent,) = [content(request) for role, request in crew.seen if role == "ONE"]
     assert "- Your budget: 30 requests, 43,492 tokens, $2.81." in sent
-    spending = session.state.engine.spending
+    spending = session.engine.spending
     assert spending.reserved == {} and spending.worker_steps == 1
     assert outcome.usage == Usage(6000, 30, cost_usd=0.75), "the parent's is the sum"
     with closing(Ledger.open(places().ledger)) as ledger:
@@ -539,7 +539,7 @@ def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_pat
 
     async def work() -> None:
         while not aside:
-            session.state.engine.control.emit_aside(Notice("at work"))
+            session.engine.control.emit_aside(Notice("at work"))
             await asyncio.sleep(0)
 
     async def talk() -> list[Any]:

@@ -87,7 +87,7 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
                 with pytest.raises(NexusError, match=r"it takes [\d,]+ tokens, and all pins together have") as no:
                     await done(session, pin(what))
                 assert no.value.exit_status == 2 and len(no.value.line) < 250 and "Pin only the part" in no.value.hint
-            assert pins.list_pins(session.context.conversation) == () and not session.state.engine.model_notices
+            assert pins.list_pins(session.context.conversation) == () and not session.engine.model_notices
             assert "pinned this text as p1" in noted(await done(session, pin("short words")))
 
     asyncio.run(live())
@@ -221,7 +221,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
                 await turn(session, words)
             markers = [s.message.content for s in session.context.conversation.items if s.form is ItemForm.MARKER]
             assert "[p1, message 1]\n> RULE: no tabs" in markers[0] and "Left out here" in markers[0]
-            engine = session.state.engine
+            engine = session.engine
             assert engine.window_request().fits
             return session.id
 
@@ -277,7 +277,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
                 await turn(session, words)
             later = [drop for drop in session.state.drops() if drop.what.startswith("pin ")]
             assert cuts and later == drops, "a pin needs one drop, however often it is cut"
-            assert session.state.engine.window_request().fits
+            assert session.engine.window_request().fits
             return session.id
 
     session = asyncio.run(live())
