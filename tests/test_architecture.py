@@ -718,9 +718,9 @@ def test_broad_excepts_give_their_reason() -> None:
 
 
 MEASURES = {"conversation/request_plan.py", "context/manager.py", "engine/requests/cache_expectation.py"}
-"""Files that ask the token estimator how large a request is."""
-ESTIMATES = {"estimate", "estimate_without_anchor", "layers", "unanchored", "upper"}
-"""Methods of the token estimator that say how large a request is."""
+"""Files that ask an estimate how large a request is."""
+ESTIMATES = {"expected", "unanchored", "upper"}
+"""Methods of an estimate that say how large a request is."""
 
 
 def test_one_module_says_how_large_a_request_is() -> None:
@@ -729,9 +729,9 @@ def test_one_module_says_how_large_a_request_is() -> None:
         for path in product()
         if not name(path).startswith("conversation/tokens/") and name(path) not in MEASURES
         for node in nodes(path)
-        if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "estimator" in ast.unparse(node.value)
+        if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "estimate" in ast.unparse(node.value)
     ]
-    assert not wrong, "read it off a `NextRequest`:\n" + "\n".join(wrong)
+    assert not wrong, "read it off a `RequestPlan`:\n" + "\n".join(wrong)
 
 
 WHOLE_LANE = 62

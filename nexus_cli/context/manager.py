@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.conversation.conversation import Conversation, EpochHeader, Notes, item_of
@@ -23,13 +24,12 @@ from nexus_cli.conversation.groups import (
     is_request,
 )
 from nexus_cli.conversation.memory_log import MemoryLog
-from nexus_cli.conversation.request_plan import NextRequest, project
+from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
-from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.strategies import STRATEGIES, Strategy
-from nexus_cli.conversation.tokens.content_kinds import WindowContents
+from nexus_cli.conversation.tokens.content_kinds import ByKind
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
-from nexus_cli.conversation.tokens.estimator import Anchor, TokenEstimator
+from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
 from nexus_cli.conversation.tokens.refusal import REFUSED_WINDOW, is_believable
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
@@ -283,15 +283,28 @@ class ContextManager:
         self,
         model: Model,
         budget: TokenBudget,
-        estimator: TokenEstimator | None = None,
+        estimate: Estimate | None = None,
         calibrations: Calibrations | None = None,
     ) -> None:
-        """Size the window for `model`: at most `budget` tokens, as `estimator` counts them. Without the store
+        """Size the window for `model`: at most `budget` tokens, as `estimate` has them. Without the store
         `calibrations`, what is learned of the model's tokenizer is lost with the conversation."""
         self.model, self.calibrations = model, calibrations
-        self.estimator = estimator or TokenEstimator()
-        self.estimator.contents = WindowContents(lambda: (self.conversation.epoch, self.conversation.items))
+        self._learned = SharedEstimate(estimate or Estimate.of())
+        self.conversation.anchor = None
         self._resize(budget)
+
+    @property
+    def estimate(self) -> Estimate:
+        """What is known of how the model counts, shared with forks, and the last report on this conversation."""
+        return replace(self._learned.newest, anchor=self.conversation.anchor)
+
+    @estimate.setter
+    def estimate(self, estimate: Estimate) -> None:
+        self._learned.newest, self.conversation.anchor = estimate, estimate.anchor
+
+    def anchor_on(self, report: Anchor) -> None:
+        """Continue the estimate from a `report` on the present window, if that is plausible."""
+        self.estimate = self.estimate.anchored(report, self.conversation.contents())
 
     def count(self, text: str) -> int:
         """Return the tokens of a text by our count."""
@@ -299,7 +312,7 @@ class ContextManager:
 
     def project(
         self,
-        earlier: EarlierRequests | None = None,
+        now: datetime | None = None,
         *,
         epoch: Epoch | None = None,
         items: Sequence[WindowItem] | None = None,
@@ -307,22 +320,23 @@ class ContextManager:
         told: Sections = (),
         preamble: int = 0,
         texts: Sequence[str] = (),
-    ) -> NextRequest:
-        """Return the next request, or the first one of an `epoch` that may begin, as `request_plan.project` does.
-        `texts` wait for the person's next message."""
+    ) -> RequestPlan:
+        """Return the next request, or the first one of an `epoch` that may begin: of `items`, by default those of the
+        window; `anchor` is the last report on them. Without `now` no cache hit is expected. `texts` wait for the
+        person's next message; the others are as for `request_plan.project`."""
+        contents, estimate = self.conversation.contents(epoch, items), self.estimate
+        if epoch is not None:
+            estimate = estimate.unanchored if anchor is None else estimate.unanchored.anchored(anchor, contents)
         number = self.conversation.last + 1
         waiting = [
             WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=self.count(text)) for text in texts
         ]
         return project(
-            self.conversation,
-            self.estimator,
+            contents,
+            estimate,
             self.budget,
             room=self.room,
-            earlier=earlier,
-            epoch=epoch,
-            items=items,
-            anchor=anchor,
+            earlier=self.conversation.sent.earlier_requests(self.model.info, now) if now else None,
             waiting=waiting,
             told=told,
             preamble=preamble,
@@ -330,11 +344,16 @@ class ContextManager:
 
     def unreported_tokens(self) -> int:
         """Estimate the window's tokens without any report on it, to compare it with one that was just rewritten."""
-        return round(self.estimator.estimate_without_anchor(self.conversation.counted))
+        return self.estimate.unanchored.expected(self.conversation.counted, self.conversation.contents())
 
     def most_with(self, added: int) -> int:
         """Return the upper bound for the window's tokens with one more message of `added` counted tokens."""
-        return self.estimator.upper(self.conversation.counted + added)
+        estimate, contents = self.estimate, self.conversation.contents()
+        return estimate.upper(estimate.expected(self.conversation.counted + added, contents))
+
+    def countable(self, tokens: int, like: ByKind | None = None) -> int:
+        """Return the counted tokens that certainly fit into `tokens`, as `Estimate.countable` does for the window."""
+        return self.estimate.countable(tokens, self.conversation.contents(), like)
 
     @property
     def least_output(self) -> int:
@@ -349,15 +368,13 @@ class ContextManager:
     def begin_epoch(
         self, head: Sequence[WindowItem], cause: str, planned: EpochDraft, drops: Sequence[Drop], notes: Notes | None
     ) -> None:
-        """Begin an epoch with `head` and the `planned` frame, recorded in one commit with the `drops` of both. Resets
-        the estimate, because nothing of the new window is reported yet."""
+        """Begin an epoch with `head` and the `planned` frame, recorded in one commit with the `drops` of both."""
 
         def noted(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield from (one.note for one in planned.left)
             yield from notes(epoch) if notes else ()
 
         self.conversation.rewrite(head, cause, drops, planned.frame, noted)
-        self.estimator.forget()
 
     def learn_from_overflow(self, counted: int, error: ProviderError) -> Notice | None:
         """Learn the window from the error about a request of `counted` tokens (our count), and return a notice, if any.
@@ -367,7 +384,8 @@ class ContextManager:
         """
         believed, limit = is_believable(error, counted), error.limit or 0
         for_all = believed and limit >= LEAST_STORED
-        self.estimator.learn_from_overflow(counted, error.counted, limit if for_all else None)
+        known, contents = limit if for_all else None, self.conversation.contents()
+        self.estimate = self.estimate.after_refusal(counted, error.counted, known, contents)
         self._store_calibration()
         if 0 < limit < self.budget.window and (believed or self._leaves_room(limit)):
             return self._take_window(limit, for_all=for_all)
@@ -375,7 +393,7 @@ class ContextManager:
 
     def _leaves_room(self, limit: int) -> bool:
         """Return True if `REQUEST_FLOOR` of the budget of a window stays free."""
-        most = self.estimator.countable(TokenBudget.of(limit, self.model.info.max_output).available)
+        most = self.countable(TokenBudget.of(limit, self.model.info.max_output).available)
         return sum(self.fixed_parts().values()) <= (1 - REQUEST_FLOOR) * most
 
     def _take_window(self, limit: int, *, for_all: bool) -> Notice:
@@ -427,15 +445,17 @@ class ContextManager:
         if info.window_refused and info.window < reported <= info.listed_window:
             self._restore_window()
             self._keep_window(0)
-        if 0 < self.estimator.calibration.window < reported:
-            self.estimator.forget_window()
-            self._store_calibration()
-        if self.estimator.learn(self.conversation.cursor, counted, reported, teaches=not images):
+        known = estimate = self.estimate
+        if 0 < known.calibration.window < reported:
+            estimate = known.without_window()
+        report = Anchor(self.conversation.cursor, reported, counted)
+        self.estimate = estimate.after_report(report, self.conversation.contents(), teaches=not images)
+        if self.estimate.calibration is not known.calibration:
             self._store_calibration()
 
     def _store_calibration(self) -> None:
         if self.calibrations:
-            self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)
+            self.calibrations.calibrate(self.model.info.served_name, self.estimate.calibration)
 
     # -- internals -----------------------------------------------------------------------------------------------
 
@@ -458,10 +478,9 @@ class ContextManager:
             self.config = replace(self.config, max_tokens=most, reserve_tokens=reserves)
 
     def fork(self, conversation: Conversation) -> ContextManager:
-        """Return a manager like this one over another conversation, which learns for itself what its requests take."""
+        """Return a manager like this one over a fork of its conversation; both learn from the reports of either."""
         other = copy(self)
         other.conversation = conversation
-        other.use_model(self.model, self.budget, self.estimator.fork(), self.calibrations)
         return other
 
     def _frame_with(self, prompt: str) -> EpochHeader:

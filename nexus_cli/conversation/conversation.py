@@ -25,6 +25,9 @@ from nexus_cli.conversation.groups import (
     next_step,
 )
 from nexus_cli.conversation.render import Wire
+from nexus_cli.conversation.sent_requests import SentRequests
+from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
+from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
@@ -90,6 +93,11 @@ class Conversation:
         self._head_open = False
         self._changed_preambles: set[int] = set()
         self._sent_messages = 0
+        self.sent = SentRequests()
+        """What was sent, and may still be cached."""
+        self.anchor: Anchor | None = None
+        """The provider's last report on a request of this epoch."""
+        self._counts = KindSums()
         self.messages_tokens = 0
         """Our count of the messages alone."""
         self.changes = 0
@@ -118,6 +126,7 @@ class Conversation:
         other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
         other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
+        other.sent, other.anchor = self.sent.fork(), self.anchor
         other.messages_tokens, other.is_recorded, other.run = self.messages_tokens, self.is_recorded, self.run
         return other
 
@@ -160,6 +169,12 @@ class Conversation:
     def counted(self) -> int:
         """Our count of the whole window: system, tools, messages, preambles."""
         return self.epoch.system_tokens + self.epoch.tools_tokens + self.messages_tokens
+
+    def contents(self, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None) -> WindowContents:
+        """Return what the next request contains, or the first one of an `epoch` that may begin: `items`, by default
+        those of the window."""
+        sent, counts = -1 if epoch else self.last_sent, self._counts if items is None else KindSums()
+        return WindowContents(epoch or self.epoch, tuple(self.items if items is None else items), sent, counts)
 
     def groups(self) -> list[Group]:
         """Return the window as atomic groups, repaired."""
@@ -316,6 +331,7 @@ class Conversation:
         except BaseException:
             vars(self).update(before)
             raise
+        self.anchor = None
         return new
 
     def replace_header(self, frame: EpochHeader) -> None:

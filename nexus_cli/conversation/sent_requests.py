@@ -123,7 +123,7 @@ def source_of(found: Difference, *epochs: Epoch) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRequests:
-    """Requests that may be cached, each with the last use of its epoch; the lane's newest first."""
+    """Requests that may be cached, each with the last use of its epoch; the conversation's newest first."""
 
     requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
     life: CacheLife | None = None
@@ -133,22 +133,44 @@ class EarlierRequests:
 
 
 @dataclass
-class CacheHistory:
-    """Requests of a lane and its forks that may still be cached.
+class SentRequests:
+    """Requests of a conversation and its forks that may still be cached.
 
-    A copy for a fork shares the containers: requests of either lane may produce cache hits in both.
+    A fork shares the containers: requests of either may produce cache hits in both.
     """
 
     last: SentRequest | None = None
-    """The lane's newest request with reported usage; a fork starts with its parent's."""
+    """The conversation's newest request with reported usage; a fork starts with its parent's."""
     earlier: dict[int, SentRequest] = field(default_factory=dict)
     """Newest request of each recently used epoch, forks included, by epoch id."""
     least: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Reported and counted tokens of the smallest request, by prefix hash."""
     uses: dict[int, datetime] = field(default_factory=dict)
-    """Time of the last request in each epoch, by this lane or a fork."""
+    """Time of the last request in each epoch, by this conversation or a fork."""
     last_usage: Usage | None = None
-    """Usage of the lane's newest answered request."""
+    """Usage of the conversation's newest answered request."""
+
+    def fork(self) -> SentRequests:
+        """Return the requests of a conversation that begins like this one."""
+        return replace(self, last_usage=None)
+
+    def record(self, request: SentRequest, counted: int, usage: Usage, at: datetime) -> SentRequest | None:
+        """Record that a request of `counted` tokens by our count reached the provider at this time. Return the request
+        with what its `usage` tells of it; None if nothing was reported."""
+        before, epoch = self.last, request.epoch
+        self.uses[epoch.id] = at
+        if not usage.input:
+            return None
+        cached = bool(usage.cache_read or usage.cache_write) or (before is not None and before.cached)
+        begins = prefix_hash(epoch) if before is None or before.epoch is not epoch else before.begins
+        mine = (usage.input, counted)
+        least = self.least[begins] = min(mine, self.least.get(begins, mine))
+        self.last = replace(request, cached=cached, least=least, begins=begins)
+        self.earlier.pop(epoch.id, None)
+        self.earlier[epoch.id] = self.last
+        while len(self.earlier) > MOST_EPOCHS:
+            del self.earlier[next(iter(self.earlier))]
+        return self.last
 
     def earlier_requests(self, info: ModelInfo, now: datetime) -> EarlierRequests:
         """Return the last request, then the newest of each former epoch, for a request to this model."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
@@ -41,7 +41,7 @@ class Rehearsal:
     session: str
     """The session that it resumes, "" for a new one."""
     model: str
-    request: NextRequest
+    request: RequestPlan
     price: Usage
     """Its input, with its cost."""
     compacts: bool

@@ -76,7 +76,7 @@ def status(state: SessionState) -> Status:
         returned_drops(drops, conversation.items, conversation.memos, conversation.epoch.sections) if drops else ()
     )
     drops = [drop for drop in drops if drop.id not in returned]
-    last, (cost, known, saved_usd) = engine.cache.last_usage, state.costs()
+    last, (cost, known, saved_usd) = engine.conversation.sent.last_usage, state.costs()
     until = open_until(conversation, state.session_id)
     cold, jobs = cold_price(state), state.services.made(RunningJobs)
     level, probe = state.limits.allow or "read", state.dispatcher.permission.probe

@@ -292,7 +292,7 @@ class _History:
         tools. Short messages stay whole; long ones share the rest."""
         epoch = engine.conversation.epoch
         fixed = epoch.system_tokens + epoch.tools_tokens
-        room = int(max(0, engine.context.estimator.countable(engine.context.budget.available) - fixed) * part)
+        room = int(max(0, engine.context.countable(engine.context.budget.available) - fixed) * part)
         sizes = await asyncio.to_thread(_sizes, found, engine.context.count)
         first = _first_with_room(sizes, room)
         kept = found[first:]

@@ -23,7 +23,7 @@ from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkLog,
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.conversation.groups import flatten
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -97,7 +97,7 @@ def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float)
 
 def countable(context: ContextManager, cause: str = "") -> int:
     """Return the budget in tokens by our count. For a compaction on command it is at most the present window's size."""
-    available = context.estimator.countable(context.budget.available)
+    available = context.countable(context.budget.available)
     return min(available, max(LEAST, context.conversation.counted)) if cause == "command" else available
 
 
@@ -162,7 +162,7 @@ def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
         return
     steps, why = refused
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
-    price = price_summary(choice, cap, warm=is_warm(engine.context, engine.cache, engine.clock()))
+    price = price_summary(choice, cap, warm=is_warm(engine.context, engine.clock()))
     cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
     engine.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
@@ -245,7 +245,7 @@ async def _accept(
         what = "the end of a summary, for which the window had no room"
         drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, conversation.now(), text=cut))
     drops += [_pin_drop(conversation, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
-    anchor = engine.context.estimator.anchor
+    anchor = conversation.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield note_made(engine.step, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
@@ -308,7 +308,7 @@ def _unquoted(plan: planning.CompactionPlan, quotes: Sequence[Quote], entries: S
     return Unquoted(missing, sum(entry in quoted and entry not in whole for entry in entries))
 
 
-def _require_smaller(items: Sequence[WindowItem], request: NextRequest, fixed: int) -> None:
+def _require_smaller(items: Sequence[WindowItem], request: RequestPlan, fixed: int) -> None:
     """Raise `SummaryError` unless `items` and the `fixed` tokens of system text and schemas shrink the window."""
     before, after = request.counted.total, fixed + sum(item.tokens for item in items)
     if after >= before:

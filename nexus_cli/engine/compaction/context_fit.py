@@ -16,9 +16,9 @@ from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.backoff import was_undone
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten, group_tokens, run_requests
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.counter import IMAGE_TOKENS
-from nexus_cli.conversation.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
+from nexus_cli.conversation.tokens.estimate import ENOUGH, ROUNDING, Estimate
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError, ProviderError
@@ -66,11 +66,11 @@ def prune_if_due(engine: Engine) -> None:
 def find_due_batch(engine: Engine) -> Batch | None:
     """Return the stale tool results that will be pruned before the next request. Searches for them only if there may
     be enough."""
-    warm = is_warm(engine.context, engine.cache, engine.clock())
+    warm = is_warm(engine.context, engine.clock())
     prunes = engine.settings.compact.prune and can_recall(engine.conversation, engine.spending)
     if not prunes or (warm and engine.step % LOOK_EVERY) or was_undone(engine.conversation, engine.step):
         return None
-    least = int((BATCH if warm else BATCH_COLD) * engine.context.estimator.countable(engine.context.budget.available))
+    least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
     if count_results(engine.conversation.items) <= least:
         return None
     from nexus_cli.engine.compaction.prune import find_batch  # noqa: PLC0415  (rarely needed)
@@ -134,7 +134,7 @@ def _refuse_if_hopeless(context: ContextManager) -> None:
     """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
     epoch = context.conversation.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    most = context.estimator.countable(context.room)
+    most = context.countable(context.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
@@ -146,7 +146,7 @@ def _refuse_if_hopeless(context: ContextManager) -> None:
         raise _too_large(context.model, what, parts, FEWER, _sum_needed(context, sum(parts.values())))
 
 
-def _refuse_if_too_large(context: ContextManager, request: NextRequest) -> None:
+def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> None:
     """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer.
 
     The person's request and call pairs may exceed the budget: its reserves exist for this case (`nexus docs context`).
@@ -163,7 +163,7 @@ def _refuse_if_too_large(context: ContextManager, request: NextRequest) -> None:
     answer = context.least_output + info.window - left_over(info, 0)
     sums = {
         "for the request": estimate,
-        _margin(context.estimator): expected - estimate,
+        _margin(context.estimate): expected - estimate,
         "for the answer": answer,
     }
     why = _sum(sums, info.window, "window")
@@ -172,10 +172,10 @@ def _refuse_if_too_large(context: ContextManager, request: NextRequest) -> None:
 
 def _sum_needed(context: ContextManager, counted: int) -> str:
     """Describe the need of `counted` tokens with the margin of our count, compared with the budget."""
-    tokens = ceil(context.estimator.scale().tokens(counted))
+    tokens = ceil(context.estimate.scale(context.conversation.contents()).tokens(counted))
     sums = {
         "for these": tokens,
-        _margin(context.estimator): ceil(tokens * context.estimator.error) + ROUNDING,
+        _margin(context.estimate): ceil(tokens * context.estimate.error) + ROUNDING,
     }
     return _sum(sums, context.room, "budget")
 
@@ -186,10 +186,10 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
-def _margin(estimator: TokenEstimator) -> str:
+def _margin(estimate: Estimate) -> str:
     """Describe the margin for the error of our count."""
-    until = f" until {ENOUGH} replies reported theirs" if estimator.calibration.reports < ENOUGH else ""
-    return f"margin ({estimator.error:.0%} for the error of our count{until})"
+    until = f" until {ENOUGH} replies reported theirs" if estimate.calibration.reports < ENOUGH else ""
+    return f"margin ({estimate.error:.0%} for the error of our count{until})"
 
 
 def _images(conversation: Conversation) -> dict[str, int]:
@@ -222,7 +222,7 @@ async def replan_sections(engine: Engine) -> bool:
     conversation = engine.conversation
     epoch = conversation.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    hopeless = fixed > engine.context.estimator.countable(engine.context.room)
+    hopeless = fixed > engine.context.countable(engine.context.room)
     outgrown = _section_tokens(epoch) > section_budget(engine.context.budget.available)
     if not hopeless and not (outgrown and not _is_replanned(engine.context)):
         return False

@@ -74,7 +74,7 @@ def truncate(engine: Engine, work: WorkRecord | None = None) -> None:
     conversation = engine.conversation
     count = engine.context.count
     before = engine.window_request().tokens
-    available = engine.context.estimator.countable(engine.context.room)
+    available = engine.context.countable(engine.context.room)
     keeps = MarkerTexts(
         list_pins(conversation),
         int(available * PINS_SHARE),
@@ -90,5 +90,4 @@ def truncate(engine: Engine, work: WorkRecord | None = None) -> None:
     fixed = conversation.epoch.system_tokens + conversation.epoch.tools_tokens
     truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
     drops = truncator.truncate(conversation, available, notes=lambda _: [rewrite_memo(engine, before)])
-    engine.context.estimator.forget()
     engine.emit_drops(drops)

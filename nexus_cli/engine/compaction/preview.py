@@ -15,7 +15,7 @@ from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.own_words import OwnWords
 from nexus_cli.conversation.compaction.pin import Pin
 from nexus_cli.conversation.groups import flatten, is_request
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import price_rewrite
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import TOO_LITTLE
@@ -93,7 +93,7 @@ def _after(context: ContextManager, plan: planning.CompactionPlan) -> int:
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
-def _afterwards(context: ContextManager, plan: planning.CompactionPlan, counted: int) -> NextRequest:
+def _afterwards(context: ContextManager, plan: planning.CompactionPlan, counted: int) -> RequestPlan:
     """Return the request of the compacted window of `counted` tokens. The status line shows at most its `most`: the
     report on the summary request will change the estimate."""
     epoch = context.conversation.epoch
@@ -164,7 +164,7 @@ def _cost_value(engine: Engine, plan: planning.CompactionPlan, choice: SummarySo
     before, used = request.tokens, request.budget.used
     then = min(_afterwards(engine.context, plan, after).tokens, before)
     fixed = used.system + used.tools
-    still_warm = is_warm(engine.context, engine.cache, engine.clock())
+    still_warm = is_warm(engine.context, engine.clock())
     rewrite = price_rewrite(
         info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
     )

@@ -16,9 +16,10 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group
 from nexus_cli.conversation.pruning import StaleResult, find_stale, with_stubs
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.content_kinds import slots_by_kind
+from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.engine.compaction.pins import list_pins
@@ -45,7 +46,7 @@ class Batch:
     saved: int
     """Tokens by our count."""
 
-    def describe(self, request: NextRequest) -> str:
+    def describe(self, request: RequestPlan) -> str:
         """Return the notice for `request`, before which it will be taken out. Its message may make more stale."""
         saved = request.tokens - _after(request, self.saved)
         return f"old or stale results will be taken out before the next request, about {saved:,} tokens"
@@ -79,7 +80,7 @@ def prune_instead(engine: Engine) -> bool:
     groups = engine.conversation.groups()
     found = _without_pinned(engine.conversation, find_stale(groups, find_tool))
     order = _tokens_from_each(groups, engine.conversation.cursor)
-    share = INSTEAD if is_warm(engine.context, engine.cache, engine.clock()) else math.inf
+    share = INSTEAD if is_warm(engine.context, engine.clock()) else math.inf
     most = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
     best, saved, request = 0, 0, engine.window_request()
     for start in reversed(range(len(found))):
@@ -114,13 +115,12 @@ def take_out(engine: Engine, found: Sequence[StaleResult]) -> None:
         what = f"result of {one.what} ({one.why})"
         tokens = one.item.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
-    anchor = engine.context.estimator.anchor
+    anchor = conversation.anchor
     conversation.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - conversation.counted
-    engine.context.estimator.forget()
     if anchor is not None:  # the report on the rest is still valid
-        gone = round(saved * engine.context.estimator.scale(slots_by_kind(one.item for one in found)).ratio)
-        engine.context.estimator.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+        gone = round(saved * engine.context.estimate.scale(like=slots_by_kind(one.item for one in found)).ratio)
+        engine.context.anchor_on(Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False))
     priced = record_rewrite(engine, before)
     for drop in drops:
         engine.emit(event.ContextDrop(drop))
@@ -157,6 +157,6 @@ def _tokens_from_each(groups: Sequence[Group], cursor: int) -> dict[int, int]:
     return behind
 
 
-def _after(request: NextRequest, saved: int) -> int:
+def _after(request: RequestPlan, saved: int) -> int:
     """Estimate the window's tokens after freeing `saved` counted tokens, as the status line will show them."""
     return request.tokens - round(saved * request.tokens / max(1, request.counted.total))

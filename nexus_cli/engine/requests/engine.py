@@ -1,4 +1,4 @@
-"""The state of one lane: its window, what waits for its next request, its cache history, what the session shares.
+"""The state of one lane: its window, what waits for its next request, what the session shares.
 
 `factory` builds it; `side_conversations` opens side lanes.
 """
@@ -15,9 +15,8 @@ from nexus_cli.conversation.compaction.work_record import WorkLog
 from nexus_cli.conversation.conversation import Conversation, Notes
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import is_request
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import Sections
-from nexus_cli.conversation.sent_requests import CacheHistory
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, Kind, WindowItem
@@ -83,8 +82,8 @@ class LimitsSource(Protocol):
 
 @dataclass
 class Engine:
-    """The state that the turns of one lane need: its window, what waits for the next request, the cache history, and
-    the objects shared with the session."""
+    """The state that the turns of one lane need: its window, what waits for the next request, and the objects shared
+    with the session."""
 
     context: ContextManager
     provider: Provider
@@ -97,9 +96,7 @@ class Engine:
     """None: the limits of `spending`."""
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
-    cache: CacheHistory = field(default_factory=CacheHistory)
-    """Earlier requests that may still be cached."""
-    check_request: Callable[[ContextManager, NextRequest, bool], None] | None = None
+    check_request: Callable[[ContextManager, RequestPlan, bool], None] | None = None
     """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
     load_facts: Callable[[], tuple[ModelInfo, str]] | None = None
     """Returns the facts of a model whose server had not answered when the session was opened, and a notice or ""."""
@@ -135,19 +132,17 @@ class Engine:
 
     # -- the next request --------------------------------------------------------------------------------------
 
-    def window_request(self) -> NextRequest:
+    def window_request(self) -> RequestPlan:
         """Return the request of the present window, which a turn would send now."""
-        earlier = self.cache.earlier_requests(self.model.info, self.clock())
-        return self.context.project(earlier, told=self.event_sections)
+        return self.context.project(self.clock(), told=self.event_sections)
 
-    def next_request(self) -> NextRequest:
+    def next_request(self) -> RequestPlan:
         """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
         epoch if it begins one."""
-        earlier = self.cache.earlier_requests(self.model.info, self.clock())
         draft, texts = self.next_epoch, self.control.waiting_texts()
         if draft is not None:
-            return self.context.project(earlier, epoch=draft.epoch, texts=texts)
-        return self.context.project(earlier, told=self.event_sections, texts=texts)
+            return self.context.project(self.clock(), epoch=draft.epoch, texts=texts)
+        return self.context.project(self.clock(), told=self.event_sections, texts=texts)
 
     @property
     def begins_epoch(self) -> bool:

@@ -11,7 +11,8 @@ import asyncio
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.request_plan import NextRequest, Outlook
+from nexus_cli.conversation.request_plan import Outlook, RequestPlan
+from nexus_cli.conversation.tokens.estimate import is_possible_report
 from nexus_cli.core import event
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
@@ -168,7 +169,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, ahead: Outlook, befo
     counted = conversation.counted
     reported = _possible(engine.context, reply.usage)
     usage = reported or _estimate_usage(engine.context, engine.window_request(), reply.message)
-    cached = record_use(engine.context, engine.cache, ahead, reported or Usage())
+    cached = record_use(engine.context, ahead, reported or Usage())
     engine.spending.add(usage)
     if reply.usage and reply.usage.input:
         sent, reads = engine.window_request(), reply.usage.input
@@ -189,7 +190,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, ahead: Outlook, befo
     kept = message if message.tool_calls or said else None
     _record(engine.conversation, engine.step, kept, usage, reply.finish, reported is not None, reply.sent)
     if main:
-        engine.cache.last_usage = usage
+        engine.conversation.sent.last_usage = usage
         engine.emit(cached)
         engine.emit(event.StepEnd(engine.step, reply.finish, usage))
     _raise_unless_finished(reply)
@@ -201,7 +202,7 @@ def _possible(context: ContextManager, usage: Usage | None) -> Usage | None:
     info = context.model.info
     # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
-    return usage if usage and context.estimator.is_possible(context.conversation.counted, usage.input, most) else None
+    return usage if usage and is_possible_report(context.conversation.counted, usage.input, most) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -222,7 +223,7 @@ def _raise_unless_finished(reply: Reply) -> None:
             )
 
 
-def _estimate_usage(context: ContextManager, request: NextRequest, message: Message) -> Usage:
+def _estimate_usage(context: ContextManager, request: RequestPlan, message: Message) -> Usage:
     """Estimate the usage of an unreported request by our count and the known prices."""
     said = context.measure(message, "") if message.content or message.tool_calls else 0
     return with_cost(Usage(request.tokens, said), context.model.info)
@@ -271,7 +272,7 @@ def _spend_partial(engine: Engine, message: Message, began: Outlook | None, repo
         usage = reported or _estimate_usage(engine.context, engine.window_request(), message)
     engine.spending.add(usage)
     if began:
-        record_use(engine.context, engine.cache, began, reported or Usage())
+        record_use(engine.context, began, reported or Usage())
     return usage
 
 

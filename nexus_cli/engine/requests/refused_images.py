@@ -39,7 +39,6 @@ def take_out_images(context: ContextManager, control: Control, error: ProviderEr
         span = item.entry, item.entry
         drops.append(Drop(name, what, item.tokens - short.tokens, Cause.REFUSED, conversation.now(), span))
     conversation.rewrite([without.get(item.entry, item) for item in flatten(conversation.groups())], REFUSED, drops)
-    context.estimator.forget()
     for drop in drops:
         control.emit_drop(drop)
     if error:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.request_plan import NextRequest
-from nexus_cli.conversation.tokens.estimator import FAR, LEAST
+from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.conversation.tokens.estimate import FAR, LEAST
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.provider.model_table import window_command
@@ -16,7 +16,7 @@ SERVER_CUT = "server_cut"
 
 
 def report_cut(
-    context: ContextManager, control: Control, step: int, request: NextRequest, repeated: int, reported: int
+    context: ContextManager, control: Control, step: int, request: RequestPlan, repeated: int, reported: int
 ) -> str:
     """Record a drop, tell the person and return the line for the model, once a run, if the server read far fewer tokens
     of the sent `request` than it has; else return "". Of its tokens `repeated` were in earlier requests, by our count;
@@ -39,7 +39,7 @@ def report_cut(
     return f"The server cut about {left:,} tokens out of the last request, usually at its beginning: drop {drop.id}"
 
 
-def _is_cut(request: NextRequest, repeated: int, reported: int) -> bool:
+def _is_cut(request: RequestPlan, repeated: int, reported: int) -> bool:
     """True if a report is too small for the text of the request, and too large or too small for what no cache had of
     it, which is all that some servers count."""
     # Images and the thinking of earlier turns are charged in other ways by each provider.

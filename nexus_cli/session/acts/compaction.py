@@ -12,7 +12,7 @@ from nexus_cli.conversation.compaction.pin import Pin
 from nexus_cli.conversation.conversation import EpochHeader, with_frame
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import Dispatch
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Epoch
@@ -95,7 +95,7 @@ def uncompaction() -> Act:
         is_older = same and old.system != engine.conversation.epoch.system
         engine.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
-            engine.context.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+            engine.context.anchor_on(anchor)
         engine.pending_cause = ""
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
         engine.emit(Notice(line, warning=False))
@@ -106,7 +106,7 @@ def uncompaction() -> Act:
     return act
 
 
-def _refuse_if_too_large(request: NextRequest) -> None:
+def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
         why = f"it would take {request.most:,} of {request.room:,} tokens"

@@ -1,5 +1,5 @@
 """Estimates against a provider with a tokenizer of its own: the first request of an epoch and of a session, and what is
-shown of them. The estimator by itself is `conversation/tokens/test_estimator.py`."""
+shown of them. An estimate by itself is `conversation/tokens/test_estimate.py`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ agrees, and are not stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import mul
 
 from nexus_cli.conversation.tokens.content_kinds import EMPTY, PLAIN, ByKind, ContentKind, WindowContents, plus, times
@@ -133,13 +133,19 @@ class Anchor:
     exact: bool = True
     """True if the provider counted exactly this request; else it is the rest of such a count, which is not learned
     from."""
+    doubts: int = field(default=0, compare=False)
+    """Number of reports since that were not plausible."""
 
 
-@dataclass(slots=True)
-class ProviderStats:
-    """Statistics of how one model's provider counts; shared by a lane and its forks."""
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is known of how a model's provider counts, and its last report on a window.
+
+    Methods take the window that they are about; without one, all of a count is treated as prose.
+    """
 
     calibration: Calibration
+    """The learned ratios in the stored form."""
     ratios: Ratios
     doubt: float = 0.0
     """The miss of the newest report, if it is not believed yet."""
@@ -147,28 +153,19 @@ class ProviderStats:
     """The ratios before refusals changed them, until a report comes."""
     refused: float = 1.0
     """The factor by which refusals changed them."""
+    anchor: Anchor | None = None
+    """None before the first plausible report of an epoch."""
 
-
-class TokenEstimator:
-    """Estimates one lane's requests to one model."""
-
-    def __init__(
-        self,
-        calibration: Calibration | None = None,
-        contents: WindowContents | None = None,
-        learned: ProviderStats | None = None,
-    ) -> None:
+    @classmethod
+    def of(cls, calibration: Calibration | None = None) -> Estimate:
+        """Return the estimate of a model with the stored `calibration`, if there is one."""
         known = calibration or Calibration()
-        self._learned = learned or ProviderStats(known, Ratios.start(known.factor, known.ratios))
-        self.anchor: Anchor | None = None
-        self.contents = contents
-        """The window's content by kind; the rest of a count is treated as prose."""
-        self._odd = 0
+        return cls(known, Ratios.start(known.factor, known.ratios))
 
     @property
-    def calibration(self) -> Calibration:
-        """Return the learned ratios in the stored form."""
-        return self._learned.calibration
+    def unanchored(self) -> Estimate:
+        """The estimate of a window without a report."""
+        return replace(self, anchor=None)
 
     @property
     def basis(self) -> str:
@@ -177,172 +174,161 @@ class TokenEstimator:
 
     @property
     def error(self) -> float:
-        """Return the known error as a share of the estimated part."""
+        """The known error as a share of the estimated part."""
         known = self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
-        return max(known, self._learned.doubt)
+        return max(known, self.doubt)
 
-    def estimate(self, counted: int) -> int:
+    # -- the size of a request -----------------------------------------------------------------------------------
+
+    def expected(self, counted: int, contents: WindowContents | None = None) -> int:
         """Return the expected tokens of a request with `counted` tokens by our count."""
-        if self.anchor is None:
-            return round(self.scale().tokens(counted))
-        return max(0, self.anchor.reported + round(self._beyond(self.anchor, counted)))
-
-    def _beyond(self, anchor: Anchor, counted: int) -> float:
-        """Return the expected tokens of the content after the anchor, by kind as far as the window shows it."""
-        added, ratio = counted - anchor.counted, self.scale().ratio
-        shown = self.contents.since(anchor.last) if self.contents and added > 0 else EMPTY
+        scale, anchor = self.scale(contents), self.anchor
+        if anchor is None:
+            return round(scale.tokens(counted))
+        added = counted - anchor.counted
+        shown = contents.since(anchor.last) if contents and added > 0 else EMPTY
         if sum(shown) > added + 1:  # more than rounding: this is not about the window
-            return ratio * added
-        return self._learned.ratios.tokens(shown) + ratio * (added - sum(shown))
+            return max(0, anchor.reported + round(scale.ratio * added))
+        return max(0, anchor.reported + round(self.ratios.tokens(shown) + scale.ratio * (added - sum(shown))))
 
-    def upper(self, counted: int) -> int:
-        """Return the estimate plus its known error, which has to fit."""
-        estimate, reported = self.estimate(counted), self.anchor.reported if self.anchor else 0
-        return reported + round((estimate - reported) * (1 + self.error)) if estimate > reported else estimate
+    def upper(self, expected: int) -> int:
+        """Return the `expected` tokens of a request plus their known error, which have to fit."""
+        reported = self.anchor.reported if self.anchor else 0
+        return reported + round((expected - reported) * (1 + self.error)) if expected > reported else expected
 
-    def countable(self, tokens: int, of: ByKind | None = None) -> int:
+    def countable(self, tokens: int, contents: WindowContents | None = None, like: ByKind | None = None) -> int:
         """Return the counted tokens that certainly fit into `tokens`, including system text and schemas; the messages
-        are like those of the window, or like `of`."""
-        return int(self.scale(of).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
+        are like those of the window, or like `like`."""
+        return int(self.scale(contents, like).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
 
-    def scale(self, of: ByKind | None = None) -> Scale:
-        """Return the scale of the window, or of one with messages like `of`, without a particular anchor."""
-        fixed = self.contents.fixed() if self.contents else EMPTY
-        counted, expected = sum(fixed), self._learned.ratios.tokens(fixed)
-        if of is None and self.contents and self.anchor and self.anchor.counted - counted >= SMALL:
+    def scale(self, contents: WindowContents | None = None, like: ByKind | None = None) -> Scale:
+        """Return the scale of a window, or of one with messages like `like`."""
+        fixed = contents.fixed() if contents else EMPTY
+        counted, expected = sum(fixed), self.ratios.tokens(fixed)
+        if like is None and contents and self.anchor and self.anchor.counted - counted >= SMALL:
             ratio = (self.anchor.reported - expected) / (self.anchor.counted - counted)
             return Scale(min(MOST_RATIO, max(LEAST_RATIO, ratio)), counted, expected)
-        messages = of or (self.contents.messages() if self.contents else EMPTY)
+        messages = like or (contents.messages() if contents else EMPTY)
         known = sum(messages)
-        ratios = self._learned.ratios
-        ratio = ratios.tokens(messages) / known if known else ratios.values[ContentKind.PROSE]
+        ratio = self.ratios.tokens(messages) / known if known else self.ratios.values[ContentKind.PROSE]
         return Scale(ratio, counted, expected)
 
-    def layers(self, counted: UsedTokens, reported: int | None = None) -> UsedTokens:
-        """Convert our counts to tokens by layer that sum to `reported` or the estimate, each by its own ratio."""
-        total = self.estimate(counted.total) if reported is None else reported
-        ratio, messages = self._learned.ratios.values[ContentKind.FIXED], counted.history + counted.event
+    def layers(self, counted: UsedTokens, total: int) -> UsedTokens:
+        """Convert our counts to tokens by layer that sum to `total`, each by its own ratio."""
+        ratio, messages = self.ratios.values[ContentKind.FIXED], counted.history + counted.event
         fixed = round(ratio * counted.system), round(ratio * counted.tools)
         rest = min(MOST_RATIO * messages, max(LEAST_RATIO * messages, total - sum(fixed)))
         rest = total if not sum(fixed) else min(total, round(rest))
         return UsedTokens(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
 
-    def set_anchor(self, last: int, counted: int, reported: int, *, exact: bool = True) -> bool:
-        """Continue from the newest request's report, perhaps of an earlier process; False if it is not plausible."""
-        if reported <= 0 or not LEAST * counted <= reported <= self._most(counted):
-            self._odd += 1
-            if self._odd >= DISTRUST:
-                self.anchor = None  # the window has grown since it was valid
-            return False
-        self._odd = 0
-        self.anchor = Anchor(last, reported, counted, exact)
-        return True
+    # -- what is known next --------------------------------------------------------------------------------------
 
-    @staticmethod
-    def is_possible(counted: int, reported: int, window: int) -> bool:
-        """True if a report can belong to a request with `counted` tokens by our count; otherwise it is ignored.
+    def anchored(self, report: Anchor, contents: WindowContents | None = None) -> Estimate:
+        """Return the estimate that continues from a `report`, perhaps of an earlier process. One that is not plausible
+        is not taken; after `DISTRUST` in a row the anchor goes, because the window has grown since it was valid."""
+        counted = report.counted
+        fixed = min(counted, sum(contents.fixed())) if contents else 0
+        most = MOST_RATIO * fixed + MOST * (counted - fixed)  # the wording of schemas may be most of a small request
+        if report.reported > 0 and LEAST * counted <= report.reported <= most:
+            return replace(self, anchor=report)
+        if self.anchor is None or self.anchor.doubts + 1 >= DISTRUST:
+            return self.unanchored
+        return replace(self, anchor=replace(self.anchor, doubts=self.anchor.doubts + 1))
 
-        A possible report that is far off is still the amount that the provider charges; `learn` decides its effect.
-        """
-        return counted * NONE <= reported <= window
-
-    def _most(self, counted: int) -> float:
-        """Return the largest plausible report: the wording of schemas may be most of a small request."""
-        fixed = min(counted, sum(self.contents.fixed())) if self.contents else 0
-        return MOST_RATIO * fixed + MOST * (counted - fixed)
-
-    def learn(self, last: int, counted: int, reported: int, *, teaches: bool = True) -> Calibration | None:
-        """Learn from a reported input; returns the new calibration, or None when nothing was learned.
+    def after_report(self, report: Anchor, contents: WindowContents | None = None, *, teaches: bool = True) -> Estimate:
+        """Return the estimate after a reported input; its calibration is the same one if nothing was learned.
 
         An implausible report changes nothing. One that is far from the estimate becomes the anchor, but ratios change
         only if the next one agrees. Without `teaches` (the request has images) it only anchors this epoch.
         """
-        before = self.anchor
-        if not self.set_anchor(last, counted, reported) or counted < SMALL or not teaches:
-            return None
-        self._review_refusals(counted, reported)
-        expected = self.estimate_without_anchor(counted)
-        old, doubt = self.calibration, self._learned.doubt
+        after = self.anchored(report, contents)
+        if after.anchor is not report or report.counted < SMALL or not teaches:
+            return after
+        return after._review_refusals(report, contents)._learn(report, self.anchor, contents)
+
+    def _learn(self, report: Anchor, before: Anchor | None, contents: WindowContents | None) -> Estimate:
+        """Return the estimate with the ratios of a plausible report; `before` is the one that it follows."""
+        expected, reported = self.unanchored.scale(contents).tokens(report.counted), report.reported
+        old = self.calibration
         miss = min(1.0, abs(reported - expected) / reported) if old.reports else 0.0
         far = old.reports >= ENOUGH and not expected / FAR <= reported <= expected * FAR
-        self._learned.doubt = miss if far and not doubt else 0.0
-        if self._learned.doubt:
-            return None
-        if far:
-            self._learned.ratios = self._learned.ratios.doubted()
-        self._learn_ratios(None if far or doubt else before, last, counted, reported)
-        self._learned.calibration = replace(
+        if far and not self.doubt:
+            return replace(self, doubt=miss)
+        ratios = self.ratios.doubted() if far else self.ratios
+        ratios = _observe_report(ratios, report, None if self.doubt else before, contents)
+        calibration = replace(
             old,
-            factor=_clamp(reported / counted),
+            factor=_clamp(reported / report.counted),
             reports=old.reports + 1,
-            ratios=self._learned.ratios.values,
+            ratios=ratios.values,
             misses=(*old.misses, round(miss, 4))[-KEPT:],
         )
-        return self.calibration
+        return replace(self, calibration=calibration, ratios=ratios, doubt=0.0)
 
-    def _learn_ratios(self, before: Anchor | None, last: int, counted: int, reported: int) -> None:
-        """Learn the ratios from the content added since the report `before`, else from the whole window."""
-        ratios = self._learned.ratios
-        if before is None or not before.exact or self.contents is None:
-            self._learned.ratios = ratios.observe(self._whole(counted), reported)
-            return
-        added = plus(self.contents.since(before.last), times(self.contents.since(last), -1.0))
-        if sum(added) > 0 and reported > before.reported:
-            self._learned.ratios = ratios.observe(added, reported - before.reported)
+    def _review_refusals(self, report: Anchor, contents: WindowContents | None) -> Estimate:
+        """Return the estimate without the effect of refusals if a report is nearer to the earlier expectation."""
+        if self.unrefused is None:
+            return self
+        before = replace(self, ratios=self.unrefused, unrefused=None, refused=1.0)
+        told, expected = (
+            abs(one.unanchored.scale(contents).tokens(report.counted) - report.reported) for one in (self, before)
+        )
+        return replace(before, ratios=self.ratios) if told < expected else before
 
-    def _whole(self, counted: int) -> ByKind:
-        """Return a count of `counted` by kind: like the window, the rest as prose."""
-        shown = plus(self.contents.fixed(), self.contents.messages()) if self.contents else EMPTY
-        if sum(shown) > counted:
-            return times(shown, counted / sum(shown))
-        return plus(shown, times(PLAIN, counted - sum(shown)))
-
-    def estimate_without_anchor(self, counted: int) -> float:
-        """Return the estimate without an anchor, for a window that was just rewritten."""
-        anchor, self.anchor = self.anchor, None
-        try:
-            return self.scale().tokens(counted)
-        finally:
-            self.anchor = anchor
-
-    def learn_from_overflow(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
-        """Learn from a refusal (`reported` tokens, perhaps `limit`); until a report agrees at most by `FAR` in all."""
-        old, expected, counted = self.calibration, self.estimate_without_anchor(counted), max(1, counted)
+    def after_refusal(
+        self, counted: int, reported: int | None, limit: int | None, contents: WindowContents | None = None
+    ) -> Estimate:
+        """Return the estimate after a refusal (`reported` tokens, perhaps `limit`); until a report agrees, refusals
+        change it at most by `FAR` in all."""
+        old, expected, counted = self.calibration, self.unanchored.scale(contents).tokens(counted), max(1, counted)
         tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
         tokens = counted * _clamp(tokens / counted)
-        self.anchor = None
-        if expected > 0:
-            known = self._learned
-            known.unrefused = known.unrefused or known.ratios
-            known.refused = min(FAR, max(1 / FAR, known.refused * tokens / expected))
-            known.ratios = known.unrefused.scaled(known.refused)
         misses = (*old.misses, KNOWN_ERROR)[-KEPT:]
-        self._learned.calibration = replace(old, window=limit or old.window, misses=misses)
-        return self.calibration
+        after = replace(self.unanchored, calibration=replace(old, window=limit or old.window, misses=misses))
+        if expected <= 0:
+            return after
+        unrefused = self.unrefused or self.ratios
+        refused = min(FAR, max(1 / FAR, self.refused * tokens / expected))
+        return replace(after, ratios=unrefused.scaled(refused), unrefused=unrefused, refused=refused)
 
-    def _review_refusals(self, counted: int, reported: int) -> None:
-        """Revert the effect of refusals if a report is nearer to the earlier expectation."""
-        known = self._learned
-        if known.unrefused is None:
-            return
-        refused, told = known.ratios, self.estimate_without_anchor(counted)
-        known.ratios, known.unrefused, known.refused = known.unrefused, None, 1.0
-        if abs(told - reported) < abs(self.estimate_without_anchor(counted) - reported):
-            known.ratios = refused
+    def without_window(self) -> Estimate:
+        """Return the estimate without the window that a refusal once named, because a larger request was answered."""
+        return replace(self, calibration=replace(self.calibration, window=0))
 
-    def forget_window(self) -> None:
-        """Forget the window that a refusal once named, because a larger request was answered."""
-        self._learned.calibration = replace(self.calibration, window=0)
 
-    def fork(self) -> TokenEstimator:
-        """Return an estimator for a lane that begins like this one; both learn from the reports of either."""
-        other = TokenEstimator(contents=self.contents, learned=self._learned)
-        other.anchor = self.anchor
-        return other
+@dataclass(slots=True)
+class SharedEstimate:
+    """The newest estimate of a conversation and its forks, which learn from the reports of each other."""
 
-    def forget(self) -> None:
-        """Drop the anchor: a new epoch has no report yet."""
-        self.anchor = None
+    newest: Estimate
+    """Its anchor is not for all: each conversation has its own."""
+
+
+def is_possible_report(counted: int, reported: int, window: int) -> bool:
+    """True if a report can belong to a request with `counted` tokens by our count; otherwise it is ignored.
+
+    A possible report that is far off is still the amount that the provider charges; `Estimate.after_report` decides its
+    effect.
+    """
+    return counted * NONE <= reported <= window
+
+
+def _observe_report(ratios: Ratios, report: Anchor, before: Anchor | None, contents: WindowContents | None) -> Ratios:
+    """Return the ratios after the content added since the report `before`, else after the whole window."""
+    if before is None or not before.exact or contents is None:
+        return ratios.observe(_whole(report.counted, contents), report.reported)
+    added = plus(contents.since(before.last), times(contents.since(report.last), -1.0))
+    if sum(added) > 0 and report.reported > before.reported:
+        return ratios.observe(added, report.reported - before.reported)
+    return ratios
+
+
+def _whole(counted: int, contents: WindowContents | None) -> ByKind:
+    """Return a count of `counted` by kind: like the window, the rest as prose."""
+    shown = plus(contents.fixed(), contents.messages()) if contents else EMPTY
+    if sum(shown) > counted:
+        return times(shown, counted / sum(shown))
+    return plus(shown, times(PLAIN, counted - sum(shown)))
 
 
 def _clamp(factor: float) -> float:
